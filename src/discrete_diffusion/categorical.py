@@ -1,0 +1,83 @@
+"""Categorical distributions in log space: restrict, temper, draw.
+
+Draws are made in float64. A float32 Gumbel or inverse-CDF draw rounds away the tails and silently
+lowers the temperature of every sample (Zheng et al., arXiv 2409.02908).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def neg_inf(dtype: torch.dtype) -> float:
+    """The finite stand-in for log 0 in ``dtype``: its exponential is exactly 0, and sums of a few
+    of them stay finite, so ``0 * log 0`` is 0 and never NaN."""
+    return -3.0e4 if dtype == torch.float16 else -1.0e9
+
+
+def mask_logits(logits: Tensor, support: Tensor) -> Tensor:
+    """``logits`` (..., V) with every id outside ``support`` (broadcastable Bool) at log 0."""
+    return logits.masked_fill(~support, neg_inf(logits.dtype))
+
+
+def log_softmax_on(logits: Tensor, support: Tensor) -> Tensor:
+    """Log-probabilities (..., V) normalised over ``support``; ids outside it get log 0."""
+    return mask_logits(torch.log_softmax(mask_logits(logits, support), dim=-1), support)
+
+
+def log_one_hot(ids: Tensor, vocab_size: int, dtype: torch.dtype) -> Tensor:
+    """Log of a point mass: ids Int[...] -> Float[..., V], 0 at the id and log 0 elsewhere."""
+    log_probs = torch.full((*ids.shape, vocab_size), neg_inf(dtype), dtype=dtype, device=ids.device)
+    return log_probs.scatter_(-1, ids.unsqueeze(-1), 0.0)
+
+
+def temper(log_probs: Tensor, temperature: float) -> Tensor:
+    """Normalised p^(1/temperature) for log_probs (..., V); log 0 stays log 0."""
+    if temperature == 1.0:
+        return log_probs
+    support = log_probs > neg_inf(log_probs.dtype) / 2
+    return log_softmax_on(log_probs / temperature, support)
+
+
+def nucleus(log_probs: Tensor, top_p: float) -> Tensor:
+    """Keep the smallest set of ids whose probability reaches ``top_p`` and renormalise (..., V).
+
+    Holtzman et al., arXiv 1904.09751. The most likely id always stays.
+    """
+    if top_p >= 1.0:
+        return log_probs
+    ordered, order = log_probs.sort(dim=-1, descending=True)
+    mass_before = ordered.exp().cumsum(dim=-1) - ordered.exp()
+    keep = torch.zeros_like(log_probs, dtype=torch.bool).scatter_(-1, order, mass_before < top_p)
+    keep &= log_probs > neg_inf(log_probs.dtype) / 2
+    return log_softmax_on(log_probs, keep)
+
+
+def uniform_draws(
+    shape: tuple[int, ...], generator: torch.Generator, device: torch.device | str | None = None
+) -> Tensor:
+    """Float64 draws in [0, 1), made where the generator lives, then moved to ``device``."""
+    draws = torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
+    return draws if device is None else draws.to(device)
+
+
+def draw(log_probs: Tensor, generator: torch.Generator) -> Tensor:
+    """One id per row of log_probs (..., V), by inverting the cumulative sum in float64.
+
+    An id of probability 0 is never drawn: the chosen id is the first whose cumulative
+    probability exceeds a uniform u < 1 of the row's total. The rows need not be normalised.
+    """
+    cumulative = log_probs.double().exp().cumsum(dim=-1)
+    u = uniform_draws(tuple(log_probs.shape[:-1]), generator, log_probs.device)
+    threshold = u.unsqueeze(-1) * cumulative[..., -1:]
+    return (cumulative <= threshold).sum(dim=-1)
+
+
+def make_generator(*entropy: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator whose stream is a function of the integers given, e.g. (seed, step, rank)."""
+    state = np.random.SeedSequence([abs(int(e)) for e in entropy]).generate_state(1, np.uint64)
+    generator = torch.Generator(device=device)
+    generator.manual_seed(int(state[0] >> np.uint64(1)))
+    return generator

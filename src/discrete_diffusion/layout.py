@@ -1,0 +1,297 @@
+"""Which token ids are legal where: ``TokenLayout``; and the vocabularies of a graph: ``VocabConfig``.
+
+A bubble diagram of n rooms is ``n_max`` node slots followed by the upper triangle of room pairs,
+row-major. Both kinds of token share one *concatenated* vocabulary, so that any backbone that maps
+ids to logits serves: ids ``0..14`` are the node vocabulary, ``15..27`` the edge vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.categorical import mask_logits, neg_inf
+
+ROOM_TYPES = (
+    "LivingRoom",
+    "MasterRoom",
+    "Kitchen",
+    "Bathroom",
+    "DiningRoom",
+    "ChildRoom",
+    "StudyRoom",
+    "SecondRoom",
+    "GuestRoom",
+    "Balcony",
+    "Entrance",
+    "Storage",
+    "Wall-in",
+)
+"""Room codes 0..12 of the Graph2Plan / RPLAN tables."""
+
+RELATIONS = (
+    "left-above",
+    "left-below",
+    "left-of",
+    "above",
+    "inside",
+    "surrounding",
+    "below",
+    "right-of",
+    "right-above",
+    "right-below",
+    "no-edge",
+)
+"""Relation codes 0..10: "room i is REL room j" for i < j. Seen from j, code r < 10 reads 9 - r."""
+
+RELATION_X_ORDER = (-1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 0)
+"""Per relation code: -1 if room i lies left of room j, 1 if right of it, 0 if neither is said."""
+
+RELATION_Y_ORDER = (-1, 1, 0, -1, 0, 0, 1, 0, -1, 1, 0)
+"""Per relation code: -1 if room i lies above room j, 1 if below it, 0 if neither is said."""
+
+
+class TokenLayout(nn.Module):
+    """The legal clean ids of every position, and the names of the groups positions fall into.
+
+    ``support``: Bool[L, V], True where an id may stand in *clean* data: never MASK, never PAD.
+    ``mask_id``, ``pad_id``: one id each, the same at every position (``pad_id`` may be None).
+    ``group``: Int[L], index into ``group_names`` (e.g. node, edge).
+    ``num_legal``: Int[L], the K_l legal ids of each position.
+
+    A module only so that its buffers follow ``.to(device)``; it has no parameters and no state.
+
+    Raises ``ValueError`` if a position has no legal id or MASK or PAD is declared legal.
+    """
+
+    support: Tensor
+    group: Tensor
+    num_legal: Tensor
+
+    def __init__(
+        self,
+        support: Tensor,
+        *,
+        mask_id: int,
+        pad_id: int | None = None,
+        group: Tensor | None = None,
+        group_names: Sequence[str] = ("token",),
+    ) -> None:
+        super().__init__()
+        if support.ndim != 2 or support.dtype != torch.bool:
+            raise ValueError(
+                f"support must be Bool[L, V], got {support.dtype} {tuple(support.shape)}"
+            )
+        self.length, self.vocab_size = support.shape
+        self.mask_id, self.pad_id = int(mask_id), None if pad_id is None else int(pad_id)
+        for name, special in (("mask_id", self.mask_id), ("pad_id", self.pad_id)):
+            if special is None:
+                continue
+            if not 0 <= special < self.vocab_size:
+                raise ValueError(f"{name}={special} is outside the vocabulary 0..{self.vocab_size - 1}")
+            if not support.is_meta and support[:, special].any():
+                raise ValueError(f"{name}={special} is marked as a legal clean id; remove it")
+        if self.mask_id == self.pad_id:
+            raise ValueError(f"mask_id and pad_id are both {self.mask_id}; give them different ids")
+        if not support.is_meta and (empty := (~support.any(dim=1)).nonzero()).numel():
+            raise ValueError(f"position {empty[0].item()} has no legal id")
+        if group is None:
+            group = torch.zeros(self.length, dtype=torch.long, device=support.device)
+        self.group_names = tuple(group_names)
+        self.register_buffer("support", support, persistent=False)
+        self.register_buffer("group", group.long(), persistent=False)
+        self.register_buffer("num_legal", support.sum(dim=1), persistent=False)
+
+    @classmethod
+    def flat(
+        cls, length: int, vocab_size: int, *, mask_id: int, pad_id: int | None = None
+    ) -> TokenLayout:
+        """Plain text: every id but MASK and PAD is legal at every position."""
+        support = torch.ones(length, vocab_size, dtype=torch.bool)
+        for special in (mask_id, pad_id):
+            if special is not None:
+                support[:, special] = False
+        return cls(support, mask_id=mask_id, pad_id=pad_id)
+
+    def restrict(self, logits: Tensor) -> Tensor:
+        """Logits (B, L, V) with every illegal id at log 0; a fresh tensor."""
+        return mask_logits(logits, self.support)
+
+    def uniform_log_probs(self) -> Tensor:
+        """Float64[L, V]: the uniform distribution on each position's legal ids."""
+        log_k = self.num_legal.double().log().unsqueeze(-1).expand(-1, self.vocab_size)
+        return (-log_k).masked_fill(~self.support, neg_inf(torch.float64))
+
+    def is_real(self, x: Tensor) -> Tensor:
+        """Bool[B, L]: positions of x that are not PAD."""
+        return torch.ones_like(x, dtype=torch.bool) if self.pad_id is None else x != self.pad_id
+
+    def check(self, x0: Tensor, real: Tensor | None = None) -> None:
+        """Raise ``ValueError`` naming sample, position and id if x0 (B, L) is not clean data."""
+        if x0.ndim != 2 or x0.shape[1] != self.length:
+            raise ValueError(f"expected tokens of shape (B, {self.length}), got {tuple(x0.shape)}")
+        real = self.is_real(x0) if real is None else real
+        in_range = (x0 >= 0) & (x0 < self.vocab_size)
+        ids = x0.clamp(0, self.vocab_size - 1)
+        legal = self.support[torch.arange(self.length, device=x0.device), ids] & in_range
+        padded = torch.zeros_like(legal) if self.pad_id is None else x0 == self.pad_id
+        wrong = (~torch.where(real, legal, padded)).nonzero()
+        if wrong.numel() == 0:
+            return
+        sample, position = wrong[0].tolist()
+        kind = self.group_names[int(self.group[position])]
+        if real[sample, position]:
+            expected = f"one of {self.support[position].nonzero().flatten().tolist()}"
+        else:
+            expected = f"PAD ({self.pad_id})"
+        raise ValueError(
+            f"sample {sample}, position {position} ({kind}): id {int(x0[sample, position])} "
+            f"is not legal there; expected {expected}"
+        )
+
+
+@dataclass(frozen=True)
+class VocabConfig:
+    """The vocabularies and slots of graphs with at most ``n_max`` nodes.
+
+    ``node_types``, ``edge_types``: names; the *last* edge type means "no edge".
+    ``edge_inverse``: for each edge type, the type of the same edge read from its other end; by
+    default ``9 - r`` for the room relations and the identity (undirected) otherwise.
+
+    Node vocabulary: types, then MASK, then PAD (15 ids for rooms); edge vocabulary likewise (13).
+    In the concatenated vocabulary (28 ids) the edge ids are shifted by ``edge_offset``; its single
+    ``mask_id`` and ``pad_id`` are those of the node vocabulary, at every position.
+    """
+
+    n_max: int = 8
+    node_types: tuple[str, ...] = ROOM_TYPES
+    edge_types: tuple[str, ...] = RELATIONS
+    edge_inverse: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_max < 1:
+            raise ValueError(f"n_max={self.n_max}: a graph needs at least one node slot")
+        if not self.node_types or not self.edge_types:
+            raise ValueError("node_types and edge_types must each name at least one type")
+        inverse = self.edge_inverse
+        if inverse is None:
+            relations = self.edge_types == RELATIONS
+            last = len(self.edge_types) - 1
+            inverse = (*(last - 1 - r for r in range(last)), last) if relations else range(last + 1)
+        inverse = tuple(inverse)
+        involution = len(inverse) == len(self.edge_types) and all(
+            0 <= r < len(inverse) and inverse[r] == k for k, r in enumerate(inverse)
+        )
+        if not involution:
+            raise ValueError(f"edge_inverse={inverse} is not an involution of the edge types")
+        object.__setattr__(self, "edge_inverse", inverse)
+
+    @property
+    def num_edges(self) -> int:
+        """E = n_max (n_max - 1) / 2 pair slots."""
+        return self.n_max * (self.n_max - 1) // 2
+
+    @property
+    def length(self) -> int:
+        """L = n_max + E positions."""
+        return self.n_max + self.num_edges
+
+    @property
+    def num_node_types(self) -> int:
+        return len(self.node_types)
+
+    @property
+    def num_edge_types(self) -> int:
+        """Edge classes, "no edge" included."""
+        return len(self.edge_types)
+
+    @property
+    def no_edge(self) -> int:
+        """The edge type (in the edge vocabulary) that says two nodes are not related."""
+        return self.num_edge_types - 1
+
+    @property
+    def node_vocab_size(self) -> int:
+        return self.num_node_types + 2
+
+    @property
+    def edge_vocab_size(self) -> int:
+        return self.num_edge_types + 2
+
+    @property
+    def node_mask_id(self) -> int:
+        return self.num_node_types
+
+    @property
+    def node_pad_id(self) -> int:
+        return self.num_node_types + 1
+
+    @property
+    def edge_mask_id(self) -> int:
+        """MASK in the edge vocabulary (not shifted by ``edge_offset``)."""
+        return self.num_edge_types
+
+    @property
+    def edge_pad_id(self) -> int:
+        """PAD in the edge vocabulary (not shifted by ``edge_offset``)."""
+        return self.num_edge_types + 1
+
+    @property
+    def edge_offset(self) -> int:
+        """First edge id of the concatenated vocabulary."""
+        return self.node_vocab_size
+
+    @property
+    def vocab_size(self) -> int:
+        """V of the concatenated vocabulary."""
+        return self.node_vocab_size + self.edge_vocab_size
+
+    @property
+    def mask_id(self) -> int:
+        """MASK of the concatenated vocabulary, at every position."""
+        return self.node_mask_id
+
+    @property
+    def pad_id(self) -> int:
+        """PAD of the concatenated vocabulary, at every position."""
+        return self.node_pad_id
+
+    @cached_property
+    def endpoints(self) -> tuple[tuple[int, int], ...]:
+        """The node pair (i, j), i < j, of every edge slot, in order."""
+        return tuple((i, j) for i in range(self.n_max) for j in range(i + 1, self.n_max))
+
+    def edge_position(self, i: int, j: int) -> int:
+        """Position of edge (i, j), i < j, in the sequence: n_max + i n_max - i(i+1)/2 + j-i-1."""
+        if not 0 <= i < j < self.n_max:
+            raise ValueError(f"edge ({i}, {j}): expected 0 <= i < j < n_max={self.n_max}")
+        return self.n_max + i * self.n_max - i * (i + 1) // 2 + (j - i - 1)
+
+    def real_positions(self, num_nodes: Tensor) -> Tensor:
+        """Int[B] node counts -> Bool[B, L]: node k if k < n; edge (i, j) if both ends are real."""
+        if ((num_nodes < 1) | (num_nodes > self.n_max)).any():
+            raise ValueError(f"node counts must lie in 1..{self.n_max}, got {num_nodes.tolist()}")
+        last_node = torch.tensor([*range(self.n_max), *(j for _, j in self.endpoints)])
+        return last_node.to(num_nodes.device) < num_nodes.unsqueeze(1)
+
+    def layout(self) -> TokenLayout:
+        """The position-typed layout over the concatenated vocabulary."""
+        support = torch.zeros(self.length, self.vocab_size, dtype=torch.bool)
+        support[: self.n_max, : self.num_node_types] = True
+        support[self.n_max :, self.edge_offset : self.edge_offset + self.num_edge_types] = True
+        group = torch.tensor([0] * self.n_max + [1] * self.num_edges)
+        return TokenLayout(
+            support,
+            mask_id=self.mask_id,
+            pad_id=self.pad_id,
+            group=group,
+            group_names=("node", "edge"),
+        )
+
+
+RPLAN_VOCAB_CONFIG = VocabConfig(n_max=8)
+"""Rooms and relations of RPLAN plans: 8 + 28 = 36 positions, 15 + 13 = 28 ids."""

@@ -1,0 +1,91 @@
+"""What the layers hand to each other, and the axis legend used everywhere.
+
+Axes: ``B`` batch, ``L`` token positions, ``V`` token ids, ``N`` nodes, ``E`` edges (node pairs),
+``D`` width, ``H`` attention heads. Times ``t`` and ``s < t`` lie in [0, 1]: 0 is clean, 1 is noise.
+``x0`` is clean data, ``xt`` its corruption at time t. Probabilities are in log space, in nats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Clean data on its way to an algorithm.
+
+    ``x0``: Int[B, L] token ids; PAD wherever ``real`` is False.
+    ``real``: Bool[B, L] the positions that carry data.
+    ``log_num_orders``: Float[B] or None, log of how many equally likely token sequences stand for
+        the same unordered object (randomly relabelled diagrams: ``log(n!/|Aut G|)``; a fixed order:
+        0). Subtracting it from the ordered bound gives the bound on the unordered object.
+    ``conditions``: extra tensors, batch axis first, passed by keyword to the backbone.
+    """
+
+    x0: Tensor
+    real: Tensor
+    log_num_orders: Tensor | None = None
+    conditions: dict[str, Tensor] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.x0.shape[0]
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+        """The same batch on another device."""
+
+        def move(tensor: Tensor) -> Tensor:
+            return tensor.to(device, non_blocking=non_blocking)
+
+        moved = {
+            f.name: move(value)
+            for f in fields(self)
+            if isinstance(value := getattr(self, f.name), Tensor)
+        }
+        conditions = {name: move(value) for name, value in self.conditions.items()}
+        return replace(self, **moved, conditions=conditions)
+
+
+@dataclass(frozen=True)
+class LossOutput:
+    """What ``Algorithm.loss`` returns.
+
+    ``loss``: Float[] the scalar to minimise (any training weight allowed).
+    ``nelbo``: Float[B] an unbiased draw of the negative evidence lower bound of each sample, nats.
+    ``num_real``: Int[B] real positions of each sample; ``nelbo.sum() / num_real.sum()`` is the
+        bound per token.
+    """
+
+    loss: Tensor
+    nelbo: Tensor
+    num_real: Tensor
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A normalised distribution per position, and what narrowing its support threw away.
+
+    ``log_probs``: Float[B, L, V], exponentials sum to 1 over V.
+    ``log_kept``: Float[B, L], log of the probability the narrowed support kept (0 if not narrowed).
+    """
+
+    log_probs: Tensor
+    log_kept: Tensor
+
+
+@dataclass(frozen=True)
+class SampleOutput:
+    """What a sampler returns.
+
+    ``tokens``: Int[B, L] finished samples; PAD where ``real`` was False.
+    ``nfe``: Int[B] network evaluations spent on each sample.
+    ``log_weights``: Float[B] log importance weights of a narrowed support (0 without one).
+    ``trajectory``: Int[K, B, L] the states after each network call, if asked for.
+    """
+
+    tokens: Tensor
+    nfe: Tensor
+    log_weights: Tensor
+    trajectory: Tensor | None = None
