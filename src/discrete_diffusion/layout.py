@@ -1,4 +1,4 @@
-"""Which token ids are legal where: ``TokenLayout``; and the vocabularies of a graph: ``VocabConfig``.
+"""Which token ids are legal where (``TokenLayout``), and a graph's vocabularies (``VocabConfig``).
 
 A bubble diagram of n rooms is ``n_max`` node slots followed by the upper triangle of room pairs,
 row-major. Both kinds of token share one *concatenated* vocabulary, so that any backbone that maps
@@ -92,7 +92,9 @@ class TokenLayout(nn.Module):
             if special is None:
                 continue
             if not 0 <= special < self.vocab_size:
-                raise ValueError(f"{name}={special} is outside the vocabulary 0..{self.vocab_size - 1}")
+                raise ValueError(
+                    f"{name}={special} is outside the vocabulary 0..{self.vocab_size - 1}"
+                )
             if not support.is_meta and support[:, special].any():
                 raise ValueError(f"{name}={special} is marked as a legal clean id; remove it")
         if self.mask_id == self.pad_id:

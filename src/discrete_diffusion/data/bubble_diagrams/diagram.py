@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from discrete_diffusion.data.bubble_diagrams.canonical import canonical_order
+from discrete_diffusion.data.bubble_diagrams.fields import (
+    NO_EDGE,
+    NUM_RELATIONS,
+    DiagramError,
+    checked_box,
+    checked_integer,
+    checked_relations,
+    inverse_relation,
+    read_relations,
+    read_rooms,
+    room_code,
+)
 from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 
-NUM_RELATIONS = len(RELATIONS) - 1
-"""Relations that join two rooms (codes 0..9); code 10, "no-edge", is their absence."""
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["NUM_RELATIONS", "BubbleDiagram", "DiagramError"]
+
+_RESERVED_KEYS = ("rooms", "relations", "boxes")
 
 
 @dataclass(frozen=True)
@@ -22,7 +42,7 @@ class BubbleDiagram:
     ``boxes``: optional (x0, y0, x1, y1) per room, y downwards, any unit.
     ``metadata``: anything else worth keeping; ignored by equality.
 
-    Raises ``ValueError`` naming the room or pair that is wrong.
+    Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
     """
 
     rooms: tuple[int, ...]
@@ -33,20 +53,119 @@ class BubbleDiagram:
     def __post_init__(self) -> None:
         n = len(self.rooms)
         if n == 0:
-            raise ValueError("a diagram needs at least one room")
-        for k, room in enumerate(self.rooms):
-            if not 0 <= room < len(ROOM_TYPES):
-                raise ValueError(f"room {k}: code {room} is not in 0..{len(ROOM_TYPES) - 1}")
-        seen: set[tuple[int, int]] = set()
+            raise DiagramError("rooms", "a diagram needs at least one room")
+        rooms = tuple(
+            room_code(checked_integer(room, f"rooms[{k}]", "a room code"), f"rooms[{k}]")
+            for k, room in enumerate(self.rooms)
+        )
+        object.__setattr__(self, "rooms", rooms)
+        object.__setattr__(self, "relations", checked_relations(self.relations, n))
+        if self.boxes is not None:
+            if len(self.boxes) != n:
+                raise DiagramError("boxes", f"{len(self.boxes)} boxes for {n} rooms")
+            boxes = tuple(checked_box(box, f"boxes[{k}]") for k, box in enumerate(self.boxes))
+            object.__setattr__(self, "boxes", boxes)
+        for key in _RESERVED_KEYS:
+            if key in self.metadata:
+                raise DiagramError("metadata", f"the key {key!r} is taken by the diagram itself")
+
+    @property
+    def num_rooms(self) -> int:
+        return len(self.rooms)
+
+    @property
+    def room_names(self) -> tuple[str, ...]:
+        return tuple(ROOM_TYPES[room] for room in self.rooms)
+
+    def relabelled(self, order: Sequence[int]) -> BubbleDiagram:
+        """The same diagram with its rooms renumbered: new room k is old room ``order[k]``.
+
+        Relations follow, a pair whose ends changed places reads 9 - r; boxes follow, metadata is
+        kept as it is. Raises ``ValueError`` if ``order`` is not a permutation of the rooms.
+        """
+        order = [int(old) for old in order]
+        if sorted(order) != list(range(self.num_rooms)):
+            raise ValueError(f"order={order} is not a permutation of 0..{self.num_rooms - 1}")
+        new = {old: k for k, old in enumerate(order)}
+        return BubbleDiagram(
+            rooms=tuple(self.rooms[old] for old in order),
+            relations=tuple(
+                (new[i], new[j], r) if new[i] < new[j] else (new[j], new[i], inverse_relation(r))
+                for i, j, r in self.relations
+            ),
+            boxes=None if self.boxes is None else tuple(self.boxes[old] for old in order),
+            metadata=self.metadata,
+        )
+
+    def canonical_key(self) -> Hashable:
+        """A key that two diagrams share iff they are equal up to relabelling (boxes ignored)."""
+        pairs = np.full((self.num_rooms, self.num_rooms), NO_EDGE)
         for i, j, r in self.relations:
-            if not 0 <= i < j < n:
-                raise ValueError(f"relation ({i}, {j}): expected 0 <= i < j < {n} rooms")
-            if not 0 <= r < NUM_RELATIONS:
-                raise ValueError(f"relation ({i}, {j}): code {r} is not in 0..{NUM_RELATIONS - 1}")
-            if (i, j) in seen:
-                raise ValueError(f"relation ({i}, {j}) is listed twice")
-            seen.add((i, j))
-        if self.boxes is not None and len(self.boxes) != n:
-            raise ValueError(f"{len(self.boxes)} boxes for {n} rooms")
-        object.__setattr__(self, "rooms", tuple(self.rooms))
-        object.__setattr__(self, "relations", tuple(sorted(map(tuple, self.relations))))
+            pairs[i, j], pairs[j, i] = r, inverse_relation(r)
+        relabelled = self.relabelled(canonical_order(np.array(self.rooms), pairs))
+        return relabelled.rooms, relabelled.relations
+
+    def to_json(self, *, names: bool = True) -> dict[str, Any]:
+        """The interchange object {"rooms", "relations", "boxes" if known, **metadata}.
+
+        ``names``: room types and relations by name; otherwise by code.
+        """
+        data: dict[str, Any] = {
+            "rooms": list(self.room_names if names else self.rooms),
+            "relations": [[i, j, RELATIONS[r] if names else r] for i, j, r in self.relations],
+        }
+        if self.boxes is not None:
+            data["boxes"] = [list(box) for box in self.boxes]
+        return data | dict(self.metadata)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> BubbleDiagram:
+        """Read an interchange object (see ``to_json``): names or codes, pairs in either order.
+
+        "no-edge" lists nothing; keys other than rooms, relations and boxes become metadata.
+        Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
+        """
+        if not isinstance(data, Mapping):
+            raise DiagramError("diagram", f"expected an object, got {reprlib.repr(data)}")
+        for key in ("rooms", "relations"):
+            if key not in data:
+                raise DiagramError(key, "missing; a diagram has the fields 'rooms' and 'relations'")
+        rooms = read_rooms(data["rooms"], "rooms")
+        boxes = data.get("boxes")
+        if boxes is not None and not isinstance(boxes, list | tuple):
+            raise DiagramError("boxes", f"expected a list of boxes, got {reprlib.repr(boxes)}")
+        return cls(
+            rooms=rooms,
+            relations=read_relations(data["relations"], len(rooms), "relations"),
+            boxes=None if boxes is None else tuple(boxes),
+            metadata={key: value for key, value in data.items() if key not in _RESERVED_KEYS},
+        )
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """A directed graph: node k has ``room`` (and ``x0 y0 x1 y1``), edge (i, j) ``relation``."""
+        from discrete_diffusion.data.bubble_diagrams import graph_formats
+
+        return graph_formats.to_networkx(self)
+
+    @classmethod
+    def from_networkx(cls, graph: networkx.DiGraph) -> BubbleDiagram:
+        """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
+
+        Raises ``ValueError`` for an undirected graph or a missing or wrong attribute.
+        """
+        from discrete_diffusion.data.bubble_diagrams import graph_formats
+
+        return graph_formats.from_networkx(graph)
+
+    def to_graphml(self) -> str:
+        """GraphML text of ``to_networkx``, metadata as a JSON string."""
+        from discrete_diffusion.data.bubble_diagrams import graph_formats
+
+        return graph_formats.to_graphml(self)
+
+    @classmethod
+    def from_graphml(cls, text: str) -> BubbleDiagram:
+        """The inverse of ``to_graphml``; raises ``ValueError`` for anything else."""
+        from discrete_diffusion.data.bubble_diagrams import graph_formats
+
+        return graph_formats.from_graphml(text)

@@ -1,0 +1,52 @@
+"""Algorithms by name. Each has a class file, a YAML in ``configs/algo``, a line below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.bounds import general_bound
+from discrete_diffusion.algorithms.mdlm import MDLM
+from discrete_diffusion.forward_process import build_forward_process
+from discrete_diffusion.layout import build_layout
+from discrete_diffusion.models.registry import backbone_spec, build_backbone
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.noise_schedules import build_schedule
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm]] = {
+    "mdlm": MDLM,
+}
+
+_BACKBONE_KEYS = ("backbone", "causal_attention")
+"""Keys of ``config.algo`` that the backbone's builder reads; the rest are constructor arguments."""
+
+
+def build_algorithm(config: DictConfig) -> Algorithm:
+    """The algorithm of a composed config, with its backbone, process and schedule.
+
+    ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
+    ``config.noise`` and ``config.forward_process`` name the schedule and the process.
+
+    Raises ``ValueError`` naming the fix if the parts do not fit each other.
+    """
+    options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
+    name, backbone_name = options.pop("name"), config.algo.backbone
+    if name not in _ALGORITHM_BUILDERS:
+        raise ValueError(unknown_name("algorithm", name, _ALGORITHM_BUILDERS))
+    spec = backbone_spec(backbone_name)
+    if spec.state != "tokens":
+        raise ValueError(
+            f"{name} works on tokens, but backbone '{backbone_name}' works on {spec.state}"
+        )
+    layout = build_layout(config.data)
+    schedule = build_schedule(config.noise, layout)
+    process = build_forward_process(config.forward_process, layout, schedule)
+    backbone = build_backbone(config, layout.vocab_size)
+    return _ALGORITHM_BUILDERS[name](backbone, process, **options)
+
+
+__all__ = ["MDLM", "Algorithm", "build_algorithm", "general_bound"]

@@ -1,0 +1,97 @@
+"""Bubble diagrams as networkx graphs and as GraphML text."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import ParseError
+
+from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.data.bubble_diagrams.fields import DiagramError, read_relations, room_code
+from discrete_diffusion.layout import RELATIONS
+
+if TYPE_CHECKING:
+    import networkx
+
+_SIDES = ("x0", "y0", "x1", "y1")
+
+
+def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
+    """A directed graph: node k has ``room`` (and ``x0 y0 x1 y1``), edge (i, j) ``relation``.
+
+    Edge (i, j) reads "room i is ``relation`` room j". Metadata is in ``graph.graph["metadata"]``.
+    """
+    import networkx
+
+    graph = networkx.DiGraph(metadata=dict(diagram.metadata))
+    for k, room in enumerate(diagram.room_names):
+        box = {} if diagram.boxes is None else dict(zip(_SIDES, diagram.boxes[k], strict=True))
+        graph.add_node(k, room=room, **box)
+    for i, j, relation in diagram.relations:
+        graph.add_edge(i, j, relation=RELATIONS[relation])
+    return graph
+
+
+def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
+    """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
+
+    Raises ``ValueError`` for an undirected graph or a missing or wrong attribute.
+    """
+    if not graph.is_directed():
+        raise ValueError("expected a directed graph: an edge reads 'source is relation target'")
+    number = {node: k for k, node in enumerate(graph)}
+    rooms, boxes = [], []
+    for node, data in graph.nodes(data=True):
+        where = f"node {reprlib.repr(node)}"
+        if "room" not in data:
+            raise DiagramError(where, "has no attribute 'room'")
+        rooms.append(room_code(data["room"], where))
+        if any(side in data for side in _SIDES):
+            boxes.append([data.get(side) for side in _SIDES])
+    relations = []
+    for source, target, data in graph.edges(data=True):
+        if "relation" not in data:
+            where = f"edge ({reprlib.repr(source)}, {reprlib.repr(target)})"
+            raise DiagramError(where, "has no attribute 'relation'")
+        relations.append((number[source], number[target], data["relation"]))
+    metadata = graph.graph.get("metadata", {})
+    if not isinstance(metadata, Mapping):
+        raise DiagramError("metadata", f"expected a mapping, got {reprlib.repr(metadata)}")
+    return BubbleDiagram(
+        rooms=tuple(rooms),
+        relations=read_relations(relations, len(rooms), "relations"),
+        boxes=tuple(map(tuple, boxes)) if boxes else None,
+        metadata=dict(metadata),
+    )
+
+
+def to_graphml(diagram: BubbleDiagram) -> str:
+    """GraphML text of ``to_networkx``, metadata as a JSON string.
+
+    Raises ``ValueError`` if the metadata cannot be written as JSON.
+    """
+    import networkx
+
+    graph = to_networkx(diagram)
+    try:
+        graph.graph["metadata"] = json.dumps(graph.graph["metadata"], allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DiagramError("metadata", f"cannot be written as JSON ({error})") from error
+    return "\n".join(networkx.generate_graphml(graph))
+
+
+def from_graphml(text: str) -> BubbleDiagram:
+    """The inverse of ``to_graphml``; raises ``ValueError`` for anything else."""
+    import networkx
+
+    try:
+        graph = networkx.parse_graphml(text)
+    except (ParseError, networkx.NetworkXError, KeyError, ValueError) as error:
+        raise ValueError(f"not a GraphML graph: {error}") from error
+    try:
+        graph.graph["metadata"] = json.loads(graph.graph.get("metadata", "{}"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DiagramError("metadata", f"is not JSON ({error})") from error
+    return from_networkx(graph)

@@ -1,0 +1,103 @@
+"""Room programmes: how many rooms of which type a plan has.
+
+The number of rooms n follows real plans (RPLAN). Given n, a combination of group counts (so many
+bedrooms, bathrooms, balconies, ...) is drawn with a probability proportional to a product of one
+weight per group, the maximum-entropy model whose group statistics are those of real plans; then
+every bedroom and every lesser room gets its own type.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, ROOM_TYPES
+
+N_MAX = RPLAN_VOCAB_CONFIG.n_max
+PAD = RPLAN_VOCAB_CONFIG.node_pad_id
+"""Stands in the room slots that a plan does not use."""
+
+NUM_ROOMS = (4, 5, 6, 7, 8)
+NUM_ROOMS_PROBS = (0.003, 0.072, 0.311, 0.362, 0.252)
+"""How many rooms RPLAN plans have (training split of Graph2Plan's data)."""
+
+LIVING, MASTER, KITCHEN, BATHROOM, DINING, CHILD, STUDY, SECOND, GUEST, BALCONY = range(10)
+ENTRANCE, STORAGE, WALL_IN = range(10, 13)
+
+# Log-weight of having 0, 1, 2, ... rooms of a group beside the living room.
+_LOG_WEIGHTS = {
+    "bedroom": (-np.inf, -2.4, 1.0, 2.0, 0.6),
+    "kitchen": (-4.5, 1.8),
+    "bathroom": (-np.inf, 2.4, 0.85, -1.4),
+    "balcony": (-1.5, 0.5, 1.0, 0.3),
+    "dining": (1.4, 0.35, -1.8),
+    "lesser": (1.5, 0.5, -1.0),
+}
+_BATHROOM_SHARED_OUT = 2.0
+"""Extra log-weight of two bathrooms where there are three bedrooms or more."""
+
+_BEDROOM_PROBS = {MASTER: 0.94, SECOND: 0.06}
+_OTHER_BEDROOM_PROBS = {SECOND: 0.75, CHILD: 0.10, STUDY: 0.08, GUEST: 0.07}
+_LESSER_PROBS = {STORAGE: 0.90, ENTRANCE: 0.07, WALL_IN: 0.03}
+
+
+def _combinations() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Group counts Int[C, 6] of 4 to 8 rooms in all, and their log-weights Float[C]."""
+    tables = [np.array(table) for table in _LOG_WEIGHTS.values()]
+    counts = np.array(list(product(*(range(len(table)) for table in tables))))
+    log_weight = sum(table[counts[:, g]] for g, table in enumerate(tables))
+    log_weight = log_weight + _BATHROOM_SHARED_OUT * ((counts[:, 0] >= 3) & (counts[:, 2] >= 2))
+    total = 1 + counts.sum(1)
+    fits = (total >= NUM_ROOMS[0]) & (total <= NUM_ROOMS[-1]) & np.isfinite(log_weight)
+    return counts[fits], log_weight[fits]
+
+
+def _draw(probs: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Invert the cumulative sum of ``probs`` (K,) at u in [0, 1)."""
+    cumulative = np.cumsum(probs)
+    return np.searchsorted(cumulative / cumulative[-1], u, side="right")
+
+
+def _draw_type(table: dict[int, float], u: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.array(list(table))[_draw(np.array(list(table.values())), u)]
+
+
+def draw_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Room types of ``num`` plans.
+
+    Returns Int64[num, N_MAX]: codes of ``ROOM_TYPES`` in ascending order, so that the living room
+    comes first and exactly once; ``PAD`` in the slots that are left. At most one entrance.
+    """
+    counts, log_weight = _combinations()
+    total = 1 + counts.sum(1)
+    weight = np.exp(log_weight)
+    per_n = np.array([weight[total == n].sum() for n in NUM_ROOMS])
+    probs = weight * (np.array(NUM_ROOMS_PROBS) / per_n)[total - NUM_ROOMS[0]]
+    chosen = counts[_draw(probs, rng.random(num))]
+
+    candidates = _draw_candidates(num, rng)
+    # Candidate k of a group is built if the group has more than k rooms.
+    wanted = [chosen[:, g, None] > np.arange(c.shape[1]) for g, c in enumerate(candidates)]
+    rooms = np.where(np.concatenate(wanted, 1), np.concatenate(candidates, 1), PAD)
+    rooms = np.concatenate([np.full((num, 1), LIVING), rooms], axis=1)
+    return np.sort(rooms, axis=1)[:, :N_MAX]
+
+
+def _draw_candidates(num: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Per group Int[num, largest count]: the types its rooms take, first come first."""
+    largest = [len(table) - 1 for table in _LOG_WEIGHTS.values()]
+    bedrooms = _draw_type(_OTHER_BEDROOM_PROBS, rng.random((num, largest[0])))
+    bedrooms[:, 0] = _draw_type(_BEDROOM_PROBS, rng.random(num))
+    lesser = _draw_type(_LESSER_PROBS, rng.random((num, largest[5])))
+    first_entrance = np.cumsum(lesser == ENTRANCE, axis=1) <= 1
+    lesser = np.where((lesser == ENTRANCE) & ~first_entrance, STORAGE, lesser)
+    same = [
+        np.full((num, k), code)
+        for k, code in zip(largest[1:5], (KITCHEN, BATHROOM, BALCONY, DINING), strict=True)
+    ]
+    return [bedrooms, *same, lesser]
+
+
+assert len(ROOM_TYPES) == WALL_IN + 1, "the room codes above are those of ROOM_TYPES"

@@ -1,0 +1,31 @@
+"""Forward processes by name. Each has a class file, a YAML in ``configs/forward_process``, a line
+below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from discrete_diffusion.forward_process.absorbing import Absorbing
+from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.noise_schedules import Schedule
+
+_PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess]] = {
+    "absorbing": Absorbing,
+}
+
+
+def build_forward_process(
+    config: Mapping[str, Any], layout: TokenLayout, schedule: Schedule
+) -> ForwardProcess:
+    """The process ``config["name"]``, its other keys passed as arguments."""
+    options = dict(config)
+    name = options.pop("name")
+    if name not in _PROCESS_BUILDERS:
+        raise ValueError(unknown_name("forward process", name, _PROCESS_BUILDERS))
+    return _PROCESS_BUILDERS[name](layout, schedule, **options)
+
+
+__all__ = ["Absorbing", "ForwardProcess", "build_forward_process"]

@@ -1,0 +1,139 @@
+"""``ForwardProcess``: how data is corrupted, and the exact posteriors that follow from it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.categorical import draw, log_one_hot, mask_logits, neg_inf, uniform_draws
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.noise_schedules import Schedule, per_token
+
+SIGMA_FLOOR = 1e-4
+"""Smallest alpha whose -log is handed to a backbone: sigma stays below 9.22."""
+
+
+class ForwardProcess(nn.Module, ABC):
+    """An interpolating process between clean data and a prior, independent per position.
+
+    With keep probability alpha(t) and noise mass b_t(y) (summing to 1 - alpha over y):
+
+        q_t(y | x0)  = alpha(t) [y = x0] + b_t(y)
+        q(xt | xs)   = r [xt = xs] + c(xt),     r = alpha_t / alpha_s,  c = b_t - r b_s
+        rate(y)      = b_t'(y) - (alpha' / alpha) b_t(y)                jumps into y
+
+    This class holds the general formulas for a fixed prior pi, b_t = (1 - alpha) pi (D3PM,
+    arXiv 2107.03006; Campbell et al., arXiv 2205.14987). A process whose prior moves with t
+    overrides ``alpha`` and ``noise`` and their relatives: the process, not the schedule, owns
+    alpha(t).
+
+    ``log_d0``: Float[B, L, V] is always the network's *leave-one-out* prediction D, the
+    distribution of x0_l given everything but the noisy token at l, normalised over the support.
+
+    Raises ``ValueError`` if b_t(y) / alpha(t) ever decreases: its rates would be negative.
+    """
+
+    absorbing = False
+    """True if noise is a point mass on MASK and a visible token is therefore certain."""
+
+    def __init__(self, layout: TokenLayout, schedule: Schedule) -> None:
+        super().__init__()
+        self.layout, self.schedule = layout, schedule
+        self._check_rates()
+
+    @abstractmethod
+    def prior(self) -> Tensor:
+        """Float64[L, V]: pi, the distribution of every position at t = 1."""
+
+    # -- what the process owns: alpha, and the noise mass b_t ------------------------------------
+
+    def alpha(self, t: Tensor) -> Tensor:
+        """Keep probability, Float[B] -> Float[B, 1] or Float[B, L]."""
+        return per_token(self.schedule.alpha(t))
+
+    def one_minus_alpha(self, t: Tensor) -> Tensor:
+        """Corrupted share, Float[B, 1] or Float[B, L]."""
+        return per_token(self.schedule.one_minus_alpha(t))
+
+    def dalpha(self, t: Tensor) -> Tensor:
+        """d alpha / dt, Float[B, 1] or Float[B, L]."""
+        return per_token(self.schedule.dalpha(t))
+
+    def noise(self, t: Tensor) -> Tensor:
+        """b_t(y): Float[B, L, V], summing to 1 - alpha(t) over y."""
+        return self.one_minus_alpha(t).unsqueeze(-1) * self.prior()
+
+    def dnoise(self, t: Tensor) -> Tensor:
+        """d b_t(y) / dt: Float[B, L, V]."""
+        return -self.dalpha(t).unsqueeze(-1) * self.prior()
+
+    def sigma(self, t: Tensor, real: Tensor) -> Tensor:
+        """-log of the mean alpha over real positions, Float32[B]: the noise level a backbone sees.
+
+        The same function of t in training and in sampling, clamped positions included; alpha is
+        floored at 1e-4.
+        """
+        weight = real.to(t.dtype)
+        mean = (self.alpha(t) * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
+        return -mean.clamp(min=SIGMA_FLOOR).log().float()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
+        """One draw per position from b_t / (1 - alpha): Int[B, L]."""
+        return draw(self.prior().log().expand(t.shape[0], -1, -1), generator)
+
+    def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw xt ~ q_t(. | x0): Int[B, L]. Positions with ``real=False`` stay untouched."""
+        u = uniform_draws(tuple(x0.shape), generator, x0.device)
+        corrupted = (u < self.one_minus_alpha(t)) & real
+        return torch.where(corrupted, self.draw_noise(t, generator), x0)
+
+    def prior_sample(self, real: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw x1 from the prior: Int[B, L]; PAD where ``real`` is False."""
+        ones = torch.ones(real.shape[0], dtype=torch.float64, device=real.device)
+        pad = self.layout.pad_id if self.layout.pad_id is not None else self.layout.mask_id
+        return torch.where(real, self.draw_noise(ones, generator), pad)
+
+    # -- distributions ---------------------------------------------------------------------------
+
+    def marginal_log_probs(self, log_d0: Tensor, t: Tensor) -> Tensor:
+        """log Q(y) = log(alpha D(y) + b_t(y)): Float[B, L, V]."""
+        return self._log(self.alpha(t).unsqueeze(-1) * log_d0.exp() + self.noise(t))
+
+    def posterior_log_probs(self, xt: Tensor, log_d0: Tensor, t: Tensor, s: Tensor) -> Tensor:
+        """log p(xs | xt): Float[B, L, V], the sampling posterior of a step from t to s < t.
+
+        p(xs | xt) is proportional to q(xt | xs) (alpha_s D(xs) + b_s(xs)); at s = 0 this is the
+        ordinary posterior p(x0 | xt).
+        """
+        keep = self.alpha(t) / self.alpha(s)
+        noise = self.noise(t) - keep.unsqueeze(-1) * self.noise(s)
+        vocab_size = log_d0.shape[-1]
+        into_xt = noise.clamp(min=0).expand(*xt.shape, vocab_size).gather(-1, xt.unsqueeze(-1))
+        is_xt = log_one_hot(xt, vocab_size, log_d0.dtype).exp()
+        log_step = self._log(keep.unsqueeze(-1) * is_xt + into_xt)
+        log_joint = log_step + self.marginal_log_probs(log_d0, s)
+        reachable = log_joint > neg_inf(log_joint.dtype) / 2
+        return mask_logits(torch.log_softmax(log_joint, dim=-1), reachable)
+
+    def jump_rates(self, t: Tensor) -> Tensor:
+        """rate(y) of jumping into y at time t in (0, 1): Float[B, L, V], >= 0."""
+        return self.dnoise(t) - (self.dalpha(t) / self.alpha(t)).unsqueeze(-1) * self.noise(t)
+
+    @staticmethod
+    def _log(probs: Tensor) -> Tensor:
+        return mask_logits(probs.clamp(min=torch.finfo(probs.dtype).tiny).log(), probs > 0)
+
+    def _check_rates(self) -> None:
+        """For a fixed prior b_t / alpha grows exactly where (1 - alpha) / alpha does."""
+        t = torch.linspace(0.0, 1.0, 257, dtype=torch.float64, device=self.layout.support.device)
+        if t.is_meta:
+            return
+        if (self.alpha(t).diff(dim=0) > 0).any():
+            raise ValueError(
+                f"{type(self.schedule).__name__}: alpha(t) increases somewhere on [0, 1], so the "
+                "process would have negative rates; use a decreasing schedule"
+            )

@@ -1,0 +1,1 @@
+"""Backbones: networks that predict clean data from noisy data, exchangeable by name."""

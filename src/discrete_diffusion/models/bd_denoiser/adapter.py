@@ -1,0 +1,76 @@
+"""bd-denoiser as a backbone: one concatenated vocabulary in, logits over it out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.models.bd_denoiser.denoiser import BDDenoiser
+from discrete_diffusion.models.blocks.timestep import corrupted_share
+
+
+def separate_ids(vocab_config: VocabConfig) -> Tensor:
+    """Int[L, V]: concatenated id -> id in the position's own vocabulary.
+
+    The MASK and PAD of either vocabulary mean MASK and PAD at every position. An id that is illegal
+    at its position (a room type in an edge slot) says nothing about it, so it reads as MASK.
+    """
+    nodes = torch.full((vocab_config.vocab_size,), vocab_config.node_mask_id)
+    edges = torch.full((vocab_config.vocab_size,), vocab_config.edge_mask_id)
+    offset = vocab_config.edge_offset
+    nodes[: vocab_config.num_node_types] = torch.arange(vocab_config.num_node_types)
+    edges[offset : offset + vocab_config.num_edge_types] = torch.arange(vocab_config.num_edge_types)
+    for pad_id in (vocab_config.pad_id, offset + vocab_config.edge_pad_id):
+        nodes[pad_id] = vocab_config.node_pad_id
+        edges[pad_id] = vocab_config.edge_pad_id
+    return torch.cat(
+        [nodes.expand(vocab_config.n_max, -1), edges.expand(vocab_config.num_edges, -1)]
+    )
+
+
+class BDDenoiserBackbone(nn.Module):
+    """``forward(x_t, sigma) -> logits (B, L, V)`` over the concatenated vocabulary.
+
+    Node rows hold ``node_logits`` in columns 0..12 and edge rows ``edge_logits`` in columns 15..25
+    (room vocabularies); every other column holds ``neg_inf``. Their softmax is that of the
+    denoiser's logits over the row's legal ids, exactly.
+
+    ``legal_only=False`` keeps the MASK and PAD columns of the row's own vocabulary as well.
+    """
+
+    lookup: Tensor
+    position: Tensor
+
+    def __init__(self, denoiser: BDDenoiser, *, legal_only: bool = True) -> None:
+        super().__init__()
+        self.denoiser = denoiser
+        self.legal_only = legal_only
+        vocab_config = denoiser.vocab_config
+        lookup = separate_ids(vocab_config)
+        position = torch.arange(vocab_config.length)
+        self.register_buffer("lookup", lookup, persistent=False)
+        self.register_buffer("position", position, persistent=False)
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+        """x_t Int[B, L] concatenated ids, sigma Float[B] or None (read as 0) -> Float[B, L, V]."""
+        vocab = self.denoiser.vocab_config
+        if x_t.ndim != 2 or x_t.shape[1] != vocab.length:
+            raise ValueError(
+                f"x_t has shape {tuple(x_t.shape)}; expected (B, {vocab.length}) "
+                f"for n_max={vocab.n_max}"
+            )
+        pad_mask = (x_t != vocab.pad_id) & (x_t != vocab.edge_offset + vocab.edge_pad_id)
+        tokens = self.lookup[self.position, x_t]  # (B, L), separate vocabularies
+        node_logits, edge_logits = self.denoiser(tokens, pad_mask, corrupted_share(sigma))
+
+        nodes, edges = vocab.num_node_types, vocab.num_edge_types
+        if not self.legal_only:
+            nodes, edges = vocab.node_vocab_size, vocab.edge_vocab_size
+        n_max, first = vocab.n_max, vocab.edge_offset
+        shape = (len(x_t), vocab.length, vocab.vocab_size)
+        logits = node_logits.new_full(shape, neg_inf(node_logits.dtype))
+        logits[:, :n_max, :nodes] = node_logits[..., :nodes]
+        logits[:, n_max:, first : first + edges] = edge_logits[..., :edges]
+        return logits

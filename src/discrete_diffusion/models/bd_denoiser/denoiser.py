@@ -1,0 +1,131 @@
+"""The denoiser of bubble diagrams: an adaLN-Zero transformer over nodes and edges."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.models.bd_denoiser.embeddings import (
+    CompositePositionalEncoding,
+    EdgeEmbedding,
+    NodeEmbedding,
+)
+from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, zero_linear
+from discrete_diffusion.models.blocks.packing import pack_columns
+from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, process_t
+
+
+class BDDenoiser(nn.Module):
+    """Noisy nodes and edges in, a distribution over each clean node and edge out.
+
+        x = [node_emb(nodes); edge_emb(edges)] + positions               (B, L, D)
+        c = SiLU(timestep_embedder(t))                                   (B, cond_dim)
+        x = block(x, c)                                                  n_layers times
+        node_logits, edge_logits = heads(final(x, c))
+
+    Node and edge ids are those of the two *separate* vocabularies of ``vocab_config``. Blocks start
+    as the identity and the heads at 0, so every logit is exactly 0 at initialisation.
+
+    ``cond_dim``: width of c; None means ``d_model``.
+    ``time_scale``: t is multiplied by it before its sinusoid; 1 is the literal reading of t.
+
+        model = BDDenoiser(d_model=128, n_layers=4, n_heads=4, vocab_config=RPLAN_VOCAB_CONFIG)
+        node_logits, edge_logits = model(tokens, pad_mask, t=0.5)
+    """
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_layers: int,
+        n_heads: int,
+        vocab_config: VocabConfig,
+        cond_dim: int | None = None,
+        mlp_ratio: float = 4,
+        dropout: float = 0.1,
+        frequency_embedding_size: int = 256,
+        time_scale: float = 1000.0,
+    ) -> None:
+        super().__init__()
+        cond_dim = d_model if cond_dim is None else cond_dim
+        self.vocab_config = vocab_config
+        self.node_embedding = NodeEmbedding(d_model=d_model, vocab_config=vocab_config)
+        self.edge_embedding = EdgeEmbedding(d_model=d_model, vocab_config=vocab_config)
+        self.positional_encoding = CompositePositionalEncoding(vocab_config, d_model)
+        self.timestep_embedder = TimestepEmbedder(
+            d_model=cond_dim,
+            frequency_embedding_size=frequency_embedding_size,
+            time_scale=time_scale,
+        )
+        self.blocks = nn.ModuleList(
+            AdaLNZeroBlock(
+                d_model=d_model,
+                n_heads=n_heads,
+                cond_dim=cond_dim,
+                mlp_ratio=mlp_ratio,
+                dropout=dropout,
+            )
+            for _ in range(n_layers)
+        )
+        self.final = AdaLNFinal(d_model=d_model, cond_dim=cond_dim)
+        self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
+        self.edge_head = zero_linear(d_model, vocab_config.edge_vocab_size)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        pad_mask: Tensor,
+        t: Tensor | float,
+        condition: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """(node_logits (B, n_max, 15), edge_logits (B, E, 13)), sizes of the room vocabularies.
+
+        ``tokens``: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
+        ``pad_mask``: Bool[B, L], True at real positions. Logits at the others are unspecified.
+        ``t``: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
+
+        Columns that are PAD in the whole batch are left out of the computation.
+        """
+        if condition is not None:
+            raise ValueError("BDDenoiser is unconditional: condition is reserved, pass None")
+        self._check_shapes(tokens, pad_mask)
+        n_max, length = self.vocab_config.n_max, self.vocab_config.length
+        packing = pack_columns(pad_mask)
+        num_nodes = packing.num_kept_before(n_max)
+
+        kept = packing.pack(tokens)  # (B, K)
+        positions = self.positional_encoding()  # (L, D)
+        if packing.columns is not None:
+            positions = positions.index_select(0, packing.columns)  # (K, D)
+        nodes = self.node_embedding(kept[:, :num_nodes])
+        edges = self.edge_embedding(kept[:, num_nodes:])
+        x = torch.cat([nodes, edges], dim=1) + positions  # (B, K, D)
+        c = F.silu(self.timestep_embedder(self._process_t(t, len(tokens), tokens.device)))
+        for block in self.blocks:
+            x = block(x, c, packing.key_mask)
+        x = self.final(x, c)
+        return (
+            packing.unpack(self.node_head(x[:, :num_nodes]), 0, n_max),
+            packing.unpack(self.edge_head(x[:, num_nodes:]), n_max, length),
+        )
+
+    @staticmethod
+    def _process_t(
+        t: Tensor | float, batch_size: int, device: torch.device | str | None = None
+    ) -> Tensor:
+        return process_t(t, batch_size, device)
+
+    def _check_shapes(self, tokens: Tensor, pad_mask: Tensor) -> None:
+        length = self.vocab_config.length
+        if tokens.ndim != 2 or tokens.shape[1] != length:
+            raise ValueError(
+                f"tokens have shape {tuple(tokens.shape)}; expected (B, {length}) "
+                f"for n_max={self.vocab_config.n_max}"
+            )
+        if pad_mask.shape != tokens.shape or pad_mask.dtype != torch.bool:
+            raise ValueError(
+                f"pad_mask is {pad_mask.dtype} {tuple(pad_mask.shape)}; expected torch.bool "
+                f"{tuple(tokens.shape)}, True at real positions"
+            )

@@ -1,0 +1,29 @@
+"""Shared transformer parts, one concept per file."""
+
+from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, modulate
+from discrete_diffusion.models.blocks.attention import MultiHeadSelfAttention
+from discrete_diffusion.models.blocks.mlp import MLP
+from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
+from discrete_diffusion.models.blocks.rotary import apply_rotary, rotary_tables
+from discrete_diffusion.models.blocks.timestep import (
+    TimestepEmbedder,
+    corrupted_share,
+    process_t,
+    sinusoid,
+)
+
+__all__ = [
+    "MLP",
+    "AdaLNFinal",
+    "AdaLNZeroBlock",
+    "ColumnPacking",
+    "MultiHeadSelfAttention",
+    "TimestepEmbedder",
+    "apply_rotary",
+    "corrupted_share",
+    "modulate",
+    "pack_columns",
+    "process_t",
+    "rotary_tables",
+    "sinusoid",
+]

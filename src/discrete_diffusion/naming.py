@@ -1,0 +1,14 @@
+"""Names users type: the sentence they get for a misspelt one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """``unknown noise schedule 'cosin'; did you mean 'cosine'? Available: cosine, ...``"""
+    names = sorted(known)
+    close = difflib.get_close_matches(str(name), names, n=1)
+    guess = f"; did you mean '{close[0]}'?" if close else "."
+    return f"unknown {kind} '{name}'{guess} Available: {', '.join(names)}"

@@ -1,0 +1,46 @@
+"""Noise schedules by name. Each has a class file, a YAML in ``configs/noise``, a line below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.noise_schedules.base import Schedule, per_token
+from discrete_diffusion.noise_schedules.cosine import Cosine
+from discrete_diffusion.noise_schedules.log_linear import LogLinear
+from discrete_diffusion.noise_schedules.per_group import PerGroup
+from discrete_diffusion.noise_schedules.polynomial import Polynomial
+from discrete_diffusion.noise_schedules.sigma import Geometric, Linear
+
+_SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule]] = {
+    "log_linear": lambda layout: LogLinear(),
+    "linear": lambda layout, **options: Linear(**options),
+    "cosine": lambda layout: Cosine(),
+    "polynomial": lambda layout, **options: Polynomial(**options),
+    "geometric": lambda layout, **options: Geometric(**options),
+    "per_group": PerGroup,
+}
+
+
+def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
+    """The schedule ``config["name"]``, its other keys passed as arguments."""
+    options = dict(config)
+    name = options.pop("name")
+    if name not in _SCHEDULE_BUILDERS:
+        raise ValueError(unknown_name("noise schedule", name, _SCHEDULE_BUILDERS))
+    return _SCHEDULE_BUILDERS[name](layout, **options)
+
+
+__all__ = [
+    "Cosine",
+    "Geometric",
+    "Linear",
+    "LogLinear",
+    "PerGroup",
+    "Polynomial",
+    "Schedule",
+    "build_schedule",
+    "per_token",
+]

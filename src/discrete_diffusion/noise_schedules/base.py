@@ -1,0 +1,53 @@
+"""``Schedule``: how much of the data survives at time t."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+
+def per_token(value: Tensor) -> Tensor:
+    """A (B,) or (B, L) quantity ready to broadcast against (B, L): (B, 1) or (B, L)."""
+    return value.unsqueeze(-1) if value.ndim == 1 else value
+
+
+def precise_complement(corrupted: Tensor, kept: Tensor) -> Tensor:
+    """alpha from both of its forms: 1 - corrupted while that loses nothing, ``kept`` beyond.
+
+    Keeps alpha(0) = 1 exact, which the form without cancellation at t = 1 misses by a rounding.
+    """
+    return torch.where(corrupted < 0.5, 1 - corrupted, kept)
+
+
+class Schedule(nn.Module, ABC):
+    """The keep probability alpha(t): strictly decreasing, alpha(0) = 1 and alpha(1) = 0 exactly.
+
+    With those end points the prior and reconstruction terms of every bound are exactly 0. A
+    textbook form A(t) that misses either end is rescaled, (A(t) - A(1)) / (A(0) - A(1)).
+
+    ``t`` is Float[B]; results are Float[B], or Float[B, L] for a schedule per group or token.
+    Every quantity is computed without cancellation, so 1 - alpha keeps its relative precision
+    near t = 0 and alpha near t = 1. The ratios that can blow up live here and nowhere else.
+    """
+
+    @abstractmethod
+    def alpha(self, t: Tensor) -> Tensor:
+        """Keep probability."""
+
+    @abstractmethod
+    def one_minus_alpha(self, t: Tensor) -> Tensor:
+        """Corrupted share, 1 - alpha(t), not computed by subtraction."""
+
+    @abstractmethod
+    def dalpha(self, t: Tensor) -> Tensor:
+        """d alpha / dt <= 0."""
+
+    @abstractmethod
+    def inverse(self, u: Tensor) -> Tensor:
+        """The t at which 1 - alpha(t) = u. Per-group schedules take and return Float[B, L]."""
+
+    def weight(self, t: Tensor) -> Tensor:
+        """-alpha'(t) / (1 - alpha(t)), the rate of the absorbing bound; finite for t in (0, 1]."""
+        return -self.dalpha(t) / self.one_minus_alpha(t)

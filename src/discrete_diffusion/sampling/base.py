@@ -1,0 +1,122 @@
+"""``Sampler``: what every sampler promises, and the checks they share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.types import SampleOutput
+
+
+class Sampler(ABC):
+    """Draws x0 from an algorithm's reverse process.
+
+    ``temperature``: D^(1/T) before every draw. ``top_p``: nucleus mass kept of D at every draw.
+    Both are 1 for samples of the model itself.
+
+    Raises ``ValueError`` for a temperature that is not positive or a top_p outside (0, 1].
+    """
+
+    def __init__(self, *, temperature: float = 1.0, top_p: float = 1.0) -> None:
+        if not 0 < temperature < float("inf"):
+            raise ValueError(f"temperature={temperature}: expected a positive number")
+        if not 0 < top_p <= 1:
+            raise ValueError(f"top_p={top_p}: expected a number in (0, 1]")
+        self.temperature, self.top_p = float(temperature), float(top_p)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        algorithm: Algorithm,
+        real: Tensor,
+        *,
+        generator: torch.Generator,
+        steps: int | None = None,
+        clamp: Tensor | None = None,
+        support: Tensor | None = None,
+        conditions: Mapping[str, Tensor] | None = None,
+        keep_trajectory: bool = False,
+    ) -> SampleOutput:
+        """Draw one sample per row of ``real``: Bool[B, L], the positions to fill.
+
+        ``steps``: number of time steps (samplers that choose their own calls refuse it).
+        ``clamp``: Int[B, L], ids to hold fixed, -1 where free. Visible from the first network call
+        on and never re-noised: the exact conditional for absorbing processes, an approximation for
+        others, whose network takes a clamped token for a noisy one.
+        ``support``: Bool[B, L, V], a narrowing of the legal ids; ``log_weights`` of the result are
+        the log importance weights that undo its tilt.
+
+        The algorithm is put into eval mode while sampling. Raises ``ValueError`` naming sample
+        and position for a clamp on an illegal id or a support that leaves nothing.
+        """
+        clamp = torch.full_like(real, -1, dtype=torch.long) if clamp is None else clamp
+        self._check(algorithm, real, clamp, support)
+        was_training = algorithm.training
+        algorithm.eval()
+        try:
+            return self._run(
+                algorithm,
+                real,
+                generator=generator,
+                steps=steps,
+                clamp=clamp,
+                support=support,
+                conditions=dict(conditions or {}),
+                keep_trajectory=keep_trajectory,
+            )
+        finally:
+            algorithm.train(was_training)
+
+    @abstractmethod
+    def _run(
+        self,
+        algorithm: Algorithm,
+        real: Tensor,
+        *,
+        generator: torch.Generator,
+        steps: int | None,
+        clamp: Tensor,
+        support: Tensor | None,
+        conditions: dict[str, Tensor],
+        keep_trajectory: bool,
+    ) -> SampleOutput:
+        """The sampler itself; arguments are checked and the algorithm is in eval mode."""
+
+    @staticmethod
+    def _start(
+        algorithm: Algorithm, real: Tensor, clamp: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """x1 ~ prior with the clamped ids already in place: Int[B, L]."""
+        prior = algorithm.process.prior_sample(real, generator)
+        return torch.where(clamp >= 0, clamp, prior)
+
+    @staticmethod
+    def _check(algorithm: Algorithm, real: Tensor, clamp: Tensor, support: Tensor | None) -> None:
+        layout = algorithm.layout
+        if real.ndim != 2 or real.shape[1] != layout.length:
+            raise ValueError(f"real: expected Bool[B, {layout.length}], got {tuple(real.shape)}")
+        if clamp.shape != real.shape:
+            raise ValueError(f"clamp: expected {tuple(real.shape)}, got {tuple(clamp.shape)}")
+        allowed = layout.support.expand(*real.shape, -1)
+        if support is not None:
+            if support.shape != allowed.shape:
+                raise ValueError(
+                    f"support: expected {tuple(allowed.shape)}, got {tuple(support.shape)}"
+                )
+            allowed = allowed & support
+            if (bad := (real & ~allowed.any(dim=-1)).nonzero()).numel():
+                sample, position = bad[0].tolist()
+                raise ValueError(f"support leaves no id at sample {sample}, position {position}")
+        held = clamp >= 0
+        ids = clamp.clamp(0, layout.vocab_size - 1)
+        legal = allowed.gather(-1, ids.unsqueeze(-1)).squeeze(-1) & (clamp < layout.vocab_size)
+        if (bad := (held & ~(legal & real)).nonzero()).numel():
+            sample, position = bad[0].tolist()
+            raise ValueError(
+                f"clamp holds id {int(clamp[sample, position])} at sample {sample}, position "
+                f"{position}, where it is not legal"
+            )

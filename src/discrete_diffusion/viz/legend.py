@@ -1,0 +1,92 @@
+"""The key at the bottom of a grid: colours and full room names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Circle
+
+from discrete_diffusion.viz import palette
+from discrete_diffusion.viz.labels import POINTS_PER_INCH, text_width, write
+from discrete_diffusion.viz.palette import ROOM_STYLES, shade
+from discrete_diffusion.viz.placement import Placement
+
+if TYPE_CHECKING:
+    from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+
+LINE_HEIGHT, FONT_POINTS = 0.26, 8.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name in its colour; ``dashed``: shown by a dashed line instead of a disc."""
+
+    name: str
+    colour: str
+    dashed: bool = False
+
+    @property
+    def width(self) -> float:
+        """Inches."""
+        return 0.36 + text_width(self.name) * FONT_POINTS / POINTS_PER_INCH
+
+
+def legend_entries(
+    diagrams: Sequence[BubbleDiagram], placements: Sequence[Placement]
+) -> tuple[Entry, ...]:
+    """The room types that occur, by code; and the dashed line, if any relation is broken."""
+    codes = sorted({code for diagram in diagrams for code in diagram.rooms})
+    entries = [Entry(ROOM_STYLES[code].name, ROOM_STYLES[code].colour) for code in codes]
+    if any(placement.broken for placement in placements):
+        entries.append(Entry("Contradicts the others", palette.BROKEN_LINE, dashed=True))
+    return tuple(entries)
+
+
+@dataclass(frozen=True)
+class Legend:
+    """Entries in centred rows."""
+
+    rows: tuple[tuple[Entry, ...], ...]
+
+    @classmethod
+    def wrap(cls, entries: Sequence[Entry], width: float) -> Legend:
+        """As few rows of at most ``width`` inches as it takes, of about equal length."""
+        total = sum(entry.width for entry in entries)
+        even = total / max(1, math.ceil(total / width))
+        rows: list[list[Entry]] = [[]]
+        filled = 0.0
+        for entry in entries:
+            if rows[-1] and (filled >= even or filled + entry.width > width):
+                rows.append([])
+                filled = 0.0
+            rows[-1].append(entry)
+            filled += entry.width
+        return cls(tuple(tuple(row) for row in rows if row))
+
+    @property
+    def height(self) -> float:
+        """Inches."""
+        return LINE_HEIGHT * len(self.rows)
+
+    def draw(self, axes: Axes, *, top: float, centre: float) -> None:
+        """Draw the rows from ``top`` down, centred on x = ``centre`` (inches)."""
+        for number, row in enumerate(self.rows):
+            y = top + (number + 0.5) * LINE_HEIGHT
+            x = centre - sum(entry.width for entry in row) / 2 + 0.08
+            for entry in row:
+                _draw_entry(axes, entry, x, y)
+                x += entry.width
+
+
+def _draw_entry(axes: Axes, entry: Entry, x: float, y: float) -> None:
+    if entry.dashed:
+        dashes = (0, (2.5, 2.0))
+        axes.plot([x - 0.02, x + 0.14], [y, y], color=entry.colour, linestyle=dashes)
+    else:
+        edge = shade(entry.colour, 0.84)
+        axes.add_patch(Circle((x + 0.06, y), 0.06, facecolor=entry.colour, edgecolor=edge))
+    write(axes, x + 0.18, y + 0.04, entry.name, FONT_POINTS, palette.MUTED_TEXT, "left")

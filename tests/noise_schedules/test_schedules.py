@@ -1,0 +1,135 @@
+"""Every schedule: exact ends, inverse, derivative, no cancellation, a finite weight."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from toy_world import all_schedules, toy_layout
+
+from discrete_diffusion.noise_schedules import (
+    Geometric,
+    Linear,
+    LogLinear,
+    PerGroup,
+    Polynomial,
+    build_schedule,
+    per_token,
+)
+
+NAMES = list(all_schedules(toy_layout()))
+INNER = torch.cat([torch.logspace(-9, -2, 15), torch.linspace(0.02, 0.98, 49)]).double()
+
+
+@pytest.fixture(params=NAMES)
+def schedule(request):
+    return all_schedules(toy_layout())[request.param]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_end_points_are_exact(schedule, dtype):
+    ends = torch.tensor([0.0, 1.0], dtype=dtype)
+    alpha, corrupted = per_token(schedule.alpha(ends)), per_token(schedule.one_minus_alpha(ends))
+    assert (alpha[0] == 1).all()
+    assert (alpha[1] == 0).all()
+    assert (corrupted[0] == 0).all()
+    torch.testing.assert_close(corrupted[1], torch.ones_like(corrupted[1]), atol=1e-7, rtol=0)
+
+
+def test_alpha_and_its_complement_sum_to_one_and_fall(schedule):
+    alpha, corrupted = schedule.alpha(INNER), schedule.one_minus_alpha(INNER)
+    torch.testing.assert_close(alpha + corrupted, torch.ones_like(alpha), rtol=0, atol=1e-14)
+    t = torch.linspace(0, 1, 1001, dtype=torch.float64)
+    assert (per_token(schedule.alpha(t)).diff(dim=0) < 0).all()
+
+
+def test_derivative(schedule):
+    t = torch.linspace(0.05, 0.95, 19, dtype=torch.float64)
+    h = 1e-6
+    numeric = (schedule.alpha(t + h) - schedule.alpha(t - h)) / (2 * h)
+    torch.testing.assert_close(schedule.dalpha(t), numeric, rtol=1e-6, atol=1e-8)
+
+
+def test_inverse_returns_the_time(schedule):
+    u = torch.linspace(0.001, 0.999, 97, dtype=torch.float64)
+    u = u.unsqueeze(1).expand(-1, 3) if isinstance(schedule, PerGroup) else u
+    t = schedule.inverse(u)
+    if isinstance(schedule, PerGroup):
+        for position in range(3):
+            back = schedule.one_minus_alpha(t[:, position])[:, position]
+            torch.testing.assert_close(back, u[:, position], rtol=1e-10, atol=0)
+    else:
+        torch.testing.assert_close(schedule.one_minus_alpha(t), u, rtol=1e-10, atol=0)
+
+
+def test_float32_keeps_relative_precision_of_both_small_numbers(schedule):
+    """1 - alpha near t = 0 and alpha near t = 1 agree with float64 to a few ulps."""
+    small = torch.logspace(-6, -1, 30)
+    torch.testing.assert_close(
+        schedule.one_minus_alpha(small).double(), schedule.one_minus_alpha(small.double()),
+        rtol=1e-4 if not isinstance(schedule, LogLinear) else 1e-6, atol=0,
+    )
+    near_one = 1 - torch.logspace(-4, -1, 30)
+    torch.testing.assert_close(
+        schedule.alpha(near_one).double(), schedule.alpha(near_one.double()), rtol=1e-3, atol=0
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weight_is_finite_and_positive_inside_and_finite_at_one(schedule, dtype):
+    t = torch.cat([torch.logspace(-7, -2, 20), torch.linspace(0.01, 1 - 1e-6, 200)]).to(dtype)
+    weight = schedule.weight(t)
+    assert torch.isfinite(weight).all()
+    assert (weight > 0).all()
+    last = schedule.weight(torch.ones(1, dtype=dtype))
+    assert torch.isfinite(last).all()
+    assert (last >= 0).all()
+
+
+def test_weight_is_the_ratio_of_its_parts(schedule):
+    torch.testing.assert_close(
+        schedule.weight(INNER),
+        -schedule.dalpha(INNER) / schedule.one_minus_alpha(INNER),
+        rtol=1e-12, atol=0,
+    )
+
+
+def test_rescaled_forms_equal_the_textbook_ratio():
+    t = torch.linspace(0.01, 0.99, 50, dtype=torch.float64)
+
+    def rescaled(sigma):
+        a, a0, a1 = (-sigma(x) for x in (t, torch.zeros(1).double(), torch.ones(1).double()))
+        return (a.exp() - a1.exp()) / (a0.exp() - a1.exp())
+
+    torch.testing.assert_close(
+        Linear(sigma_min=0.5, sigma_max=6).alpha(t), rescaled(lambda x: 0.5 + 5.5 * x),
+        rtol=1e-10, atol=1e-14,
+    )
+    torch.testing.assert_close(
+        Geometric(sigma_min=0.01, sigma_max=5).alpha(t), rescaled(lambda x: 0.01 * 500**x),
+        rtol=1e-10, atol=1e-14,
+    )
+
+
+def test_per_group_uses_the_exponent_of_each_position():
+    schedule = PerGroup(toy_layout(), exponents={"node": 2.0, "edge": 1.0})
+    t = torch.tensor([0.5], dtype=torch.float64)
+    assert schedule.one_minus_alpha(t).tolist() == [[0.25, 0.5, 0.5]]
+    torch.testing.assert_close(
+        schedule.one_minus_alpha(t)[:, 0], Polynomial(exponent=2.0).one_minus_alpha(t)
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Polynomial(exponent=0), "expected a positive number"),
+        (lambda: Linear(sigma_min=3, sigma_max=2), "sigma_min < sigma_max"),
+        (lambda: Geometric(sigma_min=0.0, sigma_max=2), "sigma_min > 0"),
+        (lambda: PerGroup(toy_layout(), exponents={"node": 1.0}), "give each of them"),
+        (lambda: PerGroup(toy_layout(), exponents={"node": 1, "edge": -1}), "positive"),
+        (lambda: build_schedule({"name": "cosin"}, toy_layout()), "did you mean 'cosine'"),
+    ],
+)
+def test_errors_name_the_fix(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()

@@ -1,0 +1,185 @@
+"""A world small enough to enumerate: every probability below is computed, none is estimated.
+
+Three positions with different legal sets; the last one can be PAD. The joint distribution is
+random and strictly positive, and the Bayes-optimal leave-one-out denoiser follows from it for
+any forward process by summing over all clean sequences.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.noise_schedules import (
+    Cosine,
+    Geometric,
+    Linear,
+    LogLinear,
+    PerGroup,
+    Polynomial,
+    Schedule,
+)
+
+LEGAL = ((0, 1, 2), (0, 1, 2, 3), (2, 3))
+MASK, PAD, VOCAB_SIZE, LENGTH = 4, 5, 6, 3
+FULL = torch.tensor([True, True, True])
+PADDED = torch.tensor([True, True, False])
+
+
+def toy_layout() -> TokenLayout:
+    support = torch.zeros(LENGTH, VOCAB_SIZE, dtype=torch.bool)
+    for position, ids in enumerate(LEGAL):
+        support[position, list(ids)] = True
+    group = torch.tensor([0, 1, 1])
+    return TokenLayout(
+        support, mask_id=MASK, pad_id=PAD, group=group, group_names=("node", "edge")
+    )
+
+
+def all_schedules(layout: TokenLayout) -> dict[str, Schedule]:
+    return {
+        "log_linear": LogLinear(),
+        "linear": Linear(sigma_max=10.0),
+        "cosine": Cosine(),
+        "polynomial": Polynomial(exponent=2.5),
+        "geometric": Geometric(sigma_min=1e-2, sigma_max=8.0),
+        "per_group": PerGroup(layout, exponents={"node": 2.0, "edge": 1.0}),
+    }
+
+
+class FixedPrior(ForwardProcess):
+    """Any fixed prior pi: what the base class must serve without further code."""
+
+    def __init__(self, layout: TokenLayout, schedule: Schedule, pi: Tensor) -> None:
+        super().__init__(layout, schedule)
+        self.register_buffer("pi", pi.double(), persistent=False)
+
+    def prior(self) -> Tensor:
+        return self.pi
+
+
+def uniform_process(layout: TokenLayout, schedule: Schedule) -> FixedPrior:
+    return FixedPrior(layout, schedule, layout.uniform_log_probs().exp())
+
+
+def marginal_process(layout: TokenLayout, schedule: Schedule) -> FixedPrior:
+    weights = layout.support * torch.arange(1.0, VOCAB_SIZE + 1).double()
+    return FixedPrior(layout, schedule, weights / weights.sum(dim=1, keepdim=True))
+
+
+@dataclass(frozen=True)
+class ToyWorld:
+    """``x0``: Int[K, 3] every clean sequence for ``real``; ``prob``: Float64[K]."""
+
+    layout: TokenLayout
+    real: Tensor
+    x0: Tensor
+    prob: Tensor
+
+    @classmethod
+    def make(cls, real: Tensor = FULL, seed: int = 0) -> ToyWorld:
+        choices = [ids if keep else (PAD,) for ids, keep in zip(LEGAL, real.tolist(), strict=True)]
+        x0 = torch.tensor(list(itertools.product(*choices)))
+        weights = np.random.default_rng(seed).dirichlet(np.full(len(x0), 0.7)) + 0.002
+        return cls(toy_layout(), real, x0, torch.tensor(weights / weights.sum()))
+
+    @property
+    def entropy(self) -> float:
+        return float(-(self.prob * self.prob.log()).sum())
+
+    @property
+    def sum_log_k(self) -> float:
+        return float(self.layout.num_legal[self.real].double().log().sum())
+
+    def states(self, alphabet: ForwardProcess) -> Tensor:
+        """Int[S, 3]: every noisy sequence the process can reach."""
+        reach = self.layout.support | (alphabet.prior() > 0)
+        choices = [
+            reach[l].nonzero().flatten().tolist() if self.real[l] else [PAD] for l in range(LENGTH)
+        ]
+        return torch.tensor(list(itertools.product(*choices)))
+
+    def log_q(self, process: ForwardProcess, xt: Tensor, t: Tensor) -> Tensor:
+        """log q_t(xt_l | x0_l) per position for every pair: Float64[S, K, 3], 0 at PAD.
+
+        Written out from alpha and b_t, not through the process's own distributions.
+        """
+        alpha = process.alpha(t[:1]).expand(1, LENGTH)[0]
+        noise = process.noise(t[:1]).expand(1, LENGTH, VOCAB_SIZE)[0]
+        same = (xt.unsqueeze(1) == self.x0.unsqueeze(0)).double()
+        q = alpha * same + noise[torch.arange(LENGTH), xt].unsqueeze(1)
+        return q.clamp(min=1e-300).log().masked_fill(~self.real, 0.0)
+
+    def log_d0(self, process: ForwardProcess, xt: Tensor, t: Tensor) -> Tensor:
+        """The exact leave-one-out log D(x0_l | xt without l): Float64[S, 3, V]; t is one time."""
+        log_q = self.log_q(process, xt, t)
+        others = log_q.sum(dim=-1, keepdim=True) - log_q  # (S, K, 3)
+        joint = (others + self.prob.log().unsqueeze(-1)).exp()
+        d0 = torch.zeros(len(xt), LENGTH, VOCAB_SIZE, dtype=torch.float64)
+        d0.scatter_add_(2, self.x0.T.expand(len(xt), -1, -1), joint.transpose(1, 2))
+        d0 = d0 / d0.sum(dim=-1, keepdim=True)
+        return d0.clamp(min=1e-300).log().masked_fill(d0 == 0, neg_inf(torch.float64))
+
+    def posterior(self, process: ForwardProcess, xt: Tensor, t: Tensor) -> Tensor:
+        """The ordinary p(x0_l | xt): Float64[S, 3, V]."""
+        joint = (self.log_q(process, xt, t).sum(-1) + self.prob.log()).exp()
+        p = torch.zeros(len(xt), LENGTH, VOCAB_SIZE, dtype=torch.float64)
+        p.scatter_add_(2, self.x0.T.expand(len(xt), -1, -1), joint.unsqueeze(1).expand(-1, 3, -1))
+        return p / p.sum(dim=-1, keepdim=True)
+
+    def distribution(self, tokens: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Share of every clean sequence among samples: Float64[K]. Fails on an illegal sample."""
+        code = torch.tensor([36, 6, 1])
+        index = {int(c): k for k, c in enumerate((self.x0 * code).sum(-1))}
+        codes, inverse = (tokens * code).sum(-1).unique(return_inverse=True)
+        weights = torch.ones(len(tokens), dtype=torch.float64) if weights is None else weights
+        mass = torch.zeros(len(codes), dtype=torch.float64).index_add_(0, inverse, weights)
+        share = torch.zeros(len(self.x0), dtype=torch.float64)
+        for c, m in zip(codes.tolist(), mass, strict=True):
+            share[index[c]] = m
+        return share / share.sum()
+
+
+class ExactBackbone(nn.Module):
+    """The Bayes-optimal denoiser of an absorbing process: it needs no time.
+
+    ``tilt`` bends its logits by a function of sigma (and position), which makes a denoiser that
+    is wrong in a time-dependent way; ``real`` is read off the PAD pattern.
+    """
+
+    def __init__(self, process: ForwardProcess, tilt: float = 0.0) -> None:
+        super().__init__()
+        self.tilt = tilt
+        ids = torch.tensor(list(itertools.product(range(VOCAB_SIZE), repeat=LENGTH)))
+        half = torch.tensor([0.5], dtype=torch.float64)
+        full, padded = (ToyWorld.make(r).log_d0(process, ids, half) for r in (FULL, PADDED))
+        self.table = torch.where((ids[:, -1] == PAD)[:, None, None], padded, full)
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+        logits = self.table[(x_t * torch.tensor([36, 6, 1])).sum(-1)]
+        if self.tilt:
+            assert sigma is not None
+            share = -torch.expm1(-sigma.double())
+            ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
+            logits = logits + self.tilt * (share - 0.4)[:, None, None] * ramp
+        return logits
+
+
+def quadrature(nodes: int = 60) -> list[tuple[Tensor, float]]:
+    """Gauss-Legendre in v for t = 1 - (1 - v^3)^3: pairs of t Float64[1] and weight."""
+    v, w = np.polynomial.legendre.leggauss(nodes)
+    v, w = (v + 1) / 2, w / 2
+    t = 1 - (1 - v**3) ** 3
+    weight = w * 9 * v**2 * (1 - v**3) ** 2
+    return [(torch.tensor([tk]), float(wk)) for tk, wk in zip(t, weight, strict=True)]
+
+
+def total_variation(p: Tensor, q: Tensor) -> float:
+    return float((p - q).abs().sum() / 2)
