@@ -7,9 +7,10 @@ ids to logits serves: ids ``0..14`` are the node vocabulary, ``15..27`` the edge
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -297,3 +298,22 @@ class VocabConfig:
 
 RPLAN_VOCAB_CONFIG = VocabConfig(n_max=8)
 """Rooms and relations of RPLAN plans: 8 + 28 = 36 positions, 15 + 13 = 28 ids."""
+
+
+def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
+    """The layout of a ``config.data``: a graph's if it has ``n_max``, else that of plain sequences
+    from ``length``, ``vocab_size``, ``mask_id`` and, optionally, ``pad_id``.
+
+    Raises ``ValueError`` naming the keys if it has neither.
+    """
+    n_max = data_config.get("n_max")
+    if n_max is not None:
+        return VocabConfig(n_max=n_max).layout()
+    flat = {key: data_config.get(key) for key in ("length", "vocab_size", "mask_id")}
+    missing = [key for key, value in flat.items() if value is None]
+    if missing:
+        raise ValueError(
+            f"data.{missing[0]} is not set; expected data.n_max (graphs) or data.length, "
+            "data.vocab_size and data.mask_id (plain sequences)"
+        )
+    return TokenLayout.flat(**flat, pad_id=data_config.get("pad_id"))

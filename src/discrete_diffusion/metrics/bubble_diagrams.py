@@ -196,7 +196,7 @@ def _is_acyclic(arrays: DiagramArrays, order_of: NDArray[np.int64]) -> NDArray[n
     smaller = np.where(order < 0, arrays.source, arrays.target)[ordered]
     larger = np.where(order < 0, arrays.target, arrays.source)[ordered]
     paths = reachable(arrays.adjacency(smaller, larger, arrays.diagram[ordered]))
-    return ~np.diagonal(paths, axis1=1, axis2=2).any(axis=1)
+    return np.logical_not(np.diagonal(paths, axis1=1, axis2=2).any(axis=1))
 
 
 def _inside_validity(arrays: DiagramArrays) -> float:

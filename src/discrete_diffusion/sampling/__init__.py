@@ -8,6 +8,7 @@ from typing import Any
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.sampling.ancestral import Ancestral
 from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.sampling.draw_samples import draw_samples
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 
 _SAMPLER_BUILDERS: dict[str, Callable[..., Sampler]] = {
@@ -25,4 +26,4 @@ def build_sampler(config: Mapping[str, Any]) -> Sampler:
     return _SAMPLER_BUILDERS[name](**options)
 
 
-__all__ = ["Ancestral", "FirstHitting", "Sampler", "build_sampler"]
+__all__ = ["Ancestral", "FirstHitting", "Sampler", "build_sampler", "draw_samples"]

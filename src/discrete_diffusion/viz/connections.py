@@ -38,7 +38,7 @@ def connect(
     """A line per relation (i, j, r); none where one bubble is drawn inside the other.
 
     Lines are quadratic Bezier curves between the centres, cut at the rims. Each takes the bend
-    that passes under the least of other bubbles; straight wins ties.
+    that stays on the page and passes under the least of other bubbles; straight wins ties.
     """
     broken = set(placement.broken)
     lines = []
@@ -66,7 +66,8 @@ def _route(placement: Placement, i: int, j: int) -> Array:
     others[[i, j]] = False
     away = np.linalg.norm(curves[:, :, None, :] - centres[others], axis=-1)
     hidden = np.maximum(radii[others] + CLEARANCE - away, 0).sum(axis=(1, 2)) / NUM_POINTS
-    cost = hidden * np.linalg.norm(normal) + 0.05 * np.abs(np.array(BENDS))
+    off_page = np.maximum(np.abs(curves) - max(placement.extent) / 2, 0).sum(axis=(1, 2))
+    cost = hidden * np.linalg.norm(normal) + off_page + 0.05 * np.abs(np.array(BENDS))
     curve = curves[cost.argmin()]
     return _between_rims(curve, radii[i], radii[j])
 

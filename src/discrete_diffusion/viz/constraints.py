@@ -42,7 +42,8 @@ class Constraints:
     ``inside``: Bool[B, n, n], bubble i lies in bubble j (transitive, free of cycles).
     ``related``: Bool[B, n, n], a relation is listed.
     ``apart``: Bool[B, n, n], the bubbles must not overlap.
-    ``order``: Float[B, n, n, 2] in {-1, 0, 1}: sign of x_i - x_j and y_i - y_j, 0 if free.
+    ``order``: Float[B, n, n, 2] in {-1, 0, 1}: sign of x_i - x_j and y_i - y_j, 0 if free;
+        free of cycles.
     ``corridor``: Float[B, n, n, 2], how far |x_i - x_j| should go at most (straight relations).
     ``least``, ``most``: Float[B, n, n], bounds on the distance of centres that must hold.
     ``touching``: Float[B, n, n], distance at which two bubbles that must be apart touch.
@@ -77,13 +78,8 @@ class Constraints:
         return self.order / length * rest[..., None]
 
     def ranks(self) -> Array:
-        """Float[B, n, 2]: place of each room in a linear extension of the x and the y order.
-
-        Rooms on a cycle are ordered by how many rooms they follow.
-        """
-        behind = self.order > 0
-        for _ in range(max(1, int(np.ceil(np.log2(max(self.radii.shape[1], 2)))))):
-            behind = behind | (np.einsum("bikc,bkjc->bijc", behind * 1.0, behind * 1.0) > 0)
+        """Float[B, n, 2]: place of each room in a linear extension of the x and the y order."""
+        behind = np.stack([_closure(self.order[..., axis] > 0) for axis in range(2)], axis=-1)
         return behind.sum(axis=2).argsort(axis=1, kind="stable").argsort(axis=1) * 1.0
 
 
@@ -101,9 +97,44 @@ def build_constraints(diagrams: Sequence[BubbleDiagram]) -> Constraints:
             if r in (INSIDE, SURROUNDING):
                 contained[(b, i, j) if r == INSIDE else (b, j, i)] = True
     inside = _nesting(contained)
+    order = _without_cycles(order)
     base = np.array([[ROOM_STYLES[room].radius for room in d.rooms] for d in diagrams])
     radii = _grown_radii(base, inside)
     return _demands(order, related, inside, radii)
+
+
+def _without_cycles(order: Array) -> Array:
+    """Order Float[B, n, n, 2] with the demands dropped, per axis, that contradict the others."""
+    before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
+    kept = order.copy()
+    for b in range(len(order)):
+        for axis in range(2):
+            if _closure(before[b, axis][None])[0].diagonal().any():
+                place = _nearly_sorted(before[b, axis])
+                agrees = np.sign(place[:, None] - place[None, :]) == order[b, :, :, axis]
+                kept[b, :, :, axis] *= agrees
+    return kept
+
+
+def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
+    """Place of each room Int[n] in a sequence that contradicts few of the arcs Bool[n, n].
+
+    Eades, Lin and Smyth (1993): sources go to the front, sinks to the back, and where there is
+    neither, the room that precedes the most and follows the fewest goes to the front.
+    """
+    front: list[int] = []
+    back: list[int] = []
+    left = list(range(len(before)))
+    while left:
+        arcs = before[np.ix_(left, left)]
+        precedes, follows = arcs.sum(axis=1), arcs.sum(axis=0)
+        if (precedes == 0).any():
+            back.insert(0, left.pop(int((precedes == 0).argmax())))
+        elif (follows == 0).any():
+            front.append(left.pop(int((follows == 0).argmax())))
+        else:
+            front.append(left.pop(int((precedes - follows).argmax())))
+    return np.array(front + back).argsort()
 
 
 def _nesting(contained: Mask) -> Mask:

@@ -35,12 +35,41 @@ MARGIN = 0.16
 
 
 @dataclass(frozen=True)
-class _Cell:
-    """The card a diagram is drawn on: ``left``, ``top`` corner and ``side``, inches."""
+class _Card:
+    """The square a diagram is drawn on: its ``left``, ``top`` corner and ``side``, inches."""
 
     left: float
     top: float
     side: float
+
+
+@dataclass(frozen=True)
+class _Page:
+    """Cards of side ``cell`` in rows and columns, each under a ``header``; all in inches."""
+
+    rows: int
+    columns: int
+    cell: float
+    header: float
+
+    @property
+    def gutter(self) -> float:
+        return 0.05 * min(self.cell, 3.0)
+
+    @property
+    def width(self) -> float:
+        return self.columns * (self.cell + self.gutter) - self.gutter + 2 * MARGIN
+
+    @property
+    def height(self) -> float:
+        row = self.header + self.cell + self.gutter
+        return self.rows * row - self.gutter + 2 * MARGIN
+
+    def card(self, index: int) -> _Card:
+        row, column = divmod(index, self.columns)
+        left = MARGIN + column * (self.cell + self.gutter)
+        top = MARGIN + row * (self.header + self.cell + self.gutter) + self.header
+        return _Card(left, top, self.cell)
 
 
 def draw_diagram(
@@ -82,8 +111,8 @@ def draw_grid(
 
     Bubbles are rooms, coloured and sized by type; lines are listed relations; a bubble in a bubble
     is a room inside another. Left and right, above and below on the page are those of the
-    relations. A dashed red line is a relation that contradicts the others, so that no picture can
-    honour it.
+    relations. A dashed red line is a relation that this picture gives up because it contradicts the
+    others.
 
     ``columns``: per row, by default as square as possible. ``titles``: one per diagram.
     ``flags``: True draws a red frame, e.g. around an invalid diagram. ``legend``: colours with the
@@ -97,26 +126,20 @@ def draw_grid(
     path = None if path is None else _checked_path(path)
     _check_grid(len(diagrams), columns, titles, flags, cell, dpi)
     columns = min(columns or math.ceil(math.sqrt(len(diagrams))), len(diagrams))
-    rows = math.ceil(len(diagrams) / columns)
     header = 0.0 if titles is None else 0.16 + 0.035 * cell
-    gutter = 0.05 * min(cell, 3.0)
-    width = columns * cell + (columns - 1) * gutter + 2 * MARGIN
-    height = rows * (cell + header) + (rows - 1) * gutter + 2 * MARGIN
+    page = _Page(math.ceil(len(diagrams) / columns), columns, cell, header)
     placements = place_all(diagrams)
     entries = legend_entries(diagrams, placements) if legend else ()
-    key = Legend.wrap(entries, width - 2 * MARGIN)
-    figure, axes = _blank(width, height + key.height, dpi)
+    key = Legend.wrap(entries, page.width - 2 * MARGIN)
+    figure, axes = _blank(page.width, page.height + key.height, dpi)
     scales = _scales(placements, cell)
     for index, (diagram, placement) in enumerate(zip(diagrams, placements, strict=True)):
-        row, column = divmod(index, columns)
-        left = MARGIN + column * (cell + gutter)
-        top = MARGIN + row * (cell + header + gutter) + header
-        card = _Cell(left, top, cell)
+        card = page.card(index)
         _draw_card(axes, card, flag=flags is not None and bool(flags[index]))
         if titles is not None:
             _draw_title(axes, card, titles[index])
         _draw_placement(axes, card, diagram, placement, scales[index])
-    key.draw(axes, top=height - MARGIN / 2, centre=width / 2)
+    key.draw(axes, top=page.height - MARGIN / 2, centre=page.width / 2)
     if path is not None:
         figure.savefig(path, dpi=dpi)
     return figure
@@ -165,7 +188,7 @@ def _scales(placements: Sequence[Placement], cell: float) -> list[float]:
     return [min(fit, cap) for fit in fits]
 
 
-def _draw_card(axes: Axes, card: _Cell, *, flag: bool) -> None:
+def _draw_card(axes: Axes, card: _Card, *, flag: bool) -> None:
     rounding = 0.035 * card.side
     axes.add_patch(
         FancyBboxPatch(
@@ -181,13 +204,13 @@ def _draw_card(axes: Axes, card: _Cell, *, flag: bool) -> None:
     )
 
 
-def _draw_title(axes: Axes, card: _Cell, title: str) -> None:
+def _draw_title(axes: Axes, card: _Card, title: str) -> None:
     points = min(5.5 + 1.3 * card.side, 12.0)
     write(axes, card.left + 0.03, card.top - 0.05, title, points, palette.MUTED_TEXT, "left")
 
 
 def _draw_placement(
-    axes: Axes, card: _Cell, diagram: BubbleDiagram, placement: Placement, scale: float
+    axes: Axes, card: _Card, diagram: BubbleDiagram, placement: Placement, scale: float
 ) -> None:
     """Bubbles by depth, outermost first; a line lies just under the bubbles of its deeper end."""
     middle = np.array([card.left, card.top]) + card.side / 2

@@ -8,14 +8,13 @@ its neighbours and swallows some of them. All lengths are pixels of a 256 x 256 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.bubble_diagrams.programme import (
-    BALCONY,
-    DINING,
     LIVING,
     N_MAX,
     PAD,
@@ -37,33 +36,34 @@ Array = NDArray[np.float64]
 TOP, BOTTOM, LEFT, RIGHT = range(4)
 
 # Mean length along the side and depth of each group, and their spread (s.d. of the logarithm).
-_LENGTH = {BEDROOMS: 60, KITCHENS: 42, BATHROOMS: 34, BALCONIES: 52, DININGS: 55, LESSER: 30}
-_DEPTH = {BEDROOMS: 60, KITCHENS: 42, BATHROOMS: 36, BALCONIES: 22, DININGS: 50, LESSER: 28}
-_SPREAD = 0.2
-_MIN_CORE, _CORE_SPREAD = 60.0, 0.25
-_MAX_STRETCH = 1.4
-_ALIGNED = 0.6
+_LENGTH = {BEDROOMS: 66, KITCHENS: 59, BATHROOMS: 30, BALCONIES: 92, DININGS: 55, LESSER: 30}
+_DEPTH = {BEDROOMS: 59, KITCHENS: 35, BATHROOMS: 23, BALCONIES: 22, DININGS: 50, LESSER: 28}
+_SPREAD = 0.05
+_MIN_CORE, _CORE_SPREAD = 61.0, 0.02
+_MAX_STRETCH = 1.22
+_ALIGNED = 0.44
 """Probability that the rooms of a strip share one depth (a straight facade)."""
-_REACH = 0.7
+_REACH = 0.95
 """Probability that the living room reaches through the gap of a strip."""
-_REACH_FULL = 0.7
+_REACH_FULL = 0.95
 """Probability that it reaches all the way to the facade then."""
-_CORNER_OWNER = (0.4, 0.4, 0.2)
+_CORNER_OWNER = (0.35, 0.58, 0.07)
 """Who takes a corner of the plan that two strips meet in: horizontal, vertical strip, nobody."""
-_OVERHANG = 0.6
+_OVERHANG = 0.37
 """Probability that a strip which meets no other room in a corner grows over it."""
-_GUEST_MODES = (0.4, 0.35, 0.25)
+_GUEST_MODES = (0.76, 0.14, 0.1)
 """A guest that is not a balcony is carved out of its host, or lies outside or inside of it."""
+_CARVED, _OUTSIDE, _INSIDE = range(3)
+_MAX_CARVED = 0.6
+"""Share of its host's length and depth that a carved guest takes at most."""
 
-_RUNS_ON = 0.4
+_RUNS_ON = 0.51
 """Probability that a balcony in front of a host is longer than the host."""
 
 # Half the walls: what a drawn box loses on each side. The living room's reaches further, so that a
 # room within its box is strictly within.
-_WALL = np.full(PAD + 1, 3.0)
-_WALL[[LIVING, DINING]] = 1.0
-_WALL[BALCONY] = 3.0
-_BEDROOM_WALL = 2.0
+_WALL = np.where(GROUP_OF_TYPE == BEDROOMS, 2.0, 3.0)
+_WALL[LIVING] = 1.0
 
 
 @dataclass(frozen=True)
@@ -76,16 +76,33 @@ class _Strips:
     depth: Array
 
 
-def _table(values: dict[int, float]) -> Array:
+@dataclass(frozen=True)
+class _Rects:
+    """Rectangles Float[P, 4, 3]: ``start`` to ``end`` along a side, ``low`` to ``high`` out."""
+
+    start: Array
+    end: Array
+    low: Array
+    high: Array
+
+
+def _groups(
+    rooms: NDArray[np.int64], slots: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Siting group Int[P, 4, 3] of the room in every slot, and whether there is one."""
+    there = slots != NO_ROOM
+    group = GROUP_OF_TYPE[np.take_along_axis(rooms, slots, axis=1)]
+    return group.reshape(-1, 4, 3), there.reshape(-1, 4, 3)
+
+
+def _table(values: Mapping[int, float]) -> Array:
     return np.array([values[group] for group in sorted(values)], dtype=np.float64)
 
 
 def _measure(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -> _Strips:
     """Draw the size of every host; an absent room has length and depth 0."""
-    hosts = sites.hosts.reshape(-1, 4, 3)
-    present = hosts != NO_ROOM
-    group = GROUP_OF_TYPE[np.take_along_axis(rooms, sites.hosts, axis=1)].reshape(hosts.shape)
-    noise = np.exp(_SPREAD * rng.standard_normal((2, *hosts.shape)))
+    group, present = _groups(rooms, sites.hosts)
+    noise = np.exp(_SPREAD * rng.standard_normal((2, *group.shape)))
     length = _table(_LENGTH)[group] * noise[0] * present
     depth = _table(_DEPTH)[group] * noise[1] * present
     outdoors = present & (group == BALCONIES)
@@ -129,8 +146,8 @@ def _core(strips: _Strips, extension: Array, rng: np.random.Generator) -> Array:
 
 def _lay_strips(
     strips: _Strips, extension: Array, core: Array, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """Start and end of every room along its side, Float[P, 4, 3] each; the gap, Float[P, 4]."""
+) -> tuple[_Rects, Array]:
+    """Where the rooms of the strips lie, and the length Float[P, 4] that each strip leaves free."""
     span = np.repeat(core, 2, axis=1) + extension.sum(2)
     used = strips.length.sum(2)
     full = strips.present.all(2)
@@ -141,7 +158,7 @@ def _lay_strips(
     absent = (~strips.present).astype(float)
     filler = gap[..., None] * absent / np.maximum(absent.sum(2, keepdims=True), 1.0)
     end = np.cumsum(length + filler, axis=2) - extension[:, :, :1]
-    return end - length - filler, end, gap
+    return _Rects(end - length - filler, end, np.zeros_like(end), strips.depth), gap
 
 
 def _reach(strips: _Strips, gap: Array, rng: np.random.Generator) -> Array:
@@ -152,51 +169,49 @@ def _reach(strips: _Strips, gap: Array, rng: np.random.Generator) -> Array:
     return np.where(reaches, facade * share, 0.0)
 
 
-def _turn(start: Array, end: Array, low: Array, high: Array, core: Array) -> Array:
-    """Boxes Float[P, 4, 3, 4] of rooms from ``start`` to ``end`` along and ``low`` to ``high`` out."""
+def _turn(rects: _Rects, core: Array) -> Array:
+    """Boxes Float[P, 12, 4] in the plane: the core spans (0, 0) to (width, height)."""
+    start, end, low, high = (rects.start, rects.end, rects.low, rects.high)
     width, height = core[:, None, 0], core[:, None, 1]
     sides = [
-        (start[:, 0], -high[:, 0], end[:, 0], -low[:, 0]),
-        (start[:, 1], height + low[:, 1], end[:, 1], height + high[:, 1]),
-        (-high[:, 2], start[:, 2], -low[:, 2], end[:, 2]),
-        (width + low[:, 3], start[:, 3], width + high[:, 3], end[:, 3]),
+        (start[:, TOP], -high[:, TOP], end[:, TOP], -low[:, TOP]),
+        (start[:, BOTTOM], height + low[:, BOTTOM], end[:, BOTTOM], height + high[:, BOTTOM]),
+        (-high[:, LEFT], start[:, LEFT], -low[:, LEFT], end[:, LEFT]),
+        (width + low[:, RIGHT], start[:, RIGHT], width + high[:, RIGHT], end[:, RIGHT]),
     ]
-    return np.stack([np.stack(side, axis=-1) for side in sides], axis=1)
+    boxes = np.stack([np.stack(side, axis=-1) for side in sides], axis=1)
+    return boxes.reshape(len(core), -1, 4)
 
 
-def _host_guests(
-    rooms: NDArray[np.int64],
-    sites: Sites,
-    strips: _Strips,
-    start: Array,
-    end: Array,
-    rng: np.random.Generator,
-) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """(start, end, low, high) of the hosts, pushed out by inner guests, and of the guests."""
-    shape = strips.depth.shape
-    group = GROUP_OF_TYPE[np.take_along_axis(rooms, sites.guests, axis=1)].reshape(shape)
-    there = (sites.guests != NO_ROOM).reshape(shape)
+def _seat_guests(
+    group: NDArray[np.int64], there: NDArray[np.bool_], host: _Rects, rng: np.random.Generator
+) -> tuple[_Rects, _Rects]:
+    """The hosts, pushed outwards by the guests that lie inside of them, and the guests.
+
+    ``group``, ``there``: Int and Bool[P, 4, 3], the guest of every slot and whether there is one.
+    """
+    shape = group.shape
     mode = np.searchsorted(np.cumsum(_GUEST_MODES), rng.random(shape))
-    mode = np.where(group == BALCONIES, 1, mode)
+    mode = np.where(group == BALCONIES, _OUTSIDE, mode)
     size = _table(_DEPTH)[group] * np.exp(_SPREAD * rng.standard_normal(shape))
-    low = np.where(there & (mode == 2), size, 0.0)
-    high = strips.depth + low
-    # Carved: at one of the ends, outside or inside, never more than 60 % of the host.
-    length = end - start
-    wide = np.minimum(_table(_LENGTH)[group], 0.6 * length)
-    deep = np.minimum(size, 0.6 * strips.depth)
+    low = np.where(there & (mode == _INSIDE), size, 0.0)
+    high = low + host.high
+    length = host.end - host.start
+    wide = np.minimum(_table(_LENGTH)[group], _MAX_CARVED * length)
+    deep = np.minimum(size, _MAX_CARVED * host.high)
     at_end, at_facade = rng.random((2, *shape)) < 0.5
-    carved = mode == 0
-    g_start = np.where(carved & at_end, end - wide, start)
-    g_end = np.where(carved & ~at_end, start + wide, end)
-    # A balcony may run on along the facade, past one end of its host.
+    carved = mode == _CARVED
     runs_on = (group == BALCONIES) & (rng.random(shape) < _RUNS_ON)
     further = rng.uniform(0.2, 0.8, shape) * length * runs_on
-    g_start = g_start - further * at_end
-    g_end = g_end + further * ~at_end
-    g_low = np.select([carved & at_facade, carved, mode == 1], [high - deep, 0.0 * low, high], 0.0)
-    g_high = np.select([carved & at_facade, carved, mode == 1], [high, deep, high + size], size)
-    return (start, end, low, high), (g_start, g_end, g_low, g_high)
+    guest = _Rects(
+        start=np.where(carved & at_end, host.end - wide, host.start - further * at_end),
+        end=np.where(carved & ~at_end, host.start + wide, host.end + further * ~at_end),
+        low=np.select([carved & at_facade, mode == _OUTSIDE], [high - deep, high], 0.0),
+        high=np.select(
+            [carved & at_facade, carved, mode == _OUTSIDE], [high, deep, high + size], size
+        ),
+    )
+    return _Rects(host.start, host.end, low, high), guest
 
 
 def dissect(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -209,27 +224,22 @@ def dissect(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) ->
     strips = _measure(rooms, sites, rng)
     extension = _corners(strips, rng)
     core = _core(strips, extension, rng)
-    start, end, gap = _lay_strips(strips, extension, core, rng)
+    rects, gap = _lay_strips(strips, extension, core, rng)
     reach = _reach(strips, gap, rng)
-    host, guest = _host_guests(rooms, sites, strips, start, end, rng)
+    host, guest = _seat_guests(*_groups(rooms, sites.guests), rects, rng)
 
-    num = len(rooms)
-    boxes = np.zeros((num, N_MAX + 1, 4))  # the last slot takes what belongs to nobody
-    plans = np.arange(num)[:, None]
-    boxes[plans, sites.hosts] = _turn(*host, core).reshape(num, -1, 4)
-    boxes[plans, sites.guests] = _turn(*guest, core).reshape(num, -1, 4)
-    boxes = boxes[:, :N_MAX]
-    boxes[:, 0] = np.stack(
-        [-reach[:, 2], -reach[:, 0], core[:, 0] + reach[:, 3], core[:, 1] + reach[:, 1]], axis=1
-    )
-    return _draw_walls(rooms, boxes)
+    plans = np.arange(len(rooms))[:, None]
+    boxes = np.zeros((len(rooms), N_MAX + 1, 4))
+    boxes[plans, sites.hosts] = _turn(host, core)  # index -1: a last, spare slot takes the rest
+    boxes[plans, sites.guests] = _turn(guest, core)
+    living = [-reach[:, LEFT], -reach[:, TOP], core[:, 0] + reach[:, RIGHT]]
+    boxes[:, 0] = np.stack([*living, core[:, 1] + reach[:, BOTTOM]], axis=1)
+    return _draw_walls(rooms, boxes[:, :N_MAX])
 
 
 def _draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:
     """Whole pixels, walls taken off, moved to the origin."""
-    bedroom = (GROUP_OF_TYPE[rooms] == BEDROOMS) & (rooms != LIVING)
-    wall = np.where(bedroom, _BEDROOM_WALL, _WALL[rooms])[..., None]
-    drawn = np.rint(boxes) + wall * np.array([1.0, 1.0, -1.0, -1.0])
+    drawn = np.rint(boxes) + _WALL[rooms][..., None] * np.array([1.0, 1.0, -1.0, -1.0])
     drawn[..., 2:] = np.maximum(drawn[..., 2:], drawn[..., :2])  # a sliver: its walls meet
     there = (rooms != PAD)[..., None]
     corner = np.where(there, drawn, np.inf)[..., :2].min(axis=1, keepdims=True)

@@ -60,6 +60,8 @@ def _code(value: object, codes: dict[str, int], what: str, field: str) -> int:
 
 def checked_integer(value: object, field: str, what: str = "an integer") -> int:
     """An integer (numpy's too, never a bool), or ``DiagramError`` naming ``field``."""
+    if type(value) is int:  # the usual case, without the cost of the checks below
+        return value
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise DiagramError(field, f"expected {what}, got {reprlib.repr(value)}")
     return int(value)
@@ -67,6 +69,8 @@ def checked_integer(value: object, field: str, what: str = "an integer") -> int:
 
 def finite_number(value: object, field: str) -> float:
     """A number that float64 can hold; ``DiagramError`` for anything else, NaN and inf included."""
+    if type(value) is float and math.isfinite(value):  # the usual case
+        return value
     number = math.nan
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         try:
@@ -94,7 +98,7 @@ def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int,
     for k, triple in enumerate(relations):
         where = f"relations[{k}]"
         i, j, r = _triple(triple, where)
-        i, j, r = (checked_integer(value, where) for value in (i, j, r))
+        i, j, r = checked_integer(i, where), checked_integer(j, where), checked_integer(r, where)
         if not 0 <= i < j < n:
             raise DiagramError(where, f"pair ({i}, {j}): expected 0 <= i < j < {n} rooms")
         if not 0 <= r < NUM_RELATIONS:
@@ -106,7 +110,7 @@ def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int,
 
 
 def _triple(value: object, field: str) -> tuple[Any, Any, Any]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 3:
+    if not isinstance(value, list | tuple | np.ndarray) or len(value) != 3:
         raise DiagramError(field, f"expected [i, j, relation], got {reprlib.repr(value)}")
     return value[0], value[1], value[2]
 
@@ -123,10 +127,8 @@ def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, i
     for k, triple in enumerate(value):
         where = f"{field}[{k}]"
         i, j, name = _triple(triple, where)
-        i, j = (
-            checked_integer(i, where, "a room number"),
-            checked_integer(j, where, "a room number"),
-        )
+        i = checked_integer(i, where, "a room number")
+        j = checked_integer(j, where, "a room number")
         relation = relation_code(name, where)
         if not (0 <= i < n and 0 <= j < n and i != j):
             shown = f"({reprlib.repr(i)}, {reprlib.repr(j)})"
@@ -143,4 +145,6 @@ def read_rooms(value: object, field: str) -> tuple[int, ...]:
     """Room codes out of a JSON list of names or codes; ``DiagramError`` naming ``field[k]``."""
     if not isinstance(value, list | tuple):
         raise DiagramError(field, f"expected a list of room types, got {reprlib.repr(value)}")
+    if not value:
+        raise DiagramError(field, "a diagram needs at least one room")
     return tuple(room_code(room, f"{field}[{k}]") for k, room in enumerate(value))

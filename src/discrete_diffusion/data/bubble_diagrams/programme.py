@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, ROOM_TYPES
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 N_MAX = RPLAN_VOCAB_CONFIG.n_max
 PAD = RPLAN_VOCAB_CONFIG.node_pad_id
@@ -24,7 +24,7 @@ NUM_ROOMS_PROBS = (0.003, 0.072, 0.311, 0.362, 0.252)
 """How many rooms RPLAN plans have (training split of Graph2Plan's data)."""
 
 LIVING, MASTER, KITCHEN, BATHROOM, DINING, CHILD, STUDY, SECOND, GUEST, BALCONY = range(10)
-ENTRANCE, STORAGE, WALL_IN = range(10, 13)
+ENTRANCE, STORAGE, WALL_IN = range(10, 13)  # the codes of ``ROOM_TYPES``
 
 # Log-weight of having 0, 1, 2, ... rooms of a group beside the living room.
 _LOG_WEIGHTS = {
@@ -98,6 +98,3 @@ def _draw_candidates(num: int, rng: np.random.Generator) -> list[NDArray[np.int6
         for k, code in zip(largest[1:5], (KITCHEN, BATHROOM, BALCONY, DINING), strict=True)
     ]
     return [bedrooms, *same, lesser]
-
-
-assert len(ROOM_TYPES) == WALL_IN + 1, "the room codes above are those of ROOM_TYPES"

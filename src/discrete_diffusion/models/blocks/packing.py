@@ -26,6 +26,11 @@ class ColumnPacking:
     columns: Tensor | None
     key_mask: Tensor | None
 
+    @classmethod
+    def full(cls, length: int) -> ColumnPacking:
+        """Every column, without a mask."""
+        return cls(length, tuple(range(length)), None, None)
+
     def pack(self, x: Tensor) -> Tensor:
         """(B, L, ...) -> (B, K, ...)."""
         return x if self.columns is None else x.index_select(1, self.columns)
@@ -57,7 +62,7 @@ def pack_columns(real: Tensor) -> ColumnPacking:
     some, every = torch.stack([real.any(dim=0), real.all(dim=0)]).tolist()
     kept = tuple(column for column in range(length) if some[column])
     if not kept:  # an empty batch, or nothing but PAD: nothing to leave out, nothing to protect
-        return ColumnPacking(length, tuple(range(length)), None, None)
+        return ColumnPacking.full(length)
     columns = None if len(kept) == length else torch.tensor(kept, device=real.device)
     if some == every:
         return ColumnPacking(length, kept, columns, None)

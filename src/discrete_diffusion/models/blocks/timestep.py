@@ -71,4 +71,4 @@ class TimestepEmbedder(nn.Module):
 
     def forward(self, t: Tensor) -> Tensor:
         waves = sinusoid(t * self.time_scale, self.frequency_embedding_size, self.max_period)
-        return self.mlp(waves.to(self.mlp[0].weight.dtype))
+        return self.mlp(waves.to(next(self.mlp.parameters()).dtype))

@@ -1,0 +1,108 @@
+"""Configs: where they are, how they are composed, which model preset a backbone takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+def config_dir() -> Path:
+    """The folder of the configs: in the installed package, or at the top of a checkout."""
+    packaged = Path(__file__).parents[1] / "configs"
+    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "configs"
+
+
+def compose(
+    config_name: str = "train",
+    overrides: Sequence[str] = (),
+    *,
+    user_config_dir: str | Path | None = None,
+) -> DictConfig:
+    """The config that a command would see: ``compose("train", ["algo=mdlm", "model=bd_small"])``.
+
+    ``user_config_dir``: a folder of further YAML files, like ``--config-dir``. Hydra's global state
+    is left as it was, so this works inside a running command too.
+
+    Raises ``ValueError`` for an unknown backbone or a model preset that does not fit it; Hydra's
+    own exceptions for unknown groups and keys.
+    """
+    preset = preset_overrides(config_name, overrides, user_config_dir)
+    return _compose(config_name, [*overrides, *preset], user_config_dir)
+
+
+def preset_overrides(
+    config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None = None
+) -> list[str]:
+    """``["model=..."]`` if a backbone was given without a model preset that fits it, else []."""
+    preset = missing_preset(_compose(config_name, overrides, user_config_dir), overrides)
+    return [] if preset is None else [f"model={preset}"]
+
+
+def _compose(
+    config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
+) -> DictConfig:
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+
+    if user_config_dir is not None:
+        folder = Path(user_config_dir).absolute()
+        overrides = [f"hydra.searchpath=['file://{folder}']", *overrides]
+    running = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(config_dir()), version_base="1.3"):
+            return hydra_compose(config_name, overrides=list(overrides))
+    finally:
+        GlobalHydra.instance().hydra = running
+
+
+def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:
+    """The model preset to add because a backbone was given without one; None if all is well.
+
+    A model chosen by the user (``model=...``) is never replaced: one that does not fit the backbone
+    is refused with the presets that do. Raises ``ValueError`` for that and for an unknown backbone.
+    """
+    if "algo" not in config or "model" not in config:
+        return None
+    backbone = config.algo.backbone
+    check_backbone_name(backbone)
+    fits = config.model.get("backbones")
+    if fits is None or backbone in fits:
+        return None
+    presets = model_presets()
+    fitting = [name for name, (backbones, _) in presets.items() if backbone in backbones]
+    if any(o.lstrip("+").startswith("model=") for o in overrides):
+        if not fitting:  # a plug-in without a preset of ours reads what it needs
+            return None
+        raise ValueError(
+            f"model={config.model.name} is made for {', '.join(fits)}, not for backbone "
+            f"'{backbone}'; choose one of model={', model='.join(fitting)}"
+        )
+    default = backbone_spec(backbone).default_model
+    if fitting:
+        size = presets[config.model.name][1] if config.model.name in presets else 0
+        return min(fitting, key=lambda name: (_distance(presets[name][1], size), name != default))
+    return default
+
+
+def model_presets() -> dict[str, tuple[list[str], int]]:
+    """Our model presets: name -> (backbones it fits, parameters as the preset states them)."""
+    from omegaconf import OmegaConf
+
+    presets = {}
+    for path in sorted((config_dir() / "model").glob("*.yaml")):
+        preset = OmegaConf.load(path)
+        presets[path.stem] = (list(preset.get("backbones", [])), int(preset.get("parameters", 0)))
+    return presets
+
+
+def _distance(size: int, wanted: int) -> float:
+    return abs(math.log(size / wanted)) if size and wanted else 0.0

@@ -1,0 +1,94 @@
+"""The Lightning trainer of a config: callbacks, loggers, and which of its messages are noise."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from hydra.utils import instantiate
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.loggers import Logger
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+
+from discrete_diffusion.training import (
+    EMA,
+    LastCheckpoint,
+    SampleAtValidation,
+    SampleReport,
+    ValidationLine,
+)
+
+_THIRD_PARTY_WARNINGS = (
+    (r".*does not have many workers.*", "lightning"),
+    (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
+    (r".*Checkpoint directory .* exists and is not empty.*", "lightning"),
+    (r".*isinstance\(treespec, LeafSpec\).*", "lightning"),
+    (r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*", "torch"),
+)
+
+
+def build_trainer(
+    config: DictConfig, folder: Path, draw: Callable[[int], Tensor], report: SampleReport
+) -> Trainer:
+    """``config.trainer`` as keyword arguments of Lightning's ``Trainer``.
+
+    ``accelerator: auto`` means CUDA if there is one, else the CPU: draws are made in float64, which
+    Apple's MPS does not have.
+    """
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    for message, module in _THIRD_PARTY_WARNINGS:
+        warnings.filterwarnings("ignore", message=message, module=rf"{module}\..*")
+    options = OmegaConf.to_container(config.trainer, resolve=True)
+    if options.get("accelerator", "auto") == "auto":
+        options["accelerator"] = "cuda" if torch.cuda.is_available() else "cpu"
+    return Trainer(
+        default_root_dir=folder,
+        logger=build_loggers(config, folder),
+        callbacks=build_callbacks(config, folder, draw, report),
+        enable_progress_bar=sys.stderr.isatty(),
+        enable_model_summary=False,
+        **options,
+    )
+
+
+def build_callbacks(
+    config: DictConfig, folder: Path, draw: Callable[[int], Tensor], report: SampleReport
+) -> list[Callback]:
+    """Sampling and the last checkpoint stand before EMA, which swaps weights at the same hooks."""
+    options = config.callbacks
+    callbacks: list[Callback] = [
+        SampleAtValidation(
+            draw, report, num_samples=options.num_samples, folder=folder / "pictures"
+        ),
+        LastCheckpoint(folder / "checkpoints" / "last.ckpt"),
+    ]
+    if options.ema_decay is not None:
+        callbacks.append(EMA(decay=options.ema_decay))
+    callbacks.append(ValidationLine())
+    if config.logger:
+        callbacks.append(LearningRateMonitor(logging_interval="step"))
+    if sys.stderr.isatty():
+        callbacks.append(TQDMProgressBar(refresh_rate=10))
+    callbacks.append(
+        ModelCheckpoint(
+            dirpath=folder / "checkpoints",
+            filename="best",
+            monitor="val/nelbo",
+            mode="min",
+            enable_version_counter=False,
+        )
+    )
+    return [*callbacks, *(instantiate(extra) for extra in options.extra.values())]
+
+
+def build_loggers(config: DictConfig, folder: Path) -> list[Logger]:
+    """The loggers of ``config.logger``, each a ``_target_`` with its arguments."""
+    if not config.logger:
+        return []
+    return [instantiate(options, save_dir=str(folder)) for options in config.logger.values()]

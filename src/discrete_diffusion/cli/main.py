@@ -1,0 +1,109 @@
+"""The command ``discrete-diffusion``: which sub-command, and how errors end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+HELP = """\
+discrete-diffusion: train and sample discrete diffusion models.
+
+  discrete-diffusion train   [key=value ...]   train a model (the default command)
+  discrete-diffusion sample  checkpoint=FILE   draw samples from a trained model
+  discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
+
+Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sample it:
+
+  discrete-diffusion train hydra.run.dir=runs/first trainer.max_steps=1000
+  discrete-diffusion sample checkpoint=runs/first/checkpoints/best.ckpt num_samples=64 out=samples
+
+Everything is a config value that a key=value on the command line overrides:
+
+  algo.backbone=dit        another backbone        model=bd_base          a larger preset
+  noise=cosine             another schedule        sampling=ancestral     another sampler
+  data=plans data.path=plans.jsonl                 your own plans
+  trainer.max_steps=5000   optim.lr=5e-4           hydra.run.dir=runs/a   where the run is written
+
+  discrete-diffusion train --help              every group and value of a command
+  discrete-diffusion train --cfg job           the composed config, without running it
+  HYDRA_FULL_ERROR=1                           the whole trace of an error
+"""
+
+COMMANDS = {"train": "train", "sample": "sample"}
+"""Sub-commands that take a config -> the module of ``cli`` that runs them."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; user errors end with one sentence and exit status 1."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    command = arguments[0] if arguments else "train"
+    if command in ("--help", "-h", "help"):
+        print(HELP, end="")
+    elif command == "--version":
+        from discrete_diffusion import __version__
+
+        print(__version__)
+    elif command == "list":
+        from discrete_diffusion.cli.listing import print_listing
+
+        print_listing()
+    elif command in COMMANDS:
+        _guarded(_run, command, arguments[1:])
+    elif "=" in command or command.startswith("-"):
+        _guarded(_run, "train", arguments)
+    else:
+        from discrete_diffusion.naming import unknown_name
+
+        _fail(unknown_name("command", command, [*COMMANDS, "list"]))
+
+
+def _run(command: str, arguments: list[str]) -> None:
+    """Hand over to Hydra, which composes the config and calls the command with it."""
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+
+    from discrete_diffusion.cli.compose import compose, config_dir, preset_overrides
+
+    parsed, _ = hydra._internal.utils.get_args_parser().parse_known_args(arguments)
+    user_dir = parsed.config_dir
+    if not (parsed.multirun or parsed.help or parsed.hydra_help or parsed.info):
+        preset = preset_overrides(command, parsed.overrides, user_dir)
+        last = arguments.index(parsed.overrides[-1]) + 1 if parsed.overrides else len(arguments)
+        arguments = [*arguments[:last], *preset, *arguments[last:]]  # Hydra wants them adjacent
+
+    def task(config: DictConfig) -> None:
+        if parsed.multirun:  # every job of a sweep has a backbone of its own
+            config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
+        module = import_module(f"discrete_diffusion.cli.{COMMANDS[command]}")
+        _guarded(module.run, config)
+
+    own_arguments = sys.argv
+    sys.argv = [own_arguments[0], *arguments]
+    try:
+        hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=command)(task)()
+    finally:
+        sys.argv = own_arguments
+
+
+def _guarded(function: Callable[..., Any], *arguments: Any) -> None:
+    """Turn errors that a user can mend into one sentence; HYDRA_FULL_ERROR=1 shows the trace."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        function(*arguments)
+    except (ValueError, TypeError, OSError, HydraException, OmegaConfBaseException) as error:
+        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+            raise
+        _fail(str(error))
+
+
+def _fail(sentence: str) -> None:
+    print(f"discrete-diffusion: {sentence}", file=sys.stderr)
+    raise SystemExit(1)

@@ -1,0 +1,177 @@
+"""``discrete-diffusion train``: from a config to a run folder."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from discrete_diffusion.models.registry import check_backbone_name
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Trainer
+    from torch import Tensor
+
+    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.data import BatchStream, TokenDataset
+    from discrete_diffusion.sampling import Sampler
+    from discrete_diffusion.training import DiffusionModule, SampleReport
+
+logger = logging.getLogger(__name__)
+
+_SAMPLE_STREAM, _BOUND_STREAM = 2, 3
+
+
+def run(config: DictConfig) -> None:
+    """Train in the folder that Hydra made for this run."""
+    from hydra.core.hydra_config import HydraConfig
+
+    train(config, Path(HydraConfig.get().runtime.output_dir))
+
+
+def train(config: DictConfig, folder: Path) -> dict[str, Any]:
+    """Train, evaluate and sample as ``config`` says; everything is written into ``folder``.
+
+    Writes ``config.yaml``, ``checkpoints/{best,last}.ckpt``, ``metrics.json`` and, for bubble
+    diagrams, ``samples.jsonl`` and ``samples.png``. Returns what ``metrics.json`` holds.
+    """
+    check_backbone_name(config.algo.backbone)  # before anything slow is imported
+    from discrete_diffusion.cli.lightning_setup import build_trainer
+
+    parts = _build_parts(config)
+    trainer = build_trainer(config, folder, parts.draw, parts.report)
+    streams = [
+        parts.stream(split, rank=trainer.global_rank, world_size=trainer.world_size)
+        for split in ("train", "val")
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    OmegaConf.save(config, folder / "config.yaml", resolve=True)
+    logger.info("data: %s", parts.data.summary())
+    logger.info(
+        "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{parts.size:,}"
+    )
+    trainer.fit(parts.module, *streams, ckpt_path=config.resume, weights_only=True)
+    metrics = parts.final_metrics(trainer, folder)
+    if trainer.is_global_zero:
+        (folder / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
+        logger.info("%s", _summary(metrics))
+        logger.info("run folder: %s", folder)
+    return metrics
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a config builds; the module holds the algorithm, on whatever device it is."""
+
+    config: DictConfig
+    data: TokenDataset
+    module: DiffusionModule
+    sampler: Sampler
+    report: SampleReport
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.module.algorithm
+
+    @property
+    def size(self) -> int:
+        return sum(p.numel() for p in self.algorithm.parameters())
+
+    def stream(self, split: str, **ranks: int) -> BatchStream:
+        from discrete_diffusion.data import BatchStream
+
+        config = self.config
+        return BatchStream(
+            self.data, split, batch_size=config.data.batch_size, seed=config.seed, **ranks
+        )
+
+    def draw(self, num: int) -> Tensor:
+        """The same ``num`` samples from the current weights every time: Int[num, L]."""
+        from discrete_diffusion.categorical import make_generator
+        from discrete_diffusion.data import draw_sizes
+        from discrete_diffusion.sampling import draw_samples
+
+        seed = self.config.seed
+        sizes = draw_sizes(self.data.size_counts(), num, make_generator(seed, _SAMPLE_STREAM, 0))
+        device = self.algorithm.layout.support.device
+        generator = make_generator(seed, _SAMPLE_STREAM, 1, device=device)
+        real = self.data.real_positions(sizes)
+        return draw_samples(self.sampler, self.algorithm, real, generator=generator).tokens
+
+    def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
+        """Averaged weights: the bound on the validation split, and fresh samples."""
+        from discrete_diffusion.training import blind_bounds, estimate_bound
+
+        config, device = self.config, trainer.strategy.root_device
+        self.algorithm.to(device)
+        bound = estimate_bound(
+            self.algorithm,
+            self.stream("val"),
+            quantity=self.data.bound,
+            draws=config.eval.bound_draws,
+            seed=config.seed + _BOUND_STREAM,
+            device=device,
+        )
+        tokens = self.draw(config.eval.num_samples)
+        if trainer.is_global_zero:
+            self.report.save(tokens, folder)
+        return {
+            "algorithm": config.algo.name,
+            "backbone": config.algo.backbone,
+            "parameters": self.size,
+            "seed": config.seed,
+            "steps": trainer.global_step,
+            **bound.as_dict(),
+            **blind_bounds(self.data, "val", seed=config.seed),
+            "num_samples": config.eval.num_samples,
+            **self.report.measure(tokens),
+        }
+
+
+def _build_parts(config: DictConfig) -> _Parts:
+    """Everything but the trainer; cheap checks come before the data is read."""
+    import torch
+
+    from discrete_diffusion.algorithms import build_algorithm
+    from discrete_diffusion.checkpoints import checkpoint_info
+    from discrete_diffusion.data import build_data
+    from discrete_diffusion.sampling import build_sampler
+    from discrete_diffusion.training import DiffusionModule, SampleReport
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    torch.manual_seed(config.seed)
+    algorithm = build_algorithm(config)
+    sampler = build_sampler(config)
+    data = build_data(config)
+    plain = OmegaConf.to_container(config, resolve=True)
+    module = DiffusionModule(
+        algorithm,
+        bound=data.bound,
+        seed=config.seed,
+        checkpoint_info=checkpoint_info(plain, data.size_counts()),
+        **plain["optim"],
+    )
+    return _Parts(config, data, module, sampler, SampleReport(data))
+
+
+def _summary(metrics: dict[str, Any]) -> str:
+    """The last line of a run."""
+    bound = next((k for k in metrics if k.startswith("nelbo_unordered")), None) or next(
+        k for k in metrics if k.startswith("nelbo_")
+    )
+    parts = [
+        f"{bound} {metrics[bound]:.2f} ± {metrics['nelbo_standard_error']:.2f} nats "
+        f"(blind {metrics['nelbo_blind']:.2f}, untrained {metrics['nelbo_uniform']:.2f})"
+    ]
+    shares = ("valid", "exactly_one_living_room", "transitive")
+    parts += [
+        f"{name.replace('_', ' ')} {100 * metrics[name]:.1f} %"
+        for name in shares
+        if name in metrics
+    ]
+    return f"metrics: {', '.join(parts)}  [{metrics['num_samples']} samples]"

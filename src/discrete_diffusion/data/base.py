@@ -1,0 +1,153 @@
+"""``TokenDataset``: a tokenised data set, split, and the batches drawn from it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import draw, make_generator
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.types import Batch
+
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """One split. ``x0``: Int[M, L]; ``real``: Bool[M, L]; ``log_num_orders``: Float64[M] or None,
+    see ``Batch``."""
+
+    x0: Tensor
+    real: Tensor
+    log_num_orders: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self.x0.shape[0]
+
+    def __getitem__(self, rows: Tensor) -> Examples:
+        orders = None if self.log_num_orders is None else self.log_num_orders[rows]
+        return Examples(self.x0[rows], self.real[rows], orders)
+
+
+class TokenDataset(ABC):
+    """Clean token sequences with a layout, in three splits.
+
+    ``bound``: which quantity the mean NELBO of its batches bounds, per sample: ``ordered_random``
+    (every batch relabels its samples at random), ``ordered_fixed`` (one order per sample) or
+    ``plain`` (sequences: order is part of the data).
+    """
+
+    layout: TokenLayout
+    splits: dict[str, Examples]
+    bound: str = "plain"
+
+    def augment(self, examples: Examples, generator: torch.Generator) -> Batch:
+        """Examples as a batch; overridden where a sample has several equivalent forms."""
+        return Batch(examples.x0, examples.real, examples.log_num_orders)
+
+    def exchangeable(self, examples: Examples, generator: torch.Generator) -> Batch:
+        """Examples in a random one of their equivalent forms, whatever ``augment`` does."""
+        return self.augment(examples, generator)
+
+    @abstractmethod
+    def real_positions(self, sizes: Tensor) -> Tensor:
+        """Int[B] sizes -> Bool[B, L], the positions to fill for samples of those sizes."""
+
+    @abstractmethod
+    def size_counts(self) -> list[int]:
+        """How many training samples have k nodes (or tokens), for k = 0, 1, ..."""
+
+    @abstractmethod
+    def summary(self) -> str:
+        """One line for the log: what was read and how it was split."""
+
+
+def draw_sizes(counts: list[int], num: int, generator: torch.Generator) -> Tensor:
+    """Int64[num]: sizes drawn from a histogram of them."""
+    log_counts = torch.tensor(counts, dtype=torch.float64).log().clamp(min=-1e9)
+    return draw(log_counts.expand(num, -1), generator)
+
+
+def bucket_batches(
+    sizes: Tensor, batch_size: int, generator: torch.Generator | None = None
+) -> list[Tensor]:
+    """Row indices in batches of equal size: samples of one size together, so a batch needs no PAD.
+
+    ``sizes``: Int[M]. What is left over of each size goes into a few mixed batches. With a
+    generator, rows and batches come in random order; without, in a fixed one.
+    """
+    rows = torch.arange(len(sizes))
+    if generator is not None:
+        rows = rows[torch.randperm(len(sizes), generator=generator)]
+    full: list[Tensor] = []
+    rest: list[Tensor] = []
+    for size in sizes.unique().tolist():
+        *chunks, last = rows[sizes[rows] == size].split(batch_size)
+        full += chunks
+        (full if len(last) == batch_size else rest).append(last)
+    if rest:
+        full += torch.cat(rest).split(batch_size)
+    if generator is not None:
+        full = [full[k] for k in torch.randperm(len(full), generator=generator).tolist()]
+    return full
+
+
+class BatchStream:
+    """Batches of a split, an epoch at a time: batch k of epoch e is a function of (seed, e, k).
+
+    ``train``: shuffled, another order each epoch, an incomplete last batch dropped if there are
+    others. Otherwise every sample once, the same batches every time. Rank r of ``world_size``
+    takes every ``world_size``-th batch.
+
+    Raises ``ValueError`` if the split is empty or has fewer batches than there are ranks.
+    """
+
+    def __init__(
+        self,
+        dataset: TokenDataset,
+        split: str,
+        *,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: expected at least 1")
+        self.examples = dataset.splits[split]
+        if len(self.examples) == 0:
+            raise ValueError(f"the {split} split is empty; give it more data or another share")
+        self.dataset, self.train = dataset, split == "train"
+        self.batch_size, self.seed = batch_size, seed
+        self.rank, self.world_size = rank, world_size
+        self.sizes = self.examples.real.sum(dim=1)
+        self.epoch = 0
+        if len(self) == 0:
+            raise ValueError(
+                f"{len(self.examples)} {split} samples make fewer batches of {batch_size} than "
+                f"there are processes ({world_size}); lower data.batch_size"
+            )
+
+    def _plan(self) -> list[Tensor]:
+        order = make_generator(self.seed, self.epoch) if self.train else None
+        batches = bucket_batches(self.sizes, self.batch_size, order)
+        if self.train:
+            batches = [b for b in batches if len(b) == self.batch_size] or batches
+            return batches[: len(batches) // self.world_size * self.world_size]
+        return batches
+
+    def __len__(self) -> int:
+        num = len(self._plan())
+        return len(range(self.rank, num, self.world_size))
+
+    def __iter__(self) -> Iterator[Batch]:
+        for k, rows in enumerate(self._plan()):
+            if k % self.world_size == self.rank:
+                generator = make_generator(self.seed, self.epoch, k, 1)
+                yield self.dataset.augment(self.examples[rows], generator)
+        if self.train:
+            self.epoch += 1

@@ -1,0 +1,141 @@
+"""The bound of a data set: mean, standard error, per token, per unordered object."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data import TokenDataset
+from discrete_diffusion.types import Batch, LossOutput
+
+
+@dataclass(frozen=True)
+class BoundEstimate:
+    """NELBO in nats. ``quantity`` says of what: ``ordered_random``, ``ordered_fixed``, ``plain``.
+
+    ``per_sample`` and ``unordered`` share ``standard_error``, that of a mean over samples (noise of
+    the draws and spread of the samples together). ``unordered`` bounds -log p of the object
+    in whatever order: ``ordered_random`` minus log(n!/|Aut|), ``ordered_fixed`` as it stands.
+    """
+
+    quantity: str
+    per_sample: float
+    standard_error: float
+    per_token: float
+    unordered: float | None
+    num_samples: int
+
+    def as_dict(self) -> dict[str, float | int | str]:
+        """For ``metrics.json``: each number under the name of the quantity it bounds."""
+        out: dict[str, float | int | str] = {
+            f"nelbo_{self.quantity}": self.per_sample,
+            "nelbo_standard_error": self.standard_error,
+            f"nelbo_{self.quantity}_per_token": self.per_token,
+            "nelbo_num_samples": self.num_samples,
+        }
+        if self.unordered is not None:
+            out["nelbo_unordered"] = self.unordered
+        return out
+
+
+class BoundMeter:
+    """Adds up NELBO draws; five sums, so that processes can be reduced by adding."""
+
+    def __init__(self) -> None:
+        self.sums = torch.zeros(5, dtype=torch.float64)
+
+    def add(self, nelbo: Tensor, num_real: Tensor, log_num_orders: Tensor | None) -> None:
+        """One batch: nelbo Float[B], num_real Int[B], log_num_orders Float[B] or None."""
+        nelbo = nelbo.double()
+        orders = torch.zeros_like(nelbo) if log_num_orders is None else log_num_orders.double()
+        parts = (torch.ones_like(nelbo), nelbo, nelbo.square(), num_real.double(), orders)
+        self.sums += torch.stack([part.sum() for part in parts]).cpu()
+
+    def estimate(self, quantity: str) -> BoundEstimate:
+        """The estimate so far; NaN throughout if nothing was added."""
+        count, total, squares, tokens, orders = self.sums.tolist()
+        if count == 0:
+            return BoundEstimate(quantity, math.nan, math.nan, math.nan, None, 0)
+        mean = total / count
+        variance = max(squares / count - mean**2, 0.0) * count / max(count - 1, 1)
+        return BoundEstimate(
+            quantity=quantity,
+            per_sample=mean,
+            standard_error=math.sqrt(variance / count),
+            per_token=total / tokens,
+            unordered=None if quantity == "plain" else mean - orders / count,
+            num_samples=int(count),
+        )
+
+
+@torch.no_grad()
+def estimate_bound(
+    algorithm: Algorithm,
+    batches: Iterable[Batch],
+    *,
+    quantity: str,
+    draws: int,
+    seed: int,
+    device: torch.device | str = "cpu",
+) -> BoundEstimate:
+    """The bound of a split, ``draws`` draws of the noise per sample, in eval mode."""
+    was_training, meter = algorithm.training, BoundMeter()
+    algorithm.eval()
+    for k, batch in enumerate(batches):
+        moved = batch.to(device)
+        outputs: list[LossOutput] = [
+            algorithm.loss(
+                moved, make_generator(seed, k, d, device=device), algorithm.evaluation_draw
+            )
+            for d in range(draws)
+        ]
+        nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
+        meter.add(nelbo, outputs[0].num_real, moved.log_num_orders)
+    algorithm.train(was_training)
+    return meter.estimate(quantity)
+
+
+def blind_bounds(data: TokenDataset, split: str, *, seed: int) -> dict[str, float]:
+    """What knowing nothing, and knowing only the marginals, costs on a split: nats per sample.
+
+    ``uniform``: log K_l per position, the value at initialisation. ``blind``: independent draws
+    from the token frequencies of each group (rooms, relations) in the training split, add-one
+    smoothed. Both are exchangeable, so they are given per *unordered* object where there is one:
+    random order, minus log(n!/|Aut|).
+    """
+    layout = data.layout
+    train = data.exchangeable(data.splits["train"], make_generator(seed, 0))
+    held_out = data.exchangeable(data.splits[split], make_generator(seed, 1))
+    log_marginal = torch.stack(
+        [
+            _log_frequencies(train, layout.group == g, layout.vocab_size)
+            for g in range(len(layout.group_names))
+        ]
+    )  # (groups, V)
+    legal = layout.support.double() / layout.num_legal.unsqueeze(1)
+    blind = log_marginal[layout.group].masked_fill(~layout.support, -math.inf)
+    blind = blind - blind.logsumexp(dim=1, keepdim=True)
+    return {
+        "nelbo_uniform": _independent_nelbo(held_out, legal.log()),
+        "nelbo_blind": _independent_nelbo(held_out, blind),
+    }
+
+
+def _log_frequencies(batch: Batch, columns: Tensor, vocab_size: int) -> Tensor:
+    """Float64[V]: add-one log counts of the ids in some columns of a batch."""
+    ids = batch.x0[:, columns][batch.real[:, columns]]
+    return (torch.bincount(ids, minlength=vocab_size).double() + 1).log()
+
+
+def _independent_nelbo(batch: Batch, log_probs: Tensor) -> float:
+    """Mean over samples of -log prod_l p_l(x0_l), less log_num_orders; log_probs Float64[L, V]."""
+    position = torch.arange(log_probs.shape[0])
+    nll = -log_probs[position, batch.x0].masked_fill(~batch.real, 0.0).sum(dim=1)
+    orders = 0.0 if batch.log_num_orders is None else batch.log_num_orders.mean()
+    return float(nll.mean() - orders)

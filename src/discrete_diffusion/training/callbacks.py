@@ -1,0 +1,92 @@
+"""What happens beside the training steps: samples, the last checkpoint, a line of text."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
+
+from discrete_diffusion.training.report import SampleReport
+
+logger = logging.getLogger(__name__)
+
+_LOGGED_SHARES = ("valid", "exactly_one_living_room", "transitive")
+
+
+class SampleAtValidation(Callback):
+    """Samples at every validation: metrics to the logger, a picture to ``pictures/``.
+
+    Must stand *before* the EMA callback, which puts the training weights back at the end of
+    validation. A failure fails the run; the sanity check before training draws a few samples, so
+    that it does so at once.
+
+    ``draw``: number of samples -> tokens Int[B, L].
+    """
+
+    def __init__(
+        self, draw: Callable[[int], Tensor], report: SampleReport, *, num_samples: int, folder: Path
+    ) -> None:
+        self.draw, self.report = draw, report
+        self.num_samples, self.folder = num_samples, folder
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.sanity_checking:
+            self.report.measure(self.draw(min(self.num_samples, 4)))
+            return
+        if self.num_samples == 0:
+            return
+        tokens = self.draw(self.num_samples)
+        for name, value in self.report.measure(tokens).items():
+            pl_module.log(f"val/{name}", value)
+        if trainer.is_global_zero:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.report.draw(tokens, self.folder / f"step_{trainer.global_step:06d}.png")
+
+
+class LastCheckpoint(Callback):
+    """Keeps ``last.ckpt``: after every validation, at the end, and when a run is stopped.
+
+    Must stand *before* the EMA callback, which overwrites the training weights at the end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def _save(self, trainer: Trainer) -> None:
+        if not trainer.sanity_checking and not trainer.fast_dev_run:
+            trainer.save_checkpoint(self.path)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._save(trainer)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._save(trainer)
+
+    def on_exception(
+        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
+    ) -> None:
+        if isinstance(exception, KeyboardInterrupt) and trainer.global_step > 0:
+            self._save(trainer)
+            logger.warning("stopped; the run so far is in %s", self.path)
+
+
+class ValidationLine(Callback):
+    """One line of text per validation, for logs that no progress bar reaches."""
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.sanity_checking or not trainer.is_global_zero:
+            return
+        values = {name: float(torch.as_tensor(v)) for name, v in trainer.callback_metrics.items()}
+        parts = [f"step {trainer.global_step}"]
+        if "train/loss" in values:
+            parts.append(f"train loss {values['train/loss']:.4f}")
+        bound, error = values.get("val/nelbo"), values.get("val/nelbo_standard_error")
+        parts.append(f"val NELBO {bound:.3f} ± {error:.3f} nats")
+        for name in _LOGGED_SHARES:
+            if (share := values.get(f"val/{name}")) is not None:
+                parts.append(f"{name.replace('_', ' ')} {100 * share:.1f} %")
+        logger.info("%s", "  ".join(parts))

@@ -1,0 +1,32 @@
+"""The exponential moving average of the weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from lightning.pytorch.callbacks import WeightAveraging
+from torch import Tensor
+
+
+class EMA(WeightAveraging):
+    """Lightning's weight averaging with a decay that warms up: min(decay, (1 + n) / (10 + n)).
+
+    After n steps the average spans about n / 10 of them, so a run of a thousand steps is not
+    averaged with its own start, and a long one reaches ``decay``. Buffers are copied, never
+    averaged: an averaged index buffer drifts.
+
+    Raises ``ValueError`` for a decay outside [0, 1).
+    """
+
+    def __init__(self, *, decay: float = 0.9999) -> None:
+        if not 0 <= decay < 1:
+            raise ValueError(f"ema decay={decay}: expected a number in [0, 1)")
+        self.decay = decay
+        super().__init__(use_buffers=False, multi_avg_fn=self._average)
+
+    @torch.no_grad()
+    def _average(self, averaged: Any, current: Any, num_averaged: Tensor | int) -> None:
+        n = int(num_averaged)
+        decay = min(self.decay, (1 + n) / (10 + n))
+        torch._foreach_lerp_(list(averaged), list(current), 1 - decay)

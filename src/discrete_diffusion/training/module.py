@@ -1,0 +1,122 @@
+"""``DiffusionModule``: an algorithm under Lightning."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule
+from torch import Tensor
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import LambdaLR
+
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.training.bound import BoundMeter
+from discrete_diffusion.types import Batch
+
+LR_SCHEDULES = ("constant", "cosine")
+_TRAIN_STREAM, _VALIDATION_STREAM = 0, 1
+
+
+def lr_factor(step: int, *, schedule: str, warmup_steps: int, num_steps: int) -> float:
+    """Learning rate at ``step`` as a share of its peak: linear warm-up, then constant or cosine.
+
+    Cosine ends at 0 after ``num_steps``.
+    """
+    if step < warmup_steps:
+        return (step + 1) / warmup_steps
+    if schedule == "constant":
+        return 1.0
+    progress = (step - warmup_steps) / max(num_steps - warmup_steps, 1)
+    return 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
+
+
+class DiffusionModule(LightningModule):
+    """Trains any ``Algorithm`` with AdamW.
+
+    The noise of step k is a function of (seed, k, rank), validation has noise of its own, the same
+    every time, and the draw of least variance. ``bound`` names what the NELBO bounds
+    (``TokenDataset.bound``); ``checkpoint_info`` is stored in every checkpoint: plain containers
+    only, so that ``weights_only=True`` loads it.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        *,
+        bound: str,
+        seed: int,
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        weight_decay: float = 0.0,
+        lr_schedule: str = "cosine",
+        warmup_steps: int = 0,
+        checkpoint_info: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        if lr_schedule not in LR_SCHEDULES:
+            raise ValueError(unknown_name("learning-rate schedule", lr_schedule, LR_SCHEDULES))
+        if not lr > 0:
+            raise ValueError(f"lr={lr}: expected a positive number")
+        self.algorithm = algorithm
+        self.bound, self.seed = bound, seed
+        self.lr, self.betas, self.weight_decay = lr, betas, weight_decay
+        self.lr_schedule, self.warmup_steps = lr_schedule, warmup_steps
+        self.checkpoint_info = checkpoint_info or {}
+        self.meter = BoundMeter()
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        generator = make_generator(
+            self.seed, _TRAIN_STREAM, self.global_step, self.global_rank, device=self.device
+        )
+        torch.manual_seed(generator.initial_seed())  # dropout draws from the global generator
+        output = self.algorithm.loss(batch, generator)
+        self.log("train/loss", output.loss, prog_bar=True, batch_size=len(batch))
+        return output.loss
+
+    def on_validation_epoch_start(self) -> None:
+        self.meter = BoundMeter()
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        generator = make_generator(
+            self.seed, _VALIDATION_STREAM, batch_idx, self.global_rank, device=self.device
+        )
+        output = self.algorithm.loss(batch, generator, self.algorithm.evaluation_draw)
+        self.meter.add(output.nelbo, output.num_real, batch.log_num_orders)
+
+    def on_validation_epoch_end(self) -> None:
+        sums = self.trainer.strategy.reduce(self.meter.sums.to(self.device), reduce_op="sum")
+        self.meter.sums = torch.as_tensor(sums).cpu()
+        estimate = self.meter.estimate(self.bound)
+        self.log("val/nelbo", estimate.per_sample, prog_bar=True)
+        self.log("val/nelbo_standard_error", estimate.standard_error)
+        self.log("val/nelbo_per_token", estimate.per_token)
+        if estimate.unordered is not None:
+            self.log("val/nelbo_unordered", estimate.unordered)
+
+    def configure_optimizers(self) -> Any:
+        optimizer = AdamW(
+            self.algorithm.parameters(),
+            lr=self.lr,
+            betas=self.betas,
+            weight_decay=self.weight_decay,
+            fused=True,
+        )
+        num_steps = int(self.trainer.estimated_stepping_batches)
+
+        def factor(step: int) -> float:
+            return lr_factor(
+                step,
+                schedule=self.lr_schedule,
+                warmup_steps=self.warmup_steps,
+                num_steps=num_steps,
+            )
+
+        scheduler = {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": scheduler}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["discrete_diffusion"] = self.checkpoint_info

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import networkx
+import pytest
+from diagram_strategies import diagrams
+from hypothesis import given
+
+from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
+
+PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)), metadata={"name": "a"})
+
+
+@given(diagrams(decorated=True))
+def test_networkx_round_trip(diagram):
+    back = BubbleDiagram.from_networkx(diagram.to_networkx())
+    assert back == diagram
+    assert back.metadata == diagram.metadata
+
+
+@given(diagrams(decorated=True))
+def test_graphml_round_trip(diagram):
+    back = BubbleDiagram.from_graphml(diagram.to_graphml())
+    assert back == diagram
+    assert back.metadata == diagram.metadata
+
+
+def test_the_graph_reads_as_it_is_drawn():
+    graph = PLAN.to_networkx()
+    assert graph.nodes[1] == {"room": "Kitchen"}
+    assert graph.edges[1, 2] == {"relation": "right-below"}
+
+
+def test_foreign_graphs_may_name_nodes_freely_and_point_backwards():
+    graph = networkx.DiGraph()
+    graph.add_node("kitchen", room="Kitchen")
+    graph.add_node("living", room=0)
+    graph.add_edge("living", "kitchen", relation="left-of")
+    assert BubbleDiagram.from_networkx(graph) == BubbleDiagram((2, 0), ((0, 1, 7),))
+
+
+def test_wrong_graphs_are_refused():
+    with pytest.raises(ValueError, match="directed"):
+        BubbleDiagram.from_networkx(networkx.Graph(PLAN.to_networkx()))
+    graph = PLAN.to_networkx()
+    graph.add_edge(2, 1, relation="left-of")
+    with pytest.raises(ValueError, match="listed twice"):
+        BubbleDiagram.from_networkx(graph)
+    graph = PLAN.to_networkx()
+    graph.nodes[1]["x0"] = 3.0
+    with pytest.raises(ValueError, match="1 boxes for 3 rooms"):
+        BubbleDiagram.from_networkx(graph)
+    del graph.nodes[1]["room"]
+    with pytest.raises(ValueError, match=r"node 1.*no attribute 'room'"):
+        BubbleDiagram.from_networkx(graph)
+    graph = PLAN.to_networkx()
+    del graph.edges[0, 1]["relation"]
+    with pytest.raises(ValueError, match=r"edge \(0, 1\).*no attribute 'relation'"):
+        BubbleDiagram.from_networkx(graph)
+    graph = PLAN.to_networkx()
+    graph.graph["metadata"] = 3
+    with pytest.raises(ValueError, match="expected a mapping"):
+        BubbleDiagram.from_networkx(graph)
+
+
+@pytest.mark.parametrize("text", ["", "<a", "<a/>", "[]", PLAN.to_graphml()[:-20]])
+def test_text_that_is_no_graphml_is_refused(text):
+    with pytest.raises(ValueError, match="not a GraphML graph"):
+        BubbleDiagram.from_graphml(text)
+
+
+def test_metadata_that_json_cannot_hold_is_refused():
+    for value in (float("nan"), object()):
+        with pytest.raises(ValueError, match="metadata"):
+            BubbleDiagram((0,), (), metadata={"a": value}).to_graphml()
+    text = PLAN.to_graphml().replace("{&quot;", "{").replace('{"', "{")
+    with pytest.raises(ValueError, match="not JSON"):
+        BubbleDiagram.from_graphml(text)

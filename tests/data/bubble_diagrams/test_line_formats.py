@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from discrete_diffusion.data.bubble_diagrams.fields import DiagramError
+from discrete_diffusion.data.bubble_diagrams.line_formats import parse_plan
+
+BOXES = [[0, 0, 10, 10], [12, 0, 20, 10], [0, 40, 10, 50]]
+RENDERED = {
+    "name": "1",
+    "room_type": [0, 1, 1, 2, 3, 4, 5],
+    "boxes": [[10 * k, 0, 10 * k + 5, 5] for k in range(7)],
+    "area_px": [90, 10, 20, 5, 5, 5, 5],
+    "rel": [[0, 1, 8], [2, 1, "left-of"]],
+    "duplicate": False,
+}
+
+
+def parse(data, n_max=8, threshold=9.0):
+    return parse_plan(data, n_max=n_max, threshold=threshold)
+
+
+def test_the_interchange_format():
+    diagram = parse({"rooms": ["LivingRoom", 2], "relations": [[0, 1, "above"]], "rel": 3})
+    assert diagram.rooms == (0, 2)
+    assert diagram.relations == ((0, 1, 3),)
+    assert diagram.metadata == {"rel": 3}
+
+
+@pytest.mark.parametrize("key", ["rooms", "room_type"])
+def test_plans_given_as_boxes(key):
+    plan = {key: ["LivingRoom", 2, 3], "boxes": BOXES, "name": "a"}
+    diagram = parse(plan)
+    assert diagram.rooms == (0, 2, 3)
+    assert diagram.relations == ((0, 1, 2),)
+    assert diagram.boxes[1] == (12, 0, 20, 10)
+    assert diagram.metadata == {"name": "a"}
+    assert parse(plan, threshold=1).relations == ()
+    assert parse(plan, threshold=30).relations == ((0, 1, 2), (0, 2, 3), (1, 2, 8))
+
+
+def test_rendered_plans_translate_coarse_rooms_and_keep_their_relations():
+    diagram = parse(RENDERED)
+    assert diagram.rooms == (0, 7, 1, 2, 3, 9, 11)  # the larger bedroom is the master room
+    assert diagram.relations == ((0, 1, 8), (1, 2, 7))
+    assert diagram.metadata == {"name": "1", "area_px": RENDERED["area_px"]}
+    assert parse(RENDERED | {"duplicate": True}) is None
+    no_bedroom = {"room_type": [0, 2], "boxes": BOXES[:2], "rel": []}
+    assert parse(no_bedroom).rooms == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "field", "reason"),
+    [
+        ([], "line", "expected a JSON object"),
+        ({}, "rooms", "missing"),
+        ({"rooms": [0]}, "relations", "missing"),
+        ({"rooms": [0] * 9, "relations": []}, "rooms", "9 rooms, more than n_max=8"),
+        ({"rooms": [0] * 9, "boxes": []}, "rooms", "9 rooms, more than n_max=8"),
+        ({"boxes": BOXES}, "room_type", "missing"),
+        ({"rooms": [0, 1], "boxes": BOXES}, "boxes", "3 boxes for 2 rooms"),
+        ({"rooms": [0], "boxes": None}, "boxes", "expected a list"),
+        ({"rooms": [0], "boxes": [[0, 0, float("inf"), 1]]}, "boxes[0][2]", "finite"),
+        ({"rooms": ["?"], "boxes": [[0, 0, 1, 1]]}, "rooms[0]", "unknown room type"),
+        ({"room_type": [1], "boxes": [[0, 0, 1, 1]], "ed_rm": []}, "ed_rm", "House-GAN"),
+        (RENDERED | {"room_type": [0] * 9}, "room_type", "n_max=8"),
+        (RENDERED | {"room_type": [0, 1, 1, 2, 3, 4, 6]}, "room_type[6]", r"0\.\.5, got 6"),
+        (RENDERED | {"room_type": [True, 1, 1, 2, 3, 4, 5]}, "room_type[0]", "got True"),
+        (RENDERED | {"area_px": None}, "area_px", "expected 7 areas"),
+        (RENDERED | {"area_px": [1] * 6 + ["x"]}, "area_px[6]", "finite"),
+        (RENDERED | {"duplicate": 1}, "duplicate", "true or false"),
+        (RENDERED | {"rel": [[0, 7, 1]]}, "rel[0]", "two different rooms"),
+        (RENDERED | {"boxes": []}, "boxes", "0 boxes for 7 rooms"),
+    ],
+)
+def test_wrong_plans_name_the_field(data, field, reason):
+    with pytest.raises(DiagramError, match=reason) as caught:
+        parse(data)
+    assert caught.value.field == field
+
+
+def test_n_max_can_be_raised():
+    assert parse({"rooms": [0] * 9, "relations": []}, n_max=9).num_rooms == 9

@@ -1,0 +1,65 @@
+import math
+
+import pytest
+import torch
+
+from discrete_diffusion.models.blocks import MultiHeadSelfAttention, apply_rotary, rotary_tables
+
+B, L, D, H = 3, 7, 16, 4
+
+
+def naive_attention(attention, x, allowed, rotary=None):
+    """Attention as its definition says, one query at a time. ``allowed``: Bool[B, L, L]."""
+    weight = attention.qkv.weight
+    bias = torch.zeros(3 * D, dtype=x.dtype) if attention.qkv.bias is None else attention.qkv.bias
+    q, k, v = (x @ weight[s].T + bias[s] for s in torch.arange(3 * D).split(D))
+    d, mixed = D // H, torch.zeros_like(x)
+    for b in range(len(x)):
+        for h in range(H):
+            head = slice(h * d, (h + 1) * d)
+            qs, ks, vs = q[b, :, head], k[b, :, head], v[b, :, head]
+            if rotary is not None:
+                qs, ks = apply_rotary(qs, rotary), apply_rotary(ks, rotary)
+            for i in range(x.shape[1]):
+                keys = [j for j in range(x.shape[1]) if allowed[b, i, j]]
+                scores = torch.stack([qs[i] @ ks[j] / math.sqrt(d) for j in keys])
+                mixed[b, i, head] = scores.softmax(0) @ vs[keys]
+    return attention.out(mixed)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("rotated", [False, True])
+def test_attention_equals_its_definition(bias, causal, masked, rotated):
+    torch.manual_seed(0)
+    attention = MultiHeadSelfAttention(d_model=D, n_heads=H, bias=bias, causal=causal).double()
+    x = torch.randn(B, L, D, dtype=torch.float64)
+    real = torch.ones(B, L, dtype=torch.bool)
+    if masked:
+        real[0, 4:] = False
+        real[1, ::2] = False
+    allowed = real[:, None, :].expand(B, L, L)
+    if causal:
+        allowed = (allowed & torch.ones(L, L).tril().bool()) | torch.eye(L).bool()
+    rotary = rotary_tables(torch.arange(L), D // H) if rotated else None
+    mask = real[:, None, None, :] if masked else None
+    expected = naive_attention(attention, x, allowed, rotary)
+    torch.testing.assert_close(attention(x, mask, rotary), expected)
+
+
+def test_causal_with_leading_pad_is_finite_forwards_and_backwards():
+    attention = MultiHeadSelfAttention(d_model=D, n_heads=H, causal=True)
+    real = torch.arange(L).expand(1, 1, 1, L) >= 3
+    x = torch.randn(1, L, D, requires_grad=True)
+    out = attention(x, real)
+    out[:, 3:].sum().backward()
+    assert out.isfinite().all()
+    assert (x.grad[:, :3] == 0).all()
+
+
+def test_indivisible_width_is_refused_with_the_widths_that_work():
+    with pytest.raises(
+        ValueError, match=r"^n_heads=6 does not divide d_model=128; choose 1, 2, 4, 8, 16"
+    ):
+        MultiHeadSelfAttention(d_model=128, n_heads=6)

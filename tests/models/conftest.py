@@ -1,0 +1,57 @@
+"""What the tests of backbones share: presets as users get them, and weights that are not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import DictConfig, OmegaConf
+from torch import nn
+
+from discrete_diffusion.models import registry
+
+PRESETS = Path(__file__).parents[2] / "configs" / "model"
+
+
+@pytest.fixture
+def randomise() -> Callable[..., nn.Module]:
+    """Give every parameter a random non-zero value, large enough that neighbours matter: fresh
+    networks start at 0, which any check of invariance passes."""
+
+    def apply(model: nn.Module, seed: int = 0) -> nn.Module:
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                noise = torch.empty_like(parameter).normal_(generator=generator)
+                if parameter.ndim > 1:
+                    parameter.copy_(noise / parameter.shape[-1] ** 0.5)
+                else:
+                    parameter.add_(0.2 * noise)  # a norm's weight stays near 1
+        return model.eval()
+
+    return apply
+
+
+@pytest.fixture
+def make_config() -> Callable[..., DictConfig]:
+    """A config as the command line composes it, with a preset of ``configs/model``."""
+
+    def make(backbone: str, preset: str | None, data: dict | None = None, **algo) -> DictConfig:
+        model = OmegaConf.load(PRESETS / f"{preset}.yaml") if preset else {}
+        config = {"algo": {"backbone": backbone, **algo}, "model": model}
+        return OmegaConf.create({**config, "data": {"n_max": 8} if data is None else data})
+
+    return make
+
+
+@pytest.fixture
+def clean_registry() -> Iterator[None]:
+    """Whatever a test registers is gone afterwards."""
+    tables = [registry._BACKBONE_BUILDERS, registry._REGISTERED, registry._LOADED_PLUGINS]
+    before = [table.copy() for table in tables]
+    yield
+    for table, contents in zip(tables, before, strict=True):
+        table.clear()
+        table.update(contents)

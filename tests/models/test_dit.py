@@ -1,0 +1,74 @@
+import pytest
+import torch
+
+from discrete_diffusion.models.dit import DiT
+
+TINY = {"vocab_size": 12, "hidden_size": 32, "n_blocks": 2, "n_heads": 4}
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 40])
+def test_any_length_is_read_and_every_logit_starts_at_zero(length):
+    model = DiT(**TINY)
+    x = torch.randint(0, 12, (3, length))
+    logits = model(x, torch.rand(3))
+    assert logits.shape == (3, length, 12)
+    assert (logits == 0).all()
+
+
+def test_none_is_sigma_zero(randomise):
+    model = randomise(DiT(**TINY))
+    x = torch.randint(0, 12, (2, 9))
+    torch.testing.assert_close(model(x, None), model(x, torch.zeros(2)))
+    assert not torch.allclose(model(x, None), model(x, torch.ones(2)))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_causal_hides_the_future(randomise, causal):
+    model = randomise(DiT(**TINY, causal=causal))
+    x = torch.randint(0, 12, (2, 9))
+    changed = x.clone()
+    changed[:, 6:] = (changed[:, 6:] + 1) % 12
+    same = torch.allclose(model(x)[:, :6], model(changed)[:, :6], atol=1e-5)
+    assert same == causal
+
+
+def test_causal_prefixes_give_the_same_logits(randomise):
+    model = randomise(DiT(**TINY, causal=True))
+    x = torch.randint(0, 12, (2, 9))
+    torch.testing.assert_close(model(x[:, :4]), model(x)[:, :4], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_padding_on_either_side_only_shifts(randomise, causal):
+    model = randomise(DiT(**TINY, pad_id=11, causal=causal))
+    x = torch.randint(0, 11, (2, 6))
+    pad = torch.full((2, 3), 11)
+    alone = model(x)
+    # Rotary scores depend on distances, so three columns of PAD in front change nothing.
+    for padded, columns in (
+        (torch.cat([x, pad], 1), slice(6)),
+        (torch.cat([pad, x], 1), slice(3, 9)),
+    ):
+        torch.testing.assert_close(model(padded)[:, columns], alone, atol=1e-5, rtol=0)
+
+
+def test_left_out_columns_keep_the_positions_of_the_others(randomise):
+    model = randomise(DiT(**TINY, pad_id=11))
+    x = torch.randint(0, 11, (1, 8))
+    x[:, 3] = 11
+    full = torch.cat([x, torch.randint(0, 11, (1, 8))])  # column 3 is computed here
+    torch.testing.assert_close(model(x)[0, 4:], model(full)[0, 4:], atol=1e-5, rtol=0)
+
+
+def test_tied_weights_are_one_tensor_and_start_small():
+    model = DiT(**{**TINY, "hidden_size": 128}, tie_word_embeddings=True)
+    assert model.head.weight is model.token_embedding.weight
+    logits = model(torch.randint(0, 12, (2, 9)))
+    assert 0 < logits.abs().max() < 4  # an embedding of std 1 would say 128
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match=r"pad_id=12 is outside the vocabulary 0\.\.11"):
+        DiT(**TINY, pad_id=12)
+    with pytest.raises(ValueError, match="even width per head; hidden_size=12 over n_heads=4 is 3"):
+        DiT(**{**TINY, "hidden_size": 12})

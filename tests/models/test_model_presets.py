@@ -1,0 +1,39 @@
+"""The files of ``configs/model``."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from discrete_diffusion.models.registry import _PRESETS, backbone_spec, build_backbone
+
+FOLDER = Path(__file__).parents[2] / "configs" / "model"
+FILES = {name: FOLDER / f"{name}.yaml" for names in _PRESETS.values() for name in names}
+
+
+def num_parameters(make_config, preset: str) -> int:
+    backbone = OmegaConf.load(FILES[preset]).backbones[0]
+    with torch.device("meta"):
+        model = build_backbone(make_config(backbone, preset), 28)
+    assert all(parameter.is_meta for parameter in model.parameters())
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("preset", FILES)
+def test_preset_states_its_name_its_backbone_and_its_true_size(make_config, preset):
+    config = OmegaConf.load(FILES[preset])
+    assert config.name == preset
+    assert all(preset in _PRESETS[backbone] for backbone in config.backbones)
+    stated = re.search(r"([\d,]+) parameters", FILES[preset].read_text()).group(1)
+    assert num_parameters(make_config, preset) == int(stated.replace(",", ""))
+
+
+def test_default_presets_are_of_one_size(make_config):
+    defaults = [backbone_spec(name).default_model for name in _PRESETS]
+    small = num_parameters(make_config, "bd_small")
+    assert small == 1_281_564
+    assert num_parameters(make_config, "bd_base") == 7_389_724
+    for preset in defaults:
+        assert abs(num_parameters(make_config, preset) / small - 1) < 0.05
