@@ -41,18 +41,21 @@ from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATI
 ROOT = Path(__file__).resolve().parents[1]
 Floats = NDArray[np.float64]
 
-COARSE_NAMES = ("living", "bedroom", "kitchen", "bathroom", "balcony", "storage")
-COARSE_OF_TYPE = np.array([0, 1, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, -1, -1])
-"""Dining room and entrance belong to the living room's colour in the real file."""
+NUM_COARSE = 7
+COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, -1, -1])
+"""The codes of the real file, and 6 for master bedrooms; there, dining rooms and entrances have the
+living room's colour."""
 FINE_OF_COARSE = np.array([0, 7, 2, 3, 9, 11])
-NUM_COARSE = len(COARSE_NAMES)
+BEDROOM, MASTER_ROOM = 1, ROOM_TYPES.index("MasterRoom")
 INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
 
 
 def read_real(path: Path, grown: bool) -> PlanArrays:
-    """Real plans as arrays. ``grown``: the living room's box is half a pixel larger on every side
-    and a bedroom's a quarter, so that a box within another that touches its edge is surrounded by
-    it whichever of the two rooms is listed first."""
+    """Real plans as arrays; the largest bedroom is the master bedroom.
+
+    ``grown``: the living room's box is half a pixel larger on every side and a bedroom's a quarter,
+    so that a box within another is surrounded by it even where their edges coincide.
+    """
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     lines = [line for line in lines if not line.get("duplicate")]
     types = np.full((len(lines), N_MAX), PAD)
@@ -64,12 +67,15 @@ def read_real(path: Path, grown: bool) -> PlanArrays:
         margin = np.array([0.5, 0.25, 0, 0, 0, 0])[coarse][:, None] * grown
         box = box + margin * np.array([-1, -1, 1, 1])
         types[k, :n], boxes[k, :n] = FINE_OF_COARSE[coarse], box
+        area = np.where(coarse == BEDROOM, (box[:, 2:] - box[:, :2]).prod(1), 0.0)
+        if area.any():
+            types[k, area.argmax()] = MASTER_ROOM
         relations[k, :n, :n] = relations_from_boxes(box)
     return PlanArrays(types, (types != PAD).sum(1), boxes.astype(np.int64), relations)
 
 
 def pair_histogram(plans: PlanArrays) -> Floats:
-    """Float[6, 6, 11]: relations of every unordered pair of coarse types, "no-edge" included;
+    """Float[7, 7, 11]: relations of every unordered pair of coarse types, "no-edge" included;
     the lower type first (swap: 9 - r), equal types symmetrised."""
     i, j = np.triu_indices(N_MAX, k=1)
     coarse = COARSE_OF_TYPE[plans.room_types]
@@ -86,7 +92,7 @@ def pair_histogram(plans: PlanArrays) -> Floats:
 
 
 def degree_histogram(plans: PlanArrays) -> Floats:
-    """Float[6, 8]: number of relations of a room, by coarse type."""
+    """Float[7, 8]: number of relations of a room, by coarse type."""
     edge = plans.relations != NO_EDGE
     degree = (edge | edge.transpose(0, 2, 1)).sum(2)
     real = plans.room_types != PAD
@@ -125,7 +131,7 @@ def mean_over_draws(
     plans: PlanArrays, real: PlanArrays, size: int, draws: int, rng: np.random.Generator
 ) -> dict[str, float]:
     """Distances of ``size`` plans to ``size`` disjoint real ones, averaged over draws."""
-    found = []
+    found: list[dict[str, float]] = []
     for _ in range(draws):
         order = rng.permutation(len(real))
         ours = real[order[:size]] if plans is real else plans[rng.permutation(len(plans))[:size]]

@@ -116,7 +116,7 @@ class TokenLayout(nn.Module):
         """Plain text: every id but MASK and PAD is legal at every position."""
         support = torch.ones(length, vocab_size, dtype=torch.bool)
         for special in (mask_id, pad_id):
-            if special is not None:
+            if special is not None and 0 <= special < vocab_size:
                 support[:, special] = False
         return cls(support, mask_id=mask_id, pad_id=pad_id)
 

@@ -23,12 +23,13 @@ def randomise() -> Callable[..., nn.Module]:
     def apply(model: nn.Module, seed: int = 0) -> nn.Module:
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
-            for parameter in model.parameters():
+            for name, parameter in model.named_parameters():
                 noise = torch.empty_like(parameter).normal_(generator=generator)
                 if parameter.ndim > 1:
                     parameter.copy_(noise / parameter.shape[-1] ** 0.5)
                 else:
-                    parameter.add_(0.2 * noise)  # a norm's weight stays near 1
+                    is_norm = name.endswith("weight")
+                    parameter.copy_(is_norm + 0.2 * noise)
         return model.eval()
 
     return apply

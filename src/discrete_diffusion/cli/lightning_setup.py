@@ -25,11 +25,10 @@ from discrete_diffusion.training import (
 )
 
 _THIRD_PARTY_WARNINGS = (
-    (r".*does not have many workers.*", "lightning"),
+    (r".*The dirpath has changed from .*", "lightning"),  # resumed into another folder: fine
     (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
     (r".*Checkpoint directory .* exists and is not empty.*", "lightning"),
-    (r".*isinstance\(treespec, LeafSpec\).*", "lightning"),
-    (r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*", "torch"),
+    (r".isinstance\(treespec, LeafSpec\). is deprecated.*", "lightning"),
 )
 
 

@@ -38,6 +38,8 @@ Everything is a config value that a key=value on the command line overrides:
 COMMANDS = {"train": "train", "sample": "sample"}
 """Sub-commands that take a config -> the module of ``cli`` that runs them."""
 
+_FLAGS_WITH_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--package", "-p")
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; user errors end with one sentence and exit status 1."""
@@ -70,25 +72,45 @@ def _run(command: str, arguments: list[str]) -> None:
 
     from discrete_diffusion.cli.compose import compose, config_dir, preset_overrides
 
-    parsed, _ = hydra._internal.utils.get_args_parser().parse_known_args(arguments)
-    user_dir = parsed.config_dir
-    if not (parsed.multirun or parsed.help or parsed.hydra_help or parsed.info):
-        preset = preset_overrides(command, parsed.overrides, user_dir)
-        last = arguments.index(parsed.overrides[-1]) + 1 if parsed.overrides else len(arguments)
-        arguments = [*arguments[:last], *preset, *arguments[last:]]  # Hydra wants them adjacent
+    overrides, flags, user_dir = _sort_out(arguments)
+    sweeps = bool({"-m", "--multirun"} & set(flags))
+    if not sweeps and not {"-h", "--help", "--hydra-help"} & set(flags):
+        overrides += preset_overrides(command, overrides, user_dir)
 
     def task(config: DictConfig) -> None:
-        if parsed.multirun:  # every job of a sweep has a backbone of its own
+        if sweeps:  # every job of a sweep has a backbone of its own
             config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
         module = import_module(f"discrete_diffusion.cli.{COMMANDS[command]}")
         _guarded(module.run, config)
 
     own_arguments = sys.argv
-    sys.argv = [own_arguments[0], *arguments]
+    sys.argv = [own_arguments[0], *overrides, *flags]
     try:
         hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=command)(task)()
     finally:
         sys.argv = own_arguments
+
+
+def _sort_out(arguments: Sequence[str]) -> tuple[list[str], list[str], str | None]:
+    """Overrides (``key=value``, ``~key``), Hydra's own flags, and the value of ``--config-dir``.
+
+    Hydra wants all overrides side by side; here they may stand anywhere.
+    """
+    overrides: list[str] = []
+    flags: list[str] = []
+    for argument in arguments:
+        follows_flag = bool(flags) and flags[-1] in _FLAGS_WITH_VALUES
+        is_override = "=" in argument or argument.startswith("~")
+        (overrides if is_override and argument[0] != "-" and not follows_flag else flags).append(
+            argument
+        )
+    user_dir = None
+    for flag, value in zip([*flags, ""], [*flags[1:], "", ""], strict=False):
+        if flag in ("--config-dir", "-cd"):
+            user_dir = value
+        elif flag.startswith("--config-dir="):
+            user_dir = flag.removeprefix("--config-dir=")
+    return overrides, flags, user_dir
 
 
 def _guarded(function: Callable[..., Any], *arguments: Any) -> None:

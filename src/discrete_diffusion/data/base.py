@@ -103,6 +103,9 @@ class BatchStream:
     others. Otherwise every sample once, the same batches every time. Rank r of ``world_size``
     takes every ``world_size``-th batch.
 
+    ``state_dict`` / ``load_state_dict`` hold epoch and batch, so that an interrupted run goes on
+    with the batch it would have seen next.
+
     Raises ``ValueError`` if the split is empty or has fewer batches than there are ranks.
     """
 
@@ -125,7 +128,7 @@ class BatchStream:
         self.batch_size, self.seed = batch_size, seed
         self.rank, self.world_size = rank, world_size
         self.sizes = self.examples.real.sum(dim=1)
-        self.epoch = 0
+        self.epoch = self._position = self._resume_at = 0
         if len(self) == 0:
             raise ValueError(
                 f"{len(self.examples)} {split} samples make fewer batches of {batch_size} than "
@@ -145,9 +148,21 @@ class BatchStream:
         return len(range(self.rank, num, self.world_size))
 
     def __iter__(self) -> Iterator[Batch]:
-        for k, rows in enumerate(self._plan()):
-            if k % self.world_size == self.rank:
-                generator = make_generator(self.seed, self.epoch, k, 1)
-                yield self.dataset.augment(self.examples[rows], generator)
-        if self.train:
-            self.epoch += 1
+        epoch, start = self.epoch, self._resume_at
+        self._resume_at = 0
+        mine = list(enumerate(self._plan()))[self.rank :: self.world_size]
+        for position, (k, rows) in enumerate(mine[start:], start=start + 1):
+            # Before the yield: a loop that knows our length never asks for what comes after it.
+            self._position = position % len(mine)
+            self.epoch = epoch + (position == len(mine)) if self.train else 0
+            generator = make_generator(self.seed, epoch, k, 1)
+            yield self.dataset.augment(self.examples[rows], generator)
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the stream stands: epoch, and batches of it already given."""
+        return {"epoch": self.epoch, "position": self._position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on from there at the next iteration."""
+        self.epoch = state["epoch"]
+        self._position = self._resume_at = state["position"]

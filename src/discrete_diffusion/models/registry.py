@@ -114,7 +114,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
 
     ``vocab_size``: V for tokens, the number of features, or the channels of a field.
     """
-    algo = config.get("algo") or {}
+    algo = _section(config, "algo")
     name = algo.get("backbone")
     if not name:
         raise ValueError(
@@ -170,12 +170,17 @@ def _load_plugin(entry_point: EntryPoint) -> None:
         register_backbone(entry_point.name)(loaded)
 
 
+def _section(config: DictConfig, name: str) -> Any:
+    """A part of the config, empty if it is not there."""
+    return config.get(name) or {}
+
+
 def _model_options(
     config: DictConfig, backbone: str, required: tuple[str, ...], optional: tuple[str, ...]
 ) -> dict[str, Any]:
     """Constructor arguments from ``config.model``; built-in backbones name their presets."""
     presets = f"presets that fit: {', '.join(_PRESETS[backbone])}"
-    model = config.get("model") or {}
+    model = _section(config, "model")
     fits = model.get("backbones")
     if fits is not None and backbone not in fits:
         raise ValueError(
@@ -208,7 +213,7 @@ def _build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
         required=("d_model", "n_layers", "n_heads"),
         optional=_ADALN_KEYS,
     )
-    n_max = config.data.get("n_max")
+    n_max = _section(config, "data").get("n_max")
     if n_max is None:
         raise ValueError(
             "backbone 'bd-denoiser' reads graphs and needs data.n_max, the largest number of "
@@ -222,7 +227,9 @@ def _build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
             f" but the data has vocab_size={vocab_size}"
         )
     denoiser = BDDenoiser(vocab_config=vocab_config, **options)
-    return BDDenoiserBackbone(denoiser, legal_only=config.model.get("legal_only", True))
+    return BDDenoiserBackbone(
+        denoiser, legal_only=_section(config, "model").get("legal_only", True)
+    )
 
 
 @register_backbone("dit", causal=True, default_model="dit_small")
@@ -238,8 +245,8 @@ def _build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
     )
     return DiT(
         vocab_size=vocab_size,
-        causal=config.algo.get("causal_attention", False),
-        pad_id=build_layout(config.data).pad_id,
+        causal=_section(config, "algo").get("causal_attention", False),
+        pad_id=build_layout(_section(config, "data")).pad_id,
         **options,
     )
 
@@ -249,7 +256,7 @@ def _build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.layout import build_layout
     from discrete_diffusion.models.my_transformer import MyTransformer
 
-    layout = build_layout(config.data)
+    layout = build_layout(_section(config, "data"))
     options = _model_options(
         config,
         "my-transformer",
@@ -260,6 +267,6 @@ def _build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
         vocab_size=vocab_size,
         length=layout.length,
         pad_id=layout.pad_id,
-        time_conditioning=config.algo.get("time_conditioning", True),
+        time_conditioning=_section(config, "algo").get("time_conditioning", True),
         **options,
     )

@@ -115,11 +115,16 @@ def test_left_out_columns_are_not_computed_and_no_mask_is_used(randomise):
     assert mask_mixed.sum(dim=-1).flatten().tolist() == [21, 10]
 
 
-def test_time_reaches_the_logits(randomise):
-    model = randomise(BDDenoiser(**TINY))
+def test_time_reaches_the_logits_at_the_default_scale_more_than_at_the_literal_one(randomise):
     tokens, pad_mask = diagrams([8])
-    early, late = (model(tokens, pad_mask, t)[0] for t in (0.1, 0.11))
-    assert (early - late).abs().max() > 1e-3
+
+    def change(**options):
+        model = randomise(BDDenoiser(**TINY, **options))
+        early, late = (model(tokens, pad_mask, t)[0] for t in (0.1, 0.11))
+        return (early - late).abs().max()
+
+    assert change() == change(time_scale=1000.0)
+    assert change() > 1e-2 > change(time_scale=1.0) > 0
 
 
 @pytest.mark.parametrize(

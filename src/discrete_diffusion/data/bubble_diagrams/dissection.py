@@ -27,6 +27,7 @@ from discrete_diffusion.data.bubble_diagrams.siting import (
     GROUP_OF_TYPE,
     KITCHENS,
     LESSER,
+    MASTERS,
     NO_ROOM,
     Sites,
 )
@@ -36,33 +37,49 @@ Array = NDArray[np.float64]
 TOP, BOTTOM, LEFT, RIGHT = range(4)
 
 # Mean length along the side and depth of each group, and their spread (s.d. of the logarithm).
-_LENGTH = {BEDROOMS: 66, KITCHENS: 59, BATHROOMS: 30, BALCONIES: 92, DININGS: 55, LESSER: 30}
-_DEPTH = {BEDROOMS: 59, KITCHENS: 35, BATHROOMS: 23, BALCONIES: 22, DININGS: 50, LESSER: 28}
-_SPREAD = 0.05
-_MIN_CORE, _CORE_SPREAD = 61.0, 0.02
-_MAX_STRETCH = 1.22
-_ALIGNED = 0.44
+_LENGTH = {
+    BEDROOMS: 65,
+    KITCHENS: 53,
+    BATHROOMS: 39,
+    BALCONIES: 63,
+    DININGS: 55,
+    LESSER: 30,
+    MASTERS: 78,
+}
+_DEPTH = {
+    BEDROOMS: 48,
+    KITCHENS: 37,
+    BATHROOMS: 22,
+    BALCONIES: 26,
+    DININGS: 50,
+    LESSER: 28,
+    MASTERS: 60,
+}
+_SPREAD = 0.14
+_MIN_CORE, _CORE_SPREAD = 49.0, 0.36
+_MAX_STRETCH = 1.14
+_ALIGNED = 0.7
 """Probability that the rooms of a strip share one depth (a straight facade)."""
-_REACH = 0.95
+_REACH = 0.97
 """Probability that the living room reaches through the gap of a strip."""
-_REACH_FULL = 0.95
+_REACH_FULL = 0.98
 """Probability that it reaches all the way to the facade then."""
-_CORNER_OWNER = (0.35, 0.58, 0.07)
+_CORNER_OWNER = (0.25, 0.71, 0.04)
 """Who takes a corner of the plan that two strips meet in: horizontal, vertical strip, nobody."""
-_OVERHANG = 0.37
+_OVERHANG = 0.1
 """Probability that a strip which meets no other room in a corner grows over it."""
-_GUEST_MODES = (0.76, 0.14, 0.1)
+_GUEST_MODES = (0.6, 0.19, 0.21)
 """A guest that is not a balcony is carved out of its host, or lies outside or inside of it."""
 _CARVED, _OUTSIDE, _INSIDE = range(3)
 _MAX_CARVED = 0.6
 """Share of its host's length and depth that a carved guest takes at most."""
 
-_RUNS_ON = 0.51
+_RUNS_ON = 0.31
 """Probability that a balcony in front of a host is longer than the host."""
 
 # Half the walls: what a drawn box loses on each side. The living room's reaches further, so that a
 # room within its box is strictly within.
-_WALL = np.where(GROUP_OF_TYPE == BEDROOMS, 2.0, 3.0)
+_WALL = np.where(np.isin(GROUP_OF_TYPE, (BEDROOMS, MASTERS)), 2.0, 3.0)
 _WALL[LIVING] = 1.0
 
 

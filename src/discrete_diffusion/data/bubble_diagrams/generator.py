@@ -167,7 +167,7 @@ def _draw_block(rng: np.random.Generator) -> PlanArrays:
 def _are_well_sized(boxes: Ints, real: Flags) -> Flags:
     """Bool[P]: no room is a sliver, and the plan fits on the sheet."""
     sides = boxes[..., 2:] - boxes[..., :2]
-    fits = (boxes <= MAX_PLAN_SIDE).all((1, 2))
+    fits = np.all(boxes <= MAX_PLAN_SIDE, axis=(1, 2))
     return ((sides >= MIN_ROOM_SIDE).all(-1) | ~real).all(-1) & fits
 
 
@@ -179,7 +179,7 @@ def _are_disjoint(boxes: Ints, both_real: Flags) -> Flags:
     area = (boxes[..., 2:] - boxes[..., :2]).prod(-1)
     nested = shared == np.minimum(area[:, :, None], area[:, None, :])
     clash = (shared > 0) & ~nested & both_real
-    return (~clash[:, 1:, 1:]).all(2).all(1)
+    return np.all(~clash[:, 1:, 1:], axis=(1, 2))
 
 
 def _are_connected(relations: Ints, real: Flags) -> Flags:
@@ -190,7 +190,7 @@ def _are_connected(relations: Ints, real: Flags) -> Flags:
     reached[:, 0] = True
     for _ in range(N_MAX - 1):
         reached |= (edge & reached[:, :, None]).any(1)
-    return (reached | ~real).all(1)
+    return np.all(reached | ~real, axis=1)
 
 
 def _have_no_forbidden_containment(rooms: Ints, relations: Ints) -> Flags:
@@ -203,4 +203,4 @@ def _have_no_forbidden_containment(rooms: Ints, relations: Ints) -> Flags:
     inside, surrounding = RELATIONS.index("inside"), RELATIONS.index("surrounding")
     wrong = (relations == inside) & first_in_second
     wrong |= (relations == surrounding) & second_in_first
-    return (~wrong).all(2).all(1)
+    return np.all(~wrong, axis=(1, 2))

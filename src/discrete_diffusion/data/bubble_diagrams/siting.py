@@ -25,6 +25,7 @@ from discrete_diffusion.data.bubble_diagrams.programme import (
     BATHROOM,
     DINING,
     KITCHEN,
+    MASTER,
     N_MAX,
     PAD,
 )
@@ -32,26 +33,28 @@ from discrete_diffusion.data.bubble_diagrams.programme import (
 NUM_SLOTS = 12
 """Sides in the order top, bottom, left, right; along a side left to right, top to bottom."""
 
-BEDROOMS, KITCHENS, BATHROOMS, BALCONIES, DININGS, LESSER = range(6)
-NUM_GROUPS = 6
+BEDROOMS, KITCHENS, BATHROOMS, BALCONIES, DININGS, LESSER, MASTERS = range(7)
+NUM_GROUPS = 7
 NO_ROOM = -1
 
 GROUP_OF_TYPE = np.full(PAD + 1, BEDROOMS)
 """Siting group of every room code; entrances, storage and wall-ins are "lesser" rooms."""
 GROUP_OF_TYPE[[KITCHEN, BATHROOM, BALCONY, DINING]] = (KITCHENS, BATHROOMS, BALCONIES, DININGS)
 GROUP_OF_TYPE[BALCONY + 1 :] = LESSER
+GROUP_OF_TYPE[MASTER] = MASTERS
 
 # The kind of each slot (mirror images are alike), and how much each group likes each kind (logs).
 _SLOT_KIND = np.array([0, 1, 0, 5, 6, 5, 2, 3, 4, 2, 3, 4])
 #   top corner, top middle, side top, side middle, side bottom, bottom corner, bottom middle
 _SLOT_PREFERENCE = np.array(
     [
-        [0.35, -0.55, 1.2, -1.56, 1.27, 0.25, -0.96],
-        [1.18, -0.68, 0.97, -0.53, 0.1, -0.39, -0.66],
-        [-0.51, 1.3, -0.27, 1.03, 0.01, -1.04, -0.52],
-        [0.5, 0.37, -0.57, 1.31, -1.73, 1.03, -0.9],
+        [0.65, -0.96, 1.78, -1.43, 0.99, 0.28, -1.3],
+        [1.04, -0.42, 1.22, -0.31, -0.34, -0.74, -0.44],
+        [0.01, 0.58, -0.47, 1.21, 0.43, -1.18, -0.58],
+        [0.48, 0.79, -1.67, 0.87, -1.13, 1.15, -0.49],
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        [0.33, -0.52, 0.52, -1.64, 1.72, 0.31, -0.71],
     ]
 )
 
@@ -59,20 +62,25 @@ _SLOT_PREFERENCE = np.array(
 # the same slot, the next slot along the side, the slot round the corner, the slot two further on.
 _NEVER = -1e9
 _AFFINITY = {
-    (BEDROOMS, BEDROOMS): (_NEVER, 1.39, 1.91, 0.99),
-    (BEDROOMS, KITCHENS): (_NEVER, -1.41, 0.32, 0.25),
-    (BEDROOMS, BATHROOMS): (-1.14, 1.56, 0.37, 0.03),
-    (BEDROOMS, BALCONIES): (0.63, 1.1, 2.04, -0.3),
-    (BEDROOMS, LESSER): (0.11, -0.25, -0.14, 0.75),
-    (KITCHENS, BATHROOMS): (-1.09, 0.82, 1.16, 0.39),
-    (KITCHENS, BALCONIES): (-0.12, 0.16, -1.0, -0.8),
-    (BATHROOMS, BATHROOMS): (_NEVER, 1.79, 1.07, 0.13),
-    (BATHROOMS, BALCONIES): (_NEVER, -1.09, 0.87, 0.01),
-    (BALCONIES, BALCONIES): (_NEVER, -0.32, -0.16, -0.17),
-    (KITCHENS, DININGS): (_NEVER, 0.03, 1.1, -1.19),
-    (DININGS, BALCONIES): (-0.53, 0.33, -0.66, -0.67),
+    (BEDROOMS, BEDROOMS): (_NEVER, 0.85, 2.55, 0.28),
+    (MASTERS, BEDROOMS): (_NEVER, 1.74, 1.99, 1.47),
+    (MASTERS, KITCHENS): (_NEVER, -1.96, -1.06, -0.46),
+    (MASTERS, BATHROOMS): (-0.34, 1.17, 0.95, -0.37),
+    (MASTERS, BALCONIES): (0.93, 1.86, 3.36, -0.2),
+    (MASTERS, LESSER): (-2.0, 1.48, 1.11, 0.16),
+    (BEDROOMS, KITCHENS): (_NEVER, -0.09, 0.28, 1.6),
+    (BEDROOMS, BATHROOMS): (-1.26, 0.92, 1.01, 1.0),
+    (BEDROOMS, BALCONIES): (-0.44, 0.76, 1.92, -0.35),
+    (BEDROOMS, LESSER): (-2.0, 0.61, -0.72, 0.87),
+    (KITCHENS, BATHROOMS): (-0.76, 0.87, 1.17, -0.48),
+    (KITCHENS, BALCONIES): (0.46, 0.22, -0.96, -1.4),
+    (BATHROOMS, BATHROOMS): (_NEVER, 1.74, 0.36, 1.02),
+    (BATHROOMS, BALCONIES): (_NEVER, -1.69, -0.18, -0.28),
+    (BALCONIES, BALCONIES): (_NEVER, -0.01, -0.32, -0.97),
+    (KITCHENS, DININGS): (_NEVER, -0.37, 0.65, -2.0),
+    (DININGS, BALCONIES): (-0.64, 0.35, -0.86, -0.68),
 }
-_PLACING_ORDER = np.array([0, 2, 3, 5, 1, 4, 6])
+_PLACING_ORDER = np.array([1, 3, 4, 6, 2, 5, 0, 7])
 """Rank of each group (and, last, of an empty place) in the order in which rooms are placed."""
 
 
@@ -128,7 +136,8 @@ def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator) -> Sites:
         here = plans[rooms[plans, room] != PAD]
         room = room[here]
         group = GROUP_OF_TYPE[rooms[here, room]]
-        gumbel = -np.log(rng.standard_exponential((num, NUM_SLOTS), dtype=np.float32)[here])
+        waiting = rng.standard_exponential((num, NUM_SLOTS), dtype=np.float32)[here]
+        gumbel = -np.log(np.maximum(waiting, np.finfo(np.float32).tiny))
         slot = (log_weight[here, group] + gumbel).argmax(1)
         is_guest = hosts[here, slot] != NO_ROOM
         hosts[here[~is_guest], slot[~is_guest]] = room[~is_guest]

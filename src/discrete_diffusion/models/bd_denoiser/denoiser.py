@@ -29,7 +29,9 @@ class BDDenoiser(nn.Module):
     as the identity and the heads at 0, so every logit is exactly 0 at initialisation.
 
     ``cond_dim``: width of c; None means ``d_model``.
-    ``time_scale``: t is multiplied by it before its sinusoid; 1 is the literal reading of t.
+    ``time_scale``: t is multiplied by it before its sinusoid.
+
+    Deviation: ``time_scale`` is 1000, not the literal 1, with which t = 0 and t = 1 look alike.
 
         model = BDDenoiser(d_model=128, n_layers=4, n_heads=4, vocab_config=RPLAN_VOCAB_CONFIG)
         node_logits, edge_logits = model(tokens, pad_mask, t=0.5)

@@ -1,0 +1,37 @@
+# `make demo` and `make test` work on a fresh machine: they make .venv and install into it first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+DEMO ?= demo
+
+.PHONY: demo test test-slow lint types install clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/discrete-diffusion train experiment=demo hydra.run.dir=$(DEMO)
+	@echo
+	@echo "Sampled diagrams: $(DEMO)/samples.png, numbers: $(DEMO)/metrics.json"
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) $(DEMO) dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,197 @@
+"""The commands as a user runs them, in this process; and the sentences that errors end with."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import torch
+import yaml
+
+from discrete_diffusion import load
+from discrete_diffusion.cli import main
+from discrete_diffusion.data.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
+
+TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """Commands run from a folder that is not the checkout."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    main(["train", *TINY, f"hydra.run.dir={folder}"])
+    return folder
+
+
+def failure(capsys, *arguments: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    assert stop.value.code == 1
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    return error
+
+
+def test_a_run_folder_is_complete(finished_run):
+    for name in ("config.yaml", "metrics.json", "samples.jsonl", "samples.png"):
+        assert (finished_run / name).stat().st_size > 0
+    for name in ("best", "last"):
+        torch.load(finished_run / "checkpoints" / f"{name}.ckpt", weights_only=True)
+    assert list((finished_run / "pictures").glob("step_*.png"))
+    assert (finished_run / "logs" / "metrics.csv").exists()
+    metrics = json.loads((finished_run / "metrics.json").read_text())
+    assert {"nelbo_ordered_fixed", "nelbo_unordered", "nelbo_blind", "valid"} <= set(metrics)
+    assert len(read_diagrams(finished_run / "samples.jsonl")) == metrics["num_samples"] == 8
+    config = yaml.safe_load((finished_run / "config.yaml").read_text())
+    assert config["algo"]["backbone"] == "bd-denoiser"
+
+
+def test_checkpoints_load_ready_to_sample(finished_run):
+    algorithm = load(finished_run / "checkpoints" / "best.ckpt")
+    assert not algorithm.training
+    raw = load(finished_run / "checkpoints" / "last.ckpt", ema=False)
+    assert type(raw) is type(algorithm)
+
+
+@pytest.mark.parametrize("sampler", ["first-hitting", "ancestral"])
+def test_sample(finished_run, sampler, tmp_path):
+    main(
+        ["sample", f"checkpoint={finished_run}/checkpoints/best.ckpt", f"sampling={sampler}",
+         "num_samples=6", "num_rooms=5", "out=mine", "sampling.temperature=0.8"]
+    )
+    diagrams = read_diagrams(tmp_path / "mine" / "samples.jsonl")
+    assert [d.num_rooms for d in diagrams] == [5] * 6
+    metrics = json.loads((tmp_path / "mine" / "metrics.json").read_text())
+    assert metrics["num_samples"] == 6
+    assert (tmp_path / "mine" / "samples.png").stat().st_size > 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine"]  # no litter
+
+
+def test_sampling_repeats_with_its_seed(finished_run, tmp_path):
+    for out, seed in (("a", 1), ("b", 1), ("c", 2)):
+        main(["sample", f"checkpoint={finished_run}/checkpoints/best.ckpt", "num_samples=8",
+              f"out={out}", f"seed={seed}"])
+    a, b, c = ((tmp_path / name / "samples.jsonl").read_text() for name in "abc")
+    assert a == b
+    assert a != c
+
+
+def test_training_from_a_file_in_the_working_folder_and_resuming(tmp_path, capsys):
+    write_diagrams("plans.jsonl", generate_plans(80, seed=0))
+    arguments = ["model=bd_tiny", "debug=default", "data=plans", "data.path=plans.jsonl"]
+    main(["train", *arguments, "hydra.run.dir=runs/a", "logger=none"])
+    main(["train", *arguments, "hydra.run.dir=runs/b", "trainer.max_steps=4",
+          "resume=runs/a/checkpoints/last.ckpt", "logger=none"])
+    assert json.loads((tmp_path / "runs/b/metrics.json").read_text())["steps"] == 4
+
+
+@pytest.mark.parametrize("backbone", ["dit", "my-transformer"])
+def test_other_backbones_train_with_one_override(backbone, tmp_path):
+    main(["train", "debug=default", "data.num_plans=200", f"algo.backbone={backbone}",
+          "hydra.run.dir=run", "logger=none", "eval.num_samples=2"])
+    assert json.loads((tmp_path / "run/metrics.json").read_text())["backbone"] == backbone
+
+
+@pytest.mark.parametrize("noise", ["cosine", "per_group"])
+def test_other_schedules_train(noise, tmp_path):
+    main(["train", *TINY, f"noise={noise}", "hydra.run.dir=run", "logger=none"])
+    assert (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_multirun_resolves_a_preset_for_every_job(tmp_path):
+    main(["train", "debug=default", "data.num_plans=200", "-m", "algo.backbone=bd-denoiser,dit",
+          "hydra.sweep.dir=sweep", "logger=none", "eval.num_samples=2"])
+    names = [
+        yaml.safe_load((tmp_path / f"sweep/{k}/config.yaml").read_text())["model"]["name"]
+        for k in range(2)
+    ]
+    assert names == ["bd_small", "dit_small"]
+
+
+def test_help_list_and_the_composed_config(capsys):
+    main(["--help"])
+    assert "discrete-diffusion train" in capsys.readouterr().out
+    main(["list"])
+    listing = capsys.readouterr().out
+    for name in ("bd-denoiser", "dit_small", "mdlm", "first-hitting", "per_group", "plans"):
+        assert name in listing
+    main(["train", "algo.backbone=dit", "--cfg", "job"])
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert shown["model"]["name"] == "dit_small"
+    main(["--cfg", "job"])  # no command: train
+    assert yaml.safe_load(capsys.readouterr().out)["algo"]["name"] == "mdlm"
+    main(["--version"])
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["train", "algo.backbone=bd-denoisr"], "did you mean 'bd-denoiser'"),
+        (["train", "algo=mdml"], "Could not find 'algo/mdml'"),
+        (["train", "trainer.max_step=3"], "max_step"),
+        (["train", "model=bd_tiny", "model.n_heads=5"], "n_heads=5 does not divide d_model=64"),
+        (["train", "data=plans", "data.path=nowhere.jsonl"], "no plans file at"),
+        (["train", "data.node_order=sorted"], "unknown node order 'sorted'"),
+        (["train", "algo.draw=often"], "unknown mask draw 'often'"),
+        (["train", "sampling.top_p=2"], "top_p=2"),
+        (["train", "resume=nowhere.ckpt", *TINY], "nowhere.ckpt"),
+        (["sample"], "sample needs checkpoint=FILE"),
+        (["sample", "checkpoint=nowhere.ckpt"], "no checkpoint at"),
+        (["smaple"], "did you mean 'sample'"),
+    ],
+)
+def test_errors_end_with_a_sentence(capsys, arguments, sentence):
+    assert sentence in failure(capsys, *arguments)
+
+
+def test_damaged_and_foreign_checkpoints(capsys, finished_run, tmp_path):
+    good = (finished_run / "checkpoints" / "best.ckpt").read_bytes()
+    torch.save({"weights": torch.zeros(2)}, "other.ckpt")
+    torch.save({"state_dict": {}}, "plain.ckpt")
+    (tmp_path / "cut.ckpt").write_bytes(good[: len(good) // 2])
+    (tmp_path / "text.ckpt").write_text("not a checkpoint")
+    (tmp_path / "empty.ckpt").write_bytes(b"")
+    for name in ("other", "plain", "cut", "text", "empty"):
+        error = failure(capsys, "sample", f"checkpoint={name}.ckpt")
+        assert f"{name}.ckpt" in error
+        assert "checkpoint" in error
+        assert len(error.strip().splitlines()) == 1
+    assert "is a folder" in failure(capsys, "sample", f"checkpoint={finished_run}/checkpoints")
+
+
+def test_a_broken_line_names_file_line_and_field(capsys, tmp_path):
+    write_diagrams("plans.jsonl", generate_plans(30, seed=0))
+    with (tmp_path / "plans.jsonl").open("a") as file:
+        file.write('{"rooms": ["LivingRoom", "Kitchen"], "relations": [[0, 1, "leftish"]]}\n')
+    error = failure(capsys, "train", *TINY[:2], "data=plans", "data.path=plans.jsonl")
+    assert "plans.jsonl, line 31, field 'relations[0]" in error
+
+
+def test_the_trace_is_one_variable_away(monkeypatch):
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    with pytest.raises(ValueError, match="sample needs checkpoint"):
+        main(["sample"])
+
+
+def test_a_misspelt_backbone_is_refused_before_lightning_is_imported(capsys):
+    """In a fresh interpreter: exit status 1, one sentence, no Lightning, no torch."""
+    import subprocess
+
+    code = (
+        "import sys\nfrom discrete_diffusion.cli import main\n"
+        "try:\n    main(['train', 'algo.backbone=bd-denoisr'])\n"
+        "finally:\n    print([m for m in ('lightning', 'torch') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout.strip() == "[]"
+    assert done.stderr.strip().count("\n") == 0
+    assert "did you mean 'bd-denoiser'" in done.stderr

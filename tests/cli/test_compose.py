@@ -1,0 +1,94 @@
+"""Every config composes and builds; presets follow the backbone; Hydra is left as it was."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from discrete_diffusion.algorithms import Algorithm, build_algorithm
+from discrete_diffusion.cli import compose, config_dir
+from discrete_diffusion.cli.lightning_setup import build_trainer
+from discrete_diffusion.data import _DATA_BUILDERS
+from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
+from discrete_diffusion.sampling import Sampler, build_sampler
+
+GROUPS = {
+    group.name: sorted(path.stem for path in group.glob("*.yaml"))
+    for group in sorted(config_dir().iterdir())
+    if group.is_dir() and group.name != "hydra"
+}
+CHOICES = [(group, name) for group, names in GROUPS.items() for name in names]
+
+
+@pytest.mark.parametrize(("group", "name"), CHOICES, ids=lambda value: str(value))
+def test_every_choice_composes_and_builds(group, name, tmp_path):
+    overrides = [f"{group}={name}"]
+    if group == "model":
+        fits = OmegaConf.load(config_dir() / "model" / f"{name}.yaml").backbones
+        overrides.append(f"algo.backbone={fits[0]}")
+    config = compose("train", overrides)
+    with torch.device("meta"):
+        assert isinstance(build_algorithm(config), Algorithm)
+    assert isinstance(build_sampler(config), Sampler)
+    assert config.data.name in _DATA_BUILDERS
+    trainer = build_trainer(config, tmp_path, draw=None, report=None)
+    assert trainer.max_steps == config.trainer.max_steps
+    for options in config.logger.values():
+        instantiate(options, save_dir=str(tmp_path))
+
+
+def test_names_are_the_choices():
+    """Files are called what users type, and what the registries know."""
+    for group in ("noise", "forward_process", "sampling", "algo"):
+        for name in GROUPS[group]:
+            assert compose("train", [f"{group}={name}"])[group].name == name
+    assert set(GROUPS["data"]) == set(_DATA_BUILDERS)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "preset"),
+    [
+        ([], "bd_small"),
+        (["algo.backbone=dit"], "dit_small"),
+        (["algo.backbone=my-transformer"], "my_transformer_small"),
+        (["algo.backbone=dit", "model=dit_tiny"], "dit_tiny"),
+        (["model=bd_tiny"], "bd_tiny"),
+    ],
+)
+def test_a_backbone_brings_its_preset_of_the_nearest_size(overrides, preset):
+    assert compose("train", overrides).model.name == preset
+
+
+def test_a_preset_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="choose one of model=dit_small, model=dit_tiny"):
+        compose("train", ["algo.backbone=dit", "model=bd_small"])
+
+
+def test_a_plug_in_takes_any_preset(monkeypatch):
+    monkeypatch.setitem(_BACKBONE_BUILDERS, "mine", lambda config, vocab_size: torch.nn.Identity())
+    assert compose("train", ["algo.backbone=mine"]).model.name == "bd_small"
+    assert compose("train", ["algo.backbone=mine", "model=dit_tiny"]).model.name == "dit_tiny"
+
+
+def test_compose_leaves_hydra_as_it_was():
+    GlobalHydra.instance().clear()
+    compose("train")
+    assert not GlobalHydra.instance().is_initialized()
+    from hydra import initialize_config_dir
+
+    with initialize_config_dir(str(config_dir()), version_base="1.3"):
+        running = GlobalHydra.instance().hydra
+        compose("sample")
+        assert GlobalHydra.instance().hydra is running
+
+
+def test_a_users_own_folder_of_configs(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 77\n")
+    assert compose("train", ["experiment=mine"], user_config_dir=tmp_path).seed == 77
+    with pytest.raises(HydraException, match="mine"):
+        compose("train", ["experiment=mine"])

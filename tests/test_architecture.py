@@ -1,0 +1,105 @@
+"""The shape of the package: imports go downwards, importing it is cheap, names are public."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import discrete_diffusion
+
+PACKAGE = Path(discrete_diffusion.__file__).parent
+FOUNDATION = {"types", "layout", "categorical", "naming"}
+ALLOWED = {
+    "types": set(),
+    "naming": set(),
+    "categorical": set(),
+    "layout": {"categorical"},
+    "noise_schedules": FOUNDATION,
+    "forward_process": FOUNDATION | {"noise_schedules"},
+    "models": FOUNDATION,
+    "data": FOUNDATION,
+    "metrics": FOUNDATION,
+    "viz": FOUNDATION,
+    "algorithms": FOUNDATION | {"noise_schedules", "forward_process", "models"},
+    "sampling": FOUNDATION | {"forward_process", "algorithms"},
+    "checkpoints": FOUNDATION | {"algorithms"},
+    "training": FOUNDATION | {"algorithms", "sampling", "data", "metrics", "viz", "checkpoints"},
+}
+
+
+def imports_of(path: Path) -> set[str]:
+    """First-level parts of the package that a module imports at run time."""
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
+        for node in ast.walk(block)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "discrete_diffusion" and len(parts) > 1:
+                found.add(parts[1])
+    return found
+
+
+def test_imports_go_downwards():
+    for path in PACKAGE.rglob("*.py"):
+        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if part in ALLOWED:
+            extra = imports_of(path) - ALLOWED[part] - {part}
+            assert not extra, f"{path.relative_to(PACKAGE)} imports {sorted(extra)}"
+
+
+def test_only_the_command_line_imports_hydra():
+    for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).parts[0] != "cli":
+            assert "import hydra" not in path.read_text()
+            assert "from hydra" not in path.read_text()
+
+
+def run_python(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_importing_is_cheap_and_public_names_exist():
+    """One process: the bare import, then each layer's heavy imports, then the public names."""
+    code = """
+import sys
+import discrete_diffusion
+heavy = ("lightning", "hydra", "matplotlib", "torch")
+assert not [m for m in heavy if m in sys.modules], "import discrete_diffusion"
+from discrete_diffusion.models.registry import (
+    _BACKBONE_BUILDERS, register_backbone, build_backbone, available_backbones)
+assert {"bd-denoiser", "dit", "my-transformer"} <= set(_BACKBONE_BUILDERS)
+from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
+from discrete_diffusion.layout import TokenLayout, VocabConfig, RPLAN_VOCAB_CONFIG
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.data.bubble_diagrams import (
+    BubbleDiagram, read_diagrams, write_diagrams, generate_plans)
+from discrete_diffusion import load
+from discrete_diffusion.cli import compose
+assert not [m for m in ("lightning", "matplotlib") if m in sys.modules], "public names"
+print("fine")
+"""
+    assert run_python(code) == "fine\n"
+
+
+def test_modules_are_short():
+    for path in PACKAGE.rglob("*.py"):
+        length = len(path.read_text().splitlines())
+        assert length <= 330, f"{path.relative_to(PACKAGE)} has {length} lines; split by concept"

@@ -1,0 +1,122 @@
+"""Layouts and vocabularies: the tables of RPLAN, the errors that name what is wrong."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from discrete_diffusion.layout import (
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    RELATIONS,
+    RPLAN_VOCAB_CONFIG,
+    TokenLayout,
+    VocabConfig,
+)
+
+VOCAB = RPLAN_VOCAB_CONFIG
+
+
+def test_rplan_numbers():
+    assert (VOCAB.length, VOCAB.vocab_size, VOCAB.num_edges) == (36, 28, 28)
+    assert (VOCAB.node_vocab_size, VOCAB.edge_vocab_size, VOCAB.edge_offset) == (15, 13, 15)
+    assert (VOCAB.mask_id, VOCAB.pad_id) == (13, 14)
+    assert (VOCAB.edge_mask_id, VOCAB.edge_pad_id, VOCAB.no_edge) == (11, 12, 10)
+    assert VocabConfig(n_max=14).length == 105
+
+
+def test_edges_are_the_upper_triangle_row_by_row():
+    assert VOCAB.endpoints[:8] == tuple((0, j) for j in range(1, 8)) + ((1, 2),)
+    for k, (i, j) in enumerate(VOCAB.endpoints):
+        assert VOCAB.edge_position(i, j) == VOCAB.n_max + k
+    with pytest.raises(ValueError, match=r"edge \(3, 3\)"):
+        VOCAB.edge_position(3, 3)
+
+
+def test_inverse_swaps_both_axes():
+    for r, inverse in enumerate(VOCAB.edge_inverse):
+        assert VOCAB.edge_inverse[inverse] == r
+        if r < 10:
+            assert inverse == 9 - r
+        assert RELATION_X_ORDER[inverse] == -RELATION_X_ORDER[r]
+        assert RELATION_Y_ORDER[inverse] == -RELATION_Y_ORDER[r]
+    assert RELATIONS[VOCAB.edge_inverse[RELATIONS.index("inside")]] == "surrounding"
+
+
+@pytest.mark.parametrize(("n", "real"), [(1, 1), (4, 10), (5, 15), (6, 21), (7, 28), (8, 36)])
+def test_real_positions(n, real):
+    mask = VOCAB.real_positions(torch.tensor([n]))[0]
+    assert mask.sum() == real
+    for k, (i, j) in enumerate(VOCAB.endpoints):
+        assert mask[8 + k] == (i < n and j < n)
+    with pytest.raises(ValueError, match=r"1\.\.8"):
+        VOCAB.real_positions(torch.tensor([9]))
+
+
+def test_layout_is_typed_by_position():
+    layout = VOCAB.layout()
+    assert layout.num_legal.tolist() == [13] * 8 + [11] * 28
+    assert layout.support[:8, :13].all()
+    assert layout.support[8:, 15:26].all()
+    assert layout.group_names == ("node", "edge")
+    assert not list(layout.parameters())
+    assert not layout.state_dict()
+    log_probs = layout.uniform_log_probs()
+    torch.testing.assert_close(log_probs.exp().sum(1), torch.ones(36).double())
+    assert log_probs[0, 0].item() == pytest.approx(-math.log(13))
+    restricted = layout.restrict(torch.zeros(2, 36, 28)).softmax(-1)
+    assert (restricted[:, ~layout.support] == 0).all()
+
+
+def test_check_names_sample_position_and_id():
+    layout = VOCAB.layout()
+    real = VOCAB.real_positions(torch.tensor([4, 4]))
+    x0 = torch.where(real, layout.support.long().argmax(1), VOCAB.pad_id)
+    layout.check(x0)
+    for position, wrong, message in (
+        (2, 20, r"sample 1, position 2 \(node\): id 20"),
+        (8, 3, r"sample 1, position 8 \(edge\): id 3"),
+        (0, VOCAB.mask_id, "id 13"),
+        (1, 99, "id 99"),
+    ):
+        broken = x0.clone()
+        broken[1, position] = wrong
+        with pytest.raises(ValueError, match=message):
+            layout.check(broken)
+    unpadded = x0.clone()
+    unpadded[0, 7] = 0
+    with pytest.raises(ValueError, match=r"expected PAD \(14\)"):
+        layout.check(unpadded, real)
+    with pytest.raises(ValueError, match=r"shape \(B, 36\)"):
+        layout.check(x0[:, :5])
+
+
+def test_flat_layout_is_plain_text():
+    layout = TokenLayout.flat(5, 10, mask_id=9, pad_id=8)
+    assert layout.num_legal.tolist() == [8] * 5
+    assert layout.is_real(torch.tensor([[1, 8, 2, 9, 0]])).tolist() == [[True, False, True, True, True]]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: TokenLayout(torch.ones(2, 3), mask_id=0), r"Bool\[L, V\]"),
+        (lambda: TokenLayout(torch.ones(2, 3, dtype=torch.bool), mask_id=0), "legal clean id"),
+        (lambda: TokenLayout(torch.zeros(2, 3, dtype=torch.bool), mask_id=0), "position 0 has no"),
+        (lambda: TokenLayout.flat(2, 3, mask_id=1, pad_id=1), "both 1"),
+        (lambda: TokenLayout.flat(2, 3, mask_id=7), "outside the vocabulary"),
+        (lambda: VocabConfig(n_max=0), "at least one node"),
+        (lambda: VocabConfig(edge_inverse=(1, 2, 0)), "involution"),
+    ],
+)
+def test_construction_errors(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_other_vocabularies_are_undirected_by_default():
+    molecules = VocabConfig(n_max=9, node_types=("C", "N"), edge_types=("single", "double", "none"))
+    assert molecules.edge_inverse == (0, 1, 2)
+    assert molecules.vocab_size == 4 + 5
