@@ -43,8 +43,7 @@ Floats = NDArray[np.float64]
 
 NUM_COARSE = 7
 COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, -1, -1])
-"""The codes of the real file, and 6 for master bedrooms; there, dining rooms and entrances have the
-living room's colour."""
+"""The codes of the real file, where dining and entrance are "living", and 6: master bedrooms."""
 FINE_OF_COARSE = np.array([0, 7, 2, 3, 9, 11])
 BEDROOM, MASTER_ROOM = 1, ROOM_TYPES.index("MasterRoom")
 INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
@@ -234,8 +233,7 @@ def measure(num: int, seed: int, draws: int, real_file: Path | None) -> dict[str
     return results
 
 
-START, END = "<!-- statistics: start -->", "<!-- statistics: end -->"
-"""The lines of the page between which the tables go."""
+START, END = "<!-- statistics: start -->", "<!-- statistics: end -->"  # tables go between them
 
 
 def cell(value: Any) -> str:
@@ -296,7 +294,6 @@ def main() -> None:
     before, _, rest = page.read_text().partition(START)
     after = rest.partition(END)[2]
     page.write_text(f"{before}{START}\n{tables(report)}\n{END}{after}")
-    print(tables(report))
 
 
 if __name__ == "__main__":

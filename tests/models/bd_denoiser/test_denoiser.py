@@ -48,6 +48,14 @@ def test_every_block_is_the_identity_at_initialisation():
         assert torch.equal(block(x, c), x)
 
 
+def test_embeddings_start_at_a_fifth_of_the_usual_width():
+    torch.manual_seed(0)
+    model = BDDenoiser(**{**TINY, "d_model": 128})
+    embeddings = [m for m in model.modules() if isinstance(m, torch.nn.Embedding)]
+    assert len(embeddings) == 5
+    assert all(abs(embedding.weight.std() - 0.2) < 0.03 for embedding in embeddings)
+
+
 def test_every_parameter_is_reached_by_a_gradient(randomise):
     model = randomise(BDDenoiser(**TINY))
     node_logits, edge_logits = model(*diagrams([8, 5]), t=0.5)

@@ -55,18 +55,18 @@ _DEPTH = {
     LESSER: 28,
     MASTERS: 60,
 }
-_SPREAD = 0.14
+_SPREAD = 0.2
 _MIN_CORE, _CORE_SPREAD = 49.0, 0.36
 _MAX_STRETCH = 1.14
-_ALIGNED = 0.7
+_ALIGNED = 0.6
 """Probability that the rooms of a strip share one depth (a straight facade)."""
-_REACH = 0.97
+_REACH = 0.95
 """Probability that the living room reaches through the gap of a strip."""
 _REACH_FULL = 0.98
 """Probability that it reaches all the way to the facade then."""
 _CORNER_OWNER = (0.25, 0.71, 0.04)
 """Who takes a corner of the plan that two strips meet in: horizontal, vertical strip, nobody."""
-_OVERHANG = 0.1
+_OVERHANG = 0.15
 """Probability that a strip which meets no other room in a corner grows over it."""
 _GUEST_MODES = (0.6, 0.19, 0.21)
 """A guest that is not a balcony is carved out of its host, or lies outside or inside of it."""

@@ -39,7 +39,7 @@ _BATHROOM_SHARED_OUT = 2.0
 """Extra log-weight of two bathrooms where there are three bedrooms or more."""
 
 _BEDROOM_PROBS = {MASTER: 0.94, SECOND: 0.06}
-_OTHER_BEDROOM_PROBS = {SECOND: 0.75, CHILD: 0.10, STUDY: 0.08, GUEST: 0.07}
+_OTHER_BEDROOM_PROBS = {SECOND: 0.77, CHILD: 0.09, STUDY: 0.08, GUEST: 0.06}
 _LESSER_PROBS = {STORAGE: 0.90, ENTRANCE: 0.07, WALL_IN: 0.03}
 
 

@@ -32,6 +32,7 @@ class BDDenoiser(nn.Module):
     ``time_scale``: t is multiplied by it before its sinusoid.
 
     Deviation: ``time_scale`` is 1000, not the literal 1, with which t = 0 and t = 1 look alike.
+    Deviation: embeddings start at std 0.2, not at PyTorch's 1, and learn faster in short runs.
 
         model = BDDenoiser(d_model=128, n_layers=4, n_heads=4, vocab_config=RPLAN_VOCAB_CONFIG)
         node_logits, edge_logits = model(tokens, pad_mask, t=0.5)
@@ -74,6 +75,9 @@ class BDDenoiser(nn.Module):
         self.final = AdaLNFinal(d_model=d_model, cond_dim=cond_dim)
         self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
         self.edge_head = zero_linear(d_model, vocab_config.edge_vocab_size)
+        for module in self.modules():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=0.2)
 
     def forward(
         self,
