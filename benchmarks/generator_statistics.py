@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shlex
 import sys
 import time
@@ -37,6 +36,7 @@ from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxe
 from discrete_diffusion.data.bubble_diagrams.programme import N_MAX, PAD
 from discrete_diffusion.data.bubble_diagrams.tokens import relabel
 from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS, ROOM_TYPES
+from record import write_result
 
 ROOT = Path(__file__).resolve().parents[1]
 Floats = NDArray[np.float64]
@@ -203,14 +203,6 @@ def seconds(num: int, seed: int) -> dict[str, float]:
     return {"arrays": arrays - start, "list of diagrams": time.perf_counter() - arrays}
 
 
-def hardware() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    cpu = names[0] if names else platform.processor() or platform.machine()
-    return f"{cpu}, {os.cpu_count()} cores, Python {platform.python_version()}"
-
-
 def measure(num: int, seed: int, draws: int, real_file: Path | None) -> dict[str, Any]:
     plans = draw_plans(num, seed)
     results: dict[str, Any] = {
@@ -281,15 +273,12 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     arguments = parser.parse_args()
     words = [Path(word).name if os.sep in word else word for word in sys.argv[1:]]
-    report = {
-        "command": shlex.join(["python", "benchmarks/generator_statistics.py", *words]),
-        "seed": arguments.seed,
-        "hardware": hardware(),
-        "results": measure(arguments.num, arguments.seed, arguments.draws, arguments.real),
-    }
-    results = ROOT / "benchmarks" / "results" / "generator_statistics.json"
-    results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(json.dumps(report, indent=1) + "\n")
+    command = shlex.join(["python", "benchmarks/generator_statistics.py", *words])
+    results = measure(arguments.num, arguments.seed, arguments.draws, arguments.real)
+    path = write_result(
+        "generator_statistics", command=command, seed=arguments.seed, results=results
+    )
+    report = json.loads(path.read_text())
     page = ROOT / "docs" / "generator.md"
     before, _, rest = page.read_text().partition(START)
     after = rest.partition(END)[2]

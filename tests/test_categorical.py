@@ -47,7 +47,8 @@ def test_temper_is_a_power_of_the_probabilities():
 
 
 @pytest.mark.parametrize(
-    ("top_p", "kept"), [(0.3, [1]), (0.5, [1]), (0.6, [1, 0]), (0.9, [1, 0, 3]), (1.0, [0, 1, 2, 3])]
+    ("top_p", "kept"),
+    [(0.3, [1]), (0.5, [1]), (0.6, [1, 0]), (0.9, [1, 0, 3]), (1.0, [0, 1, 2, 3])],
 )
 def test_nucleus_keeps_the_smallest_set(top_p, kept):
     probs = torch.tensor([0.3, 0.5, 0.05, 0.15], dtype=torch.float64)

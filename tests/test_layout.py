@@ -28,7 +28,7 @@ def test_rplan_numbers():
 
 
 def test_edges_are_the_upper_triangle_row_by_row():
-    assert VOCAB.endpoints[:8] == tuple((0, j) for j in range(1, 8)) + ((1, 2),)
+    assert VOCAB.endpoints[:8] == (*((0, j) for j in range(1, 8)), (1, 2))
     for k, (i, j) in enumerate(VOCAB.endpoints):
         assert VOCAB.edge_position(i, j) == VOCAB.n_max + k
     with pytest.raises(ValueError, match=r"edge \(3, 3\)"):
@@ -96,7 +96,9 @@ def test_check_names_sample_position_and_id():
 def test_flat_layout_is_plain_text():
     layout = TokenLayout.flat(5, 10, mask_id=9, pad_id=8)
     assert layout.num_legal.tolist() == [8] * 5
-    assert layout.is_real(torch.tensor([[1, 8, 2, 9, 0]])).tolist() == [[True, False, True, True, True]]
+    assert layout.is_real(torch.tensor([[1, 8, 2, 9, 0]])).tolist() == [
+        [True, False, True, True, True]
+    ]
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,7 @@ def toy_layout() -> TokenLayout:
     for position, ids in enumerate(LEGAL):
         support[position, list(ids)] = True
     group = torch.tensor([0, 1, 1])
-    return TokenLayout(
-        support, mask_id=MASK, pad_id=PAD, group=group, group_names=("node", "edge")
-    )
+    return TokenLayout(support, mask_id=MASK, pad_id=PAD, group=group, group_names=("node", "edge"))
 
 
 def all_schedules(layout: TokenLayout) -> dict[str, Schedule]:
@@ -102,7 +100,7 @@ class ToyWorld:
         """Int[S, 3]: every noisy sequence the process can reach."""
         reach = self.layout.support | (alphabet.prior() > 0)
         choices = [
-            reach[l].nonzero().flatten().tolist() if self.real[l] else [PAD] for l in range(LENGTH)
+            reach[k].nonzero().flatten().tolist() if self.real[k] else [PAD] for k in range(LENGTH)
         ]
         return torch.tensor(list(itertools.product(*choices)))
 

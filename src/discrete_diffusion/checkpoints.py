@@ -58,7 +58,7 @@ def read_checkpoint(
     info = state.get(INFO_KEY)
     if not isinstance(info, dict) or not {"config", "size_counts"} <= set(info):
         raise ValueError(f"{path} is not a checkpoint of discrete_diffusion: it names no config")
-    config = OmegaConf.create(info["config"])
+    config = OmegaConf.create(dict(info["config"]))
     algorithm = build_algorithm(config)
     weights = state["state_dict"] if ema else state.get("current_model_state", state["state_dict"])
     prefix = "algorithm."

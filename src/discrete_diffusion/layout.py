@@ -180,12 +180,11 @@ class VocabConfig:
             raise ValueError(f"n_max={self.n_max}: a graph needs at least one node slot")
         if not self.node_types or not self.edge_types:
             raise ValueError("node_types and edge_types must each name at least one type")
-        inverse = self.edge_inverse
-        if inverse is None:
-            relations = self.edge_types == RELATIONS
-            last = len(self.edge_types) - 1
-            inverse = (*(last - 1 - r for r in range(last)), last) if relations else range(last + 1)
-        inverse = tuple(inverse)
+        inverse = tuple(range(len(self.edge_types)))
+        if self.edge_inverse is not None:
+            inverse = tuple(self.edge_inverse)
+        elif self.edge_types == RELATIONS:
+            inverse = (*inverse[-2::-1], inverse[-1])
         involution = len(inverse) == len(self.edge_types) and all(
             0 <= r < len(inverse) and inverse[r] == k for k, r in enumerate(inverse)
         )
@@ -306,14 +305,17 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
 
     Raises ``ValueError`` naming the keys if it has neither.
     """
-    n_max = data_config.get("n_max")
-    if n_max is not None:
-        return VocabConfig(n_max=n_max).layout()
-    flat = {key: data_config.get(key) for key in ("length", "vocab_size", "mask_id")}
-    missing = [key for key, value in flat.items() if value is None]
-    if missing:
-        raise ValueError(
-            f"data.{missing[0]} is not set; expected data.n_max (graphs) or data.length, "
-            "data.vocab_size and data.mask_id (plain sequences)"
-        )
-    return TokenLayout.flat(**flat, pad_id=data_config.get("pad_id"))
+    if data_config.get("n_max") is not None:
+        return VocabConfig(n_max=data_config["n_max"]).layout()
+    for key in ("length", "vocab_size", "mask_id"):
+        if data_config.get(key) is None:
+            raise ValueError(
+                f"data.{key} is not set; expected data.n_max (graphs) or data.length, "
+                "data.vocab_size and data.mask_id (plain sequences)"
+            )
+    return TokenLayout.flat(
+        data_config["length"],
+        data_config["vocab_size"],
+        mask_id=data_config["mask_id"],
+        pad_id=data_config.get("pad_id"),
+    )

@@ -6,6 +6,15 @@ import math
 
 import pytest
 import torch
+from torch import nn
+
+from discrete_diffusion.algorithms import MDLM, general_bound
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks, draw_times
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.types import Batch
 from toy_world import (
     FULL,
     LENGTH,
@@ -20,15 +29,6 @@ from toy_world import (
     toy_layout,
     uniform_process,
 )
-from torch import nn
-
-from discrete_diffusion.algorithms import MDLM, general_bound
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks, draw_times
-from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import Batch
 
 SCHEDULES = list(all_schedules(toy_layout()))
 

@@ -63,8 +63,15 @@ def test_checkpoints_load_ready_to_sample(finished_run):
 @pytest.mark.parametrize("sampler", ["first-hitting", "ancestral"])
 def test_sample(finished_run, sampler, tmp_path):
     main(
-        ["sample", f"checkpoint={finished_run}/checkpoints/best.ckpt", f"sampling={sampler}",
-         "num_samples=6", "num_rooms=5", "out=mine", "sampling.temperature=0.8"]
+        [
+            "sample",
+            f"checkpoint={finished_run}/checkpoints/best.ckpt",
+            f"sampling={sampler}",
+            "num_samples=6",
+            "num_rooms=5",
+            "out=mine",
+            "sampling.temperature=0.8",
+        ]
     )
     diagrams = read_diagrams(tmp_path / "mine" / "samples.jsonl")
     assert [d.num_rooms for d in diagrams] == [5] * 6
@@ -76,8 +83,15 @@ def test_sample(finished_run, sampler, tmp_path):
 
 def test_sampling_repeats_with_its_seed(finished_run, tmp_path):
     for out, seed in (("a", 1), ("b", 1), ("c", 2)):
-        main(["sample", f"checkpoint={finished_run}/checkpoints/best.ckpt", "num_samples=8",
-              f"out={out}", f"seed={seed}"])
+        main(
+            [
+                "sample",
+                f"checkpoint={finished_run}/checkpoints/best.ckpt",
+                "num_samples=8",
+                f"out={out}",
+                f"seed={seed}",
+            ]
+        )
     a, b, c = ((tmp_path / name / "samples.jsonl").read_text() for name in "abc")
     assert a == b
     assert a != c
@@ -87,15 +101,32 @@ def test_training_from_a_file_in_the_working_folder_and_resuming(tmp_path, capsy
     write_diagrams("plans.jsonl", generate_plans(80, seed=0))
     arguments = ["model=bd_tiny", "debug=default", "data=plans", "data.path=plans.jsonl"]
     main(["train", *arguments, "hydra.run.dir=runs/a", "logger=none"])
-    main(["train", *arguments, "hydra.run.dir=runs/b", "trainer.max_steps=4",
-          "resume=runs/a/checkpoints/last.ckpt", "logger=none"])
+    main(
+        [
+            "train",
+            *arguments,
+            "hydra.run.dir=runs/b",
+            "trainer.max_steps=4",
+            "resume=runs/a/checkpoints/last.ckpt",
+            "logger=none",
+        ]
+    )
     assert json.loads((tmp_path / "runs/b/metrics.json").read_text())["steps"] == 4
 
 
 @pytest.mark.parametrize("backbone", ["dit", "my-transformer"])
 def test_other_backbones_train_with_one_override(backbone, tmp_path):
-    main(["train", "debug=default", "data.num_plans=200", f"algo.backbone={backbone}",
-          "hydra.run.dir=run", "logger=none", "eval.num_samples=2"])
+    main(
+        [
+            "train",
+            "debug=default",
+            "data.num_plans=200",
+            f"algo.backbone={backbone}",
+            "hydra.run.dir=run",
+            "logger=none",
+            "eval.num_samples=2",
+        ]
+    )
     assert json.loads((tmp_path / "run/metrics.json").read_text())["backbone"] == backbone
 
 
@@ -106,8 +137,18 @@ def test_other_schedules_train(noise, tmp_path):
 
 
 def test_multirun_resolves_a_preset_for_every_job(tmp_path):
-    main(["train", "debug=default", "data.num_plans=200", "-m", "algo.backbone=bd-denoiser,dit",
-          "hydra.sweep.dir=sweep", "logger=none", "eval.num_samples=2"])
+    main(
+        [
+            "train",
+            "debug=default",
+            "data.num_plans=200",
+            "-m",
+            "algo.backbone=bd-denoiser,dit",
+            "hydra.sweep.dir=sweep",
+            "logger=none",
+            "eval.num_samples=2",
+        ]
+    )
     names = [
         yaml.safe_load((tmp_path / f"sweep/{k}/config.yaml").read_text())["model"]["name"]
         for k in range(2)

@@ -13,8 +13,14 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.data import BatchStream, build_data, draw_sizes
 from discrete_diffusion.sampling import build_sampler, draw_samples
 
-TINY = ["model=bd_tiny", "model.d_model=32", "model.cond_dim=32", "model.n_layers=1",
-        "model.n_heads=2", "data.num_plans=400"]
+TINY = [
+    "model=bd_tiny",
+    "model.d_model=32",
+    "model.cond_dim=32",
+    "model.n_layers=1",
+    "model.n_heads=2",
+    "data.num_plans=400",
+]
 
 
 @pytest.mark.slow
@@ -25,9 +31,18 @@ def test_no_illegal_id(backbone, trained):
     torch.manual_seed(0)
     config = compose("train", TINY)
     if backbone == "dit":  # nothing in its own head keeps it legal: the layout must
-        config = compose("train", ["algo.backbone=dit", "model=dit_tiny", "data.num_plans=400",
-                                   "model.hidden_size=32", "model.cond_dim=32", "model.n_blocks=1",
-                                   "model.n_heads=2"])
+        config = compose(
+            "train",
+            [
+                "algo.backbone=dit",
+                "model=dit_tiny",
+                "data.num_plans=400",
+                "model.hidden_size=32",
+                "model.cond_dim=32",
+                "model.n_blocks=1",
+                "model.n_heads=2",
+            ],
+        )
     algorithm, data = build_algorithm(config), build_data(config)
     if trained:
         optimizer = torch.optim.AdamW(algorithm.parameters(), lr=3e-3)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+
+from discrete_diffusion.categorical import log_one_hot, make_generator
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess, build_forward_process
+from discrete_diffusion.noise_schedules import LogLinear, Schedule
 from toy_world import (
     FULL,
     LENGTH,
@@ -17,10 +21,6 @@ from toy_world import (
     toy_layout,
     uniform_process,
 )
-
-from discrete_diffusion.categorical import log_one_hot, make_generator
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess, build_forward_process
-from discrete_diffusion.noise_schedules import LogLinear, Schedule
 
 PROCESSES = {"absorbing": Absorbing, "uniform": uniform_process, "marginal": marginal_process}
 SCHEDULES = list(all_schedules(toy_layout()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from toy_world import all_schedules, toy_layout
 
 from discrete_diffusion.noise_schedules import (
     Geometric,
@@ -15,6 +14,7 @@ from discrete_diffusion.noise_schedules import (
     build_schedule,
     per_token,
 )
+from toy_world import all_schedules, toy_layout
 
 NAMES = list(all_schedules(toy_layout()))
 INNER = torch.cat([torch.logspace(-9, -2, 15), torch.linspace(0.02, 0.98, 49)]).double()
@@ -65,8 +65,10 @@ def test_float32_keeps_relative_precision_of_both_small_numbers(schedule):
     """1 - alpha near t = 0 and alpha near t = 1 agree with float64 to a few ulps."""
     small = torch.logspace(-6, -1, 30)
     torch.testing.assert_close(
-        schedule.one_minus_alpha(small).double(), schedule.one_minus_alpha(small.double()),
-        rtol=1e-4 if not isinstance(schedule, LogLinear) else 1e-6, atol=0,
+        schedule.one_minus_alpha(small).double(),
+        schedule.one_minus_alpha(small.double()),
+        rtol=1e-4 if not isinstance(schedule, LogLinear) else 1e-6,
+        atol=0,
     )
     near_one = 1 - torch.logspace(-4, -1, 30)
     torch.testing.assert_close(
@@ -89,7 +91,8 @@ def test_weight_is_the_ratio_of_its_parts(schedule):
     torch.testing.assert_close(
         schedule.weight(INNER),
         -schedule.dalpha(INNER) / schedule.one_minus_alpha(INNER),
-        rtol=1e-12, atol=0,
+        rtol=1e-12,
+        atol=0,
     )
 
 
@@ -101,12 +104,16 @@ def test_rescaled_forms_equal_the_textbook_ratio():
         return (a.exp() - a1.exp()) / (a0.exp() - a1.exp())
 
     torch.testing.assert_close(
-        Linear(sigma_min=0.5, sigma_max=6).alpha(t), rescaled(lambda x: 0.5 + 5.5 * x),
-        rtol=1e-10, atol=1e-14,
+        Linear(sigma_min=0.5, sigma_max=6).alpha(t),
+        rescaled(lambda x: 0.5 + 5.5 * x),
+        rtol=1e-10,
+        atol=1e-14,
     )
     torch.testing.assert_close(
-        Geometric(sigma_min=0.01, sigma_max=5).alpha(t), rescaled(lambda x: 0.01 * 500**x),
-        rtol=1e-10, atol=1e-14,
+        Geometric(sigma_min=0.01, sigma_max=5).alpha(t),
+        rescaled(lambda x: 0.01 * 500**x),
+        rtol=1e-10,
+        atol=1e-14,
     )
 
 

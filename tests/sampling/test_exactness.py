@@ -6,6 +6,11 @@ import itertools
 
 import pytest
 import torch
+
+from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.sampling import Ancestral, FirstHitting
 from toy_world import (
     FULL,
     LENGTH,
@@ -18,11 +23,6 @@ from toy_world import (
     total_variation,
     toy_layout,
 )
-
-from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.sampling import Ancestral, FirstHitting
 
 NUM = 200_000
 

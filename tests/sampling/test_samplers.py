@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from toy_world import FULL, LENGTH, MASK, ExactBackbone, ToyWorld, toy_layout, uniform_process
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
@@ -12,6 +11,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Ancestral, FirstHitting, build_sampler
+from toy_world import FULL, LENGTH, MASK, ExactBackbone, ToyWorld, toy_layout, uniform_process
 
 SAMPLERS = {"ancestral": Ancestral, "first-hitting": FirstHitting}
 

@@ -67,7 +67,9 @@ def test_baselines_do_not_depend_on_the_node_order():
         edges = torch.bincount(train.x0[:, 8:][train.real[:, 8:]] - 15, minlength=11).double()
         edges = torch.cat([(edges[:10] + edges[:10].flip(0)) / 2, edges[10:]]) + 1  # both ways
         nodes, edges = (nodes / nodes.sum()).log(), (edges / edges.sum()).log()
-        cost = -(nodes[val.x0[:, :8][val.real[:, :8]]].sum()
-                 + edges[val.x0[:, 8:][val.real[:, 8:]] - 15].sum()) / len(val)
+        cost = -(
+            nodes[val.x0[:, :8][val.real[:, :8]]].sum()
+            + edges[val.x0[:, 8:][val.real[:, 8:]] - 15].sum()
+        ) / len(val)
         assert bounds["nelbo_blind"] == pytest.approx((cost - orders).item(), abs=0.15)
         assert bounds["nelbo_blind"] < bounds["nelbo_uniform"]

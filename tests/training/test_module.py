@@ -7,7 +7,6 @@ import logging
 import pytest
 import torch
 from lightning.pytorch import Trainer
-from toy_world import PAD, ToyWorld, toy_layout
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
@@ -16,6 +15,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.training import EMA, DiffusionModule, LastCheckpoint
 from discrete_diffusion.training.module import lr_factor
+from toy_world import PAD, ToyWorld, toy_layout
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
@@ -41,9 +41,7 @@ class ToyData(TokenDataset):
 
     def __init__(self, num: int = 256) -> None:
         self.layout, world = toy_layout(), ToyWorld.make()
-        rows = torch.multinomial(
-            world.prob, num, True, generator=torch.Generator().manual_seed(0)
-        )
+        rows = torch.multinomial(world.prob, num, True, generator=torch.Generator().manual_seed(0))
         x0 = world.x0[rows]
         examples = Examples(x0, x0 != PAD)
         self.splits = dict.fromkeys(("train", "val", "test"), examples)

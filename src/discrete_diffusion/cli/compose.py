@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 
@@ -99,9 +99,19 @@ def model_presets() -> dict[str, tuple[list[str], int]]:
 
     presets = {}
     for path in sorted((config_dir() / "model").glob("*.yaml")):
-        preset = OmegaConf.load(path)
+        preset = plain(OmegaConf.load(path))
         presets[path.stem] = (list(preset.get("backbones", [])), int(preset.get("parameters", 0)))
     return presets
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A config as a plain dict, interpolations resolved."""
+    from omegaconf import OmegaConf
+
+    container = OmegaConf.to_container(config, resolve=True)
+    if not isinstance(container, dict):
+        raise TypeError(f"expected a config with keys, got {type(container).__name__}")
+    return {str(key): value for key, value in container.items()}
 
 
 def _distance(size: int, wanted: int) -> float:

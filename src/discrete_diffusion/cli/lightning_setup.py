@@ -13,9 +13,10 @@ from hydra.utils import instantiate
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, TQDMProgressBar
 from lightning.pytorch.loggers import Logger
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import Tensor
 
+from discrete_diffusion.cli.compose import plain
 from discrete_diffusion.training import (
     EMA,
     LastCheckpoint,
@@ -43,7 +44,7 @@ def build_trainer(
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     for message, module in _THIRD_PARTY_WARNINGS:
         warnings.filterwarnings("ignore", message=message, module=rf"{module}\..*")
-    options = OmegaConf.to_container(config.trainer, resolve=True)
+    options = plain(config.trainer)
     if options.get("accelerator", "auto") == "auto":
         options["accelerator"] = "cuda" if torch.cuda.is_available() else "cpu"
     return Trainer(

@@ -25,7 +25,9 @@ def print_listing() -> None:
     """Print backbones with their state and presets, then the choices of every config group."""
     console = Console()
     presets = model_presets()
-    backbones = Table("backbone", "state", "causal", "model presets", box=None, title_justify="left")
+    backbones = Table(
+        "backbone", "state", "causal", "model presets", box=None, title_justify="left"
+    )
     for name in available_backbones():
         spec = backbone_spec(name)
         fitting = [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from discrete_diffusion.cli.compose import plain
 from discrete_diffusion.models.registry import check_backbone_name
 
 if TYPE_CHECKING:
@@ -44,17 +45,17 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
 
     parts = _build_parts(config)
     trainer = build_trainer(config, folder, parts.draw, parts.report)
-    streams = [
+    train_stream, val_stream = (
         parts.stream(split, rank=trainer.global_rank, world_size=trainer.world_size)
         for split in ("train", "val")
-    ]
+    )
     folder.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(config, folder / "config.yaml", resolve=True)
     logger.info("data: %s", parts.data.summary())
     logger.info(
         "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{parts.size:,}"
     )
-    trainer.fit(parts.module, *streams, ckpt_path=config.resume, weights_only=True)
+    trainer.fit(parts.module, train_stream, val_stream, ckpt_path=config.resume, weights_only=True)
     metrics = parts.final_metrics(trainer, folder)
     if trainer.is_global_zero:
         (folder / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
@@ -148,13 +149,12 @@ def _build_parts(config: DictConfig) -> _Parts:
     algorithm = build_algorithm(config)
     sampler = build_sampler(config)
     data = build_data(config)
-    plain = OmegaConf.to_container(config, resolve=True)
     module = DiffusionModule(
         algorithm,
         bound=data.bound,
         seed=config.seed,
-        checkpoint_info=checkpoint_info(plain, data.size_counts()),
-        **plain["optim"],
+        checkpoint_info=checkpoint_info(plain(config), data.size_counts()),
+        **plain(config.optim),
     )
     return _Parts(config, data, module, sampler, SampleReport(data))
 

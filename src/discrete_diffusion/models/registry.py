@@ -13,13 +13,14 @@ classes when called, so that a misspelt name is refused before torch is loaded.
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.naming import unknown_name
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -95,9 +96,7 @@ def check_backbone_name(name: str) -> None:
     names = available_backbones()
     if name in names:
         return
-    close = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
-    raise ValueError(f"unknown backbone {name!r}{hint} Available: {', '.join(names)}")
+    raise ValueError(unknown_name("backbone", name, names))
 
 
 def backbone_spec(name: str) -> BackboneSpec:

@@ -57,7 +57,7 @@ class LastCheckpoint(Callback):
         self.path = path
 
     def _save(self, trainer: Trainer) -> None:
-        if not trainer.sanity_checking and not trainer.fast_dev_run:
+        if not trainer.sanity_checking:
             trainer.save_checkpoint(self.path)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

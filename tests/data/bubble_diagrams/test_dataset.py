@@ -27,7 +27,8 @@ def shuffled(diagrams, seed):
         torch.tensor([d.num_rooms for d in diagrams]), VOCAB.n_max, make_generator(seed)
     )
     return [
-        d.relabelled(order[: d.num_rooms].tolist()) for d, order in zip(diagrams, orders, strict=True)
+        d.relabelled(order[: d.num_rooms].tolist())
+        for d, order in zip(diagrams, orders, strict=True)
     ]
 
 
@@ -35,9 +36,7 @@ def test_relabellings_never_straddle_splits_and_nothing_is_lost():
     plans = generate_plans(300, seed=0)
     diagrams = encode([*plans, *shuffled(plans, 1), *shuffled(plans, 2)])
     splits = split_by_diagram(diagrams, VOCAB, fractions=(0.6, 0.2, 0.2), seed=4)
-    keys = {
-        name: {d.canonical_key() for d in decode(part.x0)} for name, part in splits.items()
-    }
+    keys = {name: {d.canonical_key() for d in decode(part.x0)} for name, part in splits.items()}
     assert sum(len(part) for part in splits.values()) == 900
     assert not keys["train"] & keys["val"]
     assert not keys["train"] & keys["test"]
@@ -77,8 +76,10 @@ def dataset(node_order: str) -> DiagramDataset:
 def test_node_orders():
     given, canonical, relabelled = map(dataset, ("given", "canonical", "random"))
     train = "train"
-    batches = {d.node_order: d.augment(d.splits[train], make_generator(0)) for d in
-               (given, canonical, relabelled)}
+    batches = {
+        d.node_order: d.augment(d.splits[train], make_generator(0))
+        for d in (given, canonical, relabelled)
+    }
     assert torch.equal(batches["given"].x0, given.splits[train].x0)
     assert not torch.equal(batches["random"].x0, given.splits[train].x0)
     keys = [[d.canonical_key() for d in decode(b.x0)] for b in batches.values()]
@@ -88,7 +89,9 @@ def test_node_orders():
     assert (batches["canonical"].log_num_orders == 0).all()
     assert (batches["random"].log_num_orders > 3).all()
     assert (given.bound, canonical.bound, relabelled.bound) == (
-        "ordered_fixed", "ordered_fixed", "ordered_random"
+        "ordered_fixed",
+        "ordered_fixed",
+        "ordered_random",
     )
     with pytest.raises(ValueError, match="did you mean 'canonical'"):
         dataset("canonic")
@@ -98,9 +101,12 @@ def test_canonical_order_gives_relabellings_the_same_tokens():
     plans = generate_plans(40, seed=9)
     parts = [
         DiagramDataset(
-            split_by_diagram(encode(p), VOCAB, fractions=(1, 0, 0), seed=0), VOCAB,
+            split_by_diagram(encode(p), VOCAB, fractions=(1, 0, 0), seed=0),
+            VOCAB,
             node_order="canonical",
-        ).splits["train"].x0
+        )
+        .splits["train"]
+        .x0
         for p in (plans, shuffled(plans, 0))
     ]
     assert torch.equal(*parts)

@@ -1,0 +1,41 @@
+"""Run the demo's training several times and record how long it takes and how good it is.
+
+    python benchmarks/demo.py [--seeds 3]
+
+Writes ``benchmarks/results/demo.json``; installation is not part of the time, everything after it
+(generating the data, training, evaluating, sampling, drawing) is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from record import write_result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    arguments = parser.parse_args()
+    runs = []
+    for seed in range(arguments.seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            words = ["train", "experiment=demo", f"seed={seed}", f"hydra.run.dir={folder}"]
+            subprocess.run([sys.executable, "-m", "discrete_diffusion", *words], check=True)
+            seconds = time.perf_counter() - start
+            metrics = json.loads((Path(folder) / "metrics.json").read_text())
+        runs.append({"seconds": seconds, **metrics})
+    command = f"python benchmarks/demo.py --seeds {arguments.seeds}"
+    path = write_result("demo", command=command, seed=list(range(arguments.seeds)), results=runs)
+    print(path.read_text())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""How a benchmark's result is kept: command, seed and hardware beside the numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def hardware() -> str:
+    """Processor, cores, GPU if any, and the versions that decide the speed."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    cpu = names[0] if names else platform.processor() or platform.machine()
+    parts = [f"{cpu}, {os.cpu_count()} cores"]
+    if torch.cuda.is_available():
+        parts.append(torch.cuda.get_device_name())
+    return ", ".join([*parts, f"Python {platform.python_version()}", f"torch {torch.__version__}"])
+
+
+def write_result(name: str, *, command: str, seed: int | Sequence[int], results: Any) -> Path:
+    """Write ``results/<name>.json``."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    record = {"command": command, "seed": seed, "hardware": hardware(), "results": results}
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    return path
