@@ -16,13 +16,13 @@ def test_the_code_of_the_guide_runs_and_keeps_the_pad_rule():
     (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
     scope: dict = {}
     exec(compile(code, str(GUIDE), "exec"), scope)
-    assert "bag-of-tokens" in available_backbones()
+    assert "short-transformer" in available_backbones()
 
-    backbone, x_t = scope["backbone"], torch.full((2, 36), 13)
+    backbone, x_t = scope["backbone"].eval(), torch.full((2, 36), 13)
     x_t[0, 30:] = 14
     logits = backbone(x_t)
     with torch.no_grad():
-        backbone.token.weight[14] += 5.0
+        backbone.token_emb.weight[14] += 5.0
     real = x_t != 14
     torch.testing.assert_close(backbone(x_t)[real], logits[real])
     assert (logits.softmax(dim=-1)[..., 14] == 0).all()
