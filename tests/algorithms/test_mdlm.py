@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_diffusion.algorithms import MDLM, general_bound
+from discrete_diffusion.algorithms import MDLM, build_algorithm, general_bound
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks, draw_times
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli import compose
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.noise_schedules import LogLinear
@@ -175,6 +176,20 @@ def test_zero_logits_cost_the_log_of_the_legal_ids(draw):
         # plain draws of t have infinite variance, so their error estimate is itself too small
         assert abs(nelbo.mean() - expected) < (4 if draw == "forced_mask" else 8) * error
     assert expected == pytest.approx(87.66, abs=0.01)
+
+
+@pytest.mark.parametrize("backbone", ["bd-denoiser", "dit"])
+def test_a_fresh_backbone_costs_exactly_that(backbone):
+    """With a shared schedule a forced-mask draw of a fresh network has no noise but log 13 / 11."""
+    algorithm = build_algorithm(compose("train", [f"algo.backbone={backbone}"]))
+    vocab = RPLAN_VOCAB_CONFIG
+    real = vocab.real_positions(torch.arange(1, 9).repeat(250))
+    x0 = torch.where(real, algorithm.layout.support.long().argmax(dim=1), vocab.pad_id)
+    nelbo = algorithm.eval().loss(Batch(x0, real), make_generator(0)).nelbo
+    n = torch.arange(1.0, 9.0)
+    expected = n * math.log(13) + n * (n - 1) / 2 * math.log(11)
+    found = nelbo.unflatten(0, (250, 8)).mean(0)
+    torch.testing.assert_close(found, expected, rtol=4e-3, atol=1e-4)
 
 
 def test_forced_mask_has_the_least_variance_and_is_bounded():

@@ -13,7 +13,6 @@ from discrete_diffusion.data.bubble_diagrams.tokens import encode
 from discrete_diffusion.sampling import FirstHitting
 from discrete_diffusion.types import Batch
 
-
 STEPS = 2000
 
 
