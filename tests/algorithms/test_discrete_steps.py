@@ -6,6 +6,9 @@ import itertools
 
 import pytest
 import torch
+
+from discrete_diffusion.categorical import log_one_hot
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 from toy_world import (
     LENGTH,
     VOCAB_SIZE,
@@ -14,9 +17,6 @@ from toy_world import (
     toy_layout,
     uniform_process,
 )
-
-from discrete_diffusion.categorical import log_one_hot
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 
 
 def bound_of_steps(world: ToyWorld, process: ForwardProcess, steps: int) -> float:

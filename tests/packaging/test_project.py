@@ -1,0 +1,95 @@
+"""The project around the code: what the README says is so, and the pieces agree."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import discrete_diffusion
+from discrete_diffusion.cli import compose, config_dir
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def test_version_is_the_installed_one():
+    assert version("discrete-diffusion") == discrete_diffusion.__version__
+    assert discrete_diffusion.__version__ in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_constraints_pin_every_dependency_inside_its_range():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [Requirement(r) for r in [*project["dependencies"], *extras["tensorboard"]]]
+    wanted += [Requirement(r) for r in extras["dev"] if not r.startswith("discrete-diffusion")]
+    pins = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().split()]
+    pinned = {canonicalize_name(pin.name): str(pin.specifier)[2:] for pin in pins}
+    for requirement in wanted:
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)])
+
+
+def test_files_and_folders_the_documents_name_exist():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if not link.startswith("http"):
+                assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_commands_of_the_readme_compose():
+    """Every ``discrete-diffusion train`` line of the README is a config that composes."""
+    lines = re.findall(r"^discrete-diffusion train (.*)$", README, flags=re.MULTILINE)
+    assert len(lines) >= 5
+    for line in lines:
+        words = line.split("#")[0].split()
+        if "--help" not in words:
+            compose("train", [word for word in words if not word.startswith("hydra.")])
+
+
+def test_python_of_the_readme_is_python():
+    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert blocks
+    for block in blocks:
+        compile(block, "README.md", "exec")
+
+
+@pytest.mark.parametrize("name", ["demo", "real_plans", "generator_statistics"])
+def test_results_say_where_they_come_from(name):
+    record = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+    assert set(record) == {"command", "seed", "hardware", "results"}
+
+
+def test_numbers_of_the_readme_come_from_the_results():
+    folder = ROOT / "benchmarks" / "results"
+    demo = json.loads((folder / "demo.json").read_text())["results"]
+    real = json.loads((folder / "real_plans.json").read_text())["results"]
+    worst, best = (100 * f(run["valid"] for run in demo) for f in (min, max))
+    quoted = [
+        f"{worst:.1f}–{best:.1f} %",
+        f"{min(run['seconds'] for run in demo) / 60:.1f}–"
+        f"{max(run['seconds'] for run in demo) / 60:.1f} minutes",
+        f"{real['nelbo_unordered_mean']:.1f}",
+        f"{real['runs'][0]['nelbo_blind']:.1f}",
+        f"{real['runs'][0]['nelbo_uniform']:.1f}",
+        real["train"],
+    ]
+    for text in quoted:
+        assert text in README, f"the README does not say {text}"
+
+
+def test_configs_are_found_in_a_checkout():
+    assert (config_dir() / "train.yaml").is_file()
+
+
+def test_the_project_speaks_of_itself_alone():
+    """No machine paths in what is shipped."""
+    for folder in ("src", "configs", "docs", "benchmarks"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".yaml", ".md", ".json"):
+                assert not re.search(r"(?<![\w.])/(home|root|work|tmp)/", path.read_text()), path
