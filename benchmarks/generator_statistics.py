@@ -26,16 +26,17 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.data.bubble_diagrams.canonical import canonical_orders
 from discrete_diffusion.data.bubble_diagrams.diagram import NO_EDGE
-from discrete_diffusion.data.bubble_diagrams.generator import (
-    FORBIDDEN_OUTER,
-    PlanArrays,
-    draw_plans,
-    generate_plans,
-)
+from discrete_diffusion.data.bubble_diagrams.generator import PlanArrays, draw_plans, generate_plans
 from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.data.bubble_diagrams.programme import N_MAX, PAD
 from discrete_diffusion.data.bubble_diagrams.tokens import relabel
-from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import (
+    FORBIDDEN_INSIDE,
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    RELATIONS,
+    ROOM_TYPES,
+)
 from record import write_result
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -155,7 +156,7 @@ def soundness(plans: PlanArrays) -> dict[str, float]:
         before = (sign < 0) | (sign > 0).transpose(0, 2, 1)
         transitive &= ~closure(before).diagonal(axis1=1, axis2=2).any(1)
     forbidden = np.zeros((PAD + 1, PAD + 1), dtype=bool)
-    for inner, outer in FORBIDDEN_OUTER.items():
+    for inner, outer in FORBIDDEN_INSIDE.items():
         forbidden[inner, list(outer)] = True
     u, v = plans.room_types[:, :, None], plans.room_types[:, None, :]
     wrong = (plans.relations == INSIDE) & forbidden[u, v]

@@ -10,12 +10,13 @@ from pathlib import Path
 import discrete_diffusion
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
-FOUNDATION = {"types", "layout", "categorical", "naming"}
+FOUNDATION = {"types", "layout", "categorical", "naming", "rooms"}
 ALLOWED = {
     "types": set(),
     "naming": set(),
     "categorical": set(),
-    "layout": {"categorical"},
+    "rooms": set(),
+    "layout": {"categorical", "rooms"},
     "noise_schedules": FOUNDATION,
     "forward_process": FOUNDATION | {"noise_schedules"},
     "models": FOUNDATION,

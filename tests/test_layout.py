@@ -7,14 +7,8 @@ import math
 import pytest
 import torch
 
-from discrete_diffusion.layout import (
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RELATIONS,
-    RPLAN_VOCAB_CONFIG,
-    TokenLayout,
-    VocabConfig,
-)
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, TokenLayout, VocabConfig
+from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
 
 VOCAB = RPLAN_VOCAB_CONFIG
 

@@ -76,6 +76,32 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class SampleRequest:
+    """What a sampler is asked for, checked.
+
+    ``real``: Bool[B, L] positions to fill. ``clamp``: Int[B, L] ids held fixed, -1 where free.
+    ``support``: Bool[B, L, V] or None, the ids allowed. ``steps``: number of time steps or None.
+    ``conditions``: extra tensors for the backbone, batch axis first.
+    """
+
+    real: Tensor
+    clamp: Tensor
+    support: Tensor | None
+    steps: int | None
+    generator: torch.Generator
+    conditions: dict[str, Tensor]
+    keep_trajectory: bool
+
+    def conditions_of(self, rows: Tensor) -> dict[str, Tensor]:
+        """The conditions of some of the samples."""
+        return {name: value[rows] for name, value in self.conditions.items()}
+
+    def support_of(self, rows: Tensor) -> Tensor | None:
+        """The support of some of the samples."""
+        return None if self.support is None else self.support[rows]
+
+
+@dataclass(frozen=True)
 class SampleOutput:
     """What a sampler returns.
 

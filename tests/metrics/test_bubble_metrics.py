@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS, ROOM_TYPES
 from discrete_diffusion.metrics import (
     bubble_metrics,
     edges_per_diagram,
@@ -16,7 +15,13 @@ from discrete_diffusion.metrics import (
     spatial_transitivity,
     validity,
 )
-from discrete_diffusion.metrics.bubble_diagrams import FORBIDDEN_INSIDE
+from discrete_diffusion.rooms import (
+    FORBIDDEN_INSIDE,
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    RELATIONS,
+    ROOM_TYPES,
+)
 
 ROOM = {name: code for code, name in enumerate(ROOM_TYPES)}
 REL = {name: code for code, name in enumerate(RELATIONS)}

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.layout import ROOM_TYPES
+from discrete_diffusion.rooms import ROOM_TYPES
 from discrete_diffusion.viz import draw_diagram, draw_grid, palette
 from discrete_diffusion.viz.connections import connect
 from discrete_diffusion.viz.labels import label_spot

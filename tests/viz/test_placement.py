@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
+from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
 from discrete_diffusion.viz.placement import Placement, place, place_all
 
 REL = {name: code for code, name in enumerate(RELATIONS)}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import torch
-from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import draw
 from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.types import SampleOutput, SampleRequest
 
 
 class Ancestral(Sampler):
@@ -27,30 +26,20 @@ class Ancestral(Sampler):
         super().__init__(temperature=temperature, top_p=top_p)
         self.default_steps = default_steps
 
-    def _run(
-        self,
-        algorithm: Algorithm,
-        real: Tensor,
-        *,
-        generator: torch.Generator,
-        steps: int | None,
-        clamp: Tensor,
-        support: Tensor | None,
-        conditions: dict[str, Tensor],
-        keep_trajectory: bool,
-    ) -> SampleOutput:
-        steps = self.default_steps if steps is None else steps
+    def _run(self, algorithm: Algorithm, request: SampleRequest) -> SampleOutput:
+        steps = self.default_steps if request.steps is None else request.steps
         if steps < 1:
             raise ValueError(f"steps={steps}: expected at least 1")
+        real, clamp = request.real, request.clamp
         num, device = real.shape[0], real.device
-        x = self._start(algorithm, real, clamp, generator)
+        x = self._start(algorithm, request)
         nfe = torch.zeros(num, dtype=torch.long, device=device)
         log_weights = torch.zeros(num, dtype=torch.float64, device=device)
-        trajectory = [x] if keep_trajectory else []
+        trajectory = [x] if request.keep_trajectory else []
         times = torch.linspace(1, 0, steps + 1, dtype=torch.float64, device=device)
         absorbing, mask_id = algorithm.process.absorbing, algorithm.layout.mask_id
+        rows = torch.arange(num, device=device)
         for t, s in pairwise(times):
-            rows = torch.arange(num, device=device)
             if absorbing:
                 rows = ((x == mask_id) & real).any(dim=1).nonzero().squeeze(1)
                 if rows.numel() == 0:
@@ -61,21 +50,21 @@ class Ancestral(Sampler):
                 t.expand(len(rows)),
                 s.expand(len(rows)),
                 real[rows],
-                None if support is None else support[rows],
+                request.support_of(rows),
                 temperature=self.temperature,
                 top_p=self.top_p,
-                conditions={name: value[rows] for name, value in conditions.items()},
+                conditions=request.conditions_of(rows),
             )
-            drawn = draw(prediction.log_probs, generator)
+            drawn = draw(prediction.log_probs, request.generator)
             x_s = torch.where(clamp[rows] >= 0, x_t, drawn)
             log_weights[rows] += torch.where(x_s != x_t, prediction.log_kept, 0.0).double().sum(1)
             x = x.index_copy(0, rows, x_s)
             nfe[rows] += 1
-            if keep_trajectory:
+            if request.keep_trajectory:
                 trajectory.append(x)
         return SampleOutput(
             tokens=x,
             nfe=nfe,
             log_weights=log_weights,
-            trajectory=torch.stack(trajectory) if keep_trajectory else None,
+            trajectory=torch.stack(trajectory) if trajectory else None,
         )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.types import SampleOutput, SampleRequest
 
 
 class Sampler(ABC):
@@ -55,44 +55,31 @@ class Sampler(ABC):
         """
         clamp = torch.full_like(real, -1, dtype=torch.long) if clamp is None else clamp
         self._check(algorithm, real, clamp, support)
+        request = SampleRequest(
+            real=real,
+            clamp=clamp,
+            support=support,
+            steps=steps,
+            generator=generator,
+            conditions=dict(conditions or {}),
+            keep_trajectory=keep_trajectory,
+        )
         was_training = algorithm.training
         algorithm.eval()
         try:
-            return self._run(
-                algorithm,
-                real,
-                generator=generator,
-                steps=steps,
-                clamp=clamp,
-                support=support,
-                conditions=dict(conditions or {}),
-                keep_trajectory=keep_trajectory,
-            )
+            return self._run(algorithm, request)
         finally:
             algorithm.train(was_training)
 
     @abstractmethod
-    def _run(
-        self,
-        algorithm: Algorithm,
-        real: Tensor,
-        *,
-        generator: torch.Generator,
-        steps: int | None,
-        clamp: Tensor,
-        support: Tensor | None,
-        conditions: dict[str, Tensor],
-        keep_trajectory: bool,
-    ) -> SampleOutput:
-        """The sampler itself; arguments are checked and the algorithm is in eval mode."""
+    def _run(self, algorithm: Algorithm, request: SampleRequest) -> SampleOutput:
+        """The sampler itself; the request is checked and the algorithm is in eval mode."""
 
     @staticmethod
-    def _start(
-        algorithm: Algorithm, real: Tensor, clamp: Tensor, generator: torch.Generator
-    ) -> Tensor:
+    def _start(algorithm: Algorithm, request: SampleRequest) -> Tensor:
         """x1 ~ prior with the clamped ids already in place: Int[B, L]."""
-        prior = algorithm.process.prior_sample(real, generator)
-        return torch.where(clamp >= 0, clamp, prior)
+        prior = algorithm.process.prior_sample(request.real, request.generator)
+        return torch.where(request.clamp >= 0, request.clamp, prior)
 
     @staticmethod
     def _check(algorithm: Algorithm, real: Tensor, clamp: Tensor, support: Tensor | None) -> None:

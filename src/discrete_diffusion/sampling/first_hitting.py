@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import draw, uniform_draws
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.types import SampleOutput, SampleRequest
 
 
 class FirstHitting(Sampler):
@@ -27,35 +26,23 @@ class FirstHitting(Sampler):
     Raises ``ValueError`` for a process that is not absorbing, or if ``steps`` is given.
     """
 
-    def _run(
-        self,
-        algorithm: Algorithm,
-        real: Tensor,
-        *,
-        generator: torch.Generator,
-        steps: int | None,
-        clamp: Tensor,
-        support: Tensor | None,
-        conditions: dict[str, Tensor],
-        keep_trajectory: bool,
-    ) -> SampleOutput:
-        process = algorithm.process
+    def _run(self, algorithm: Algorithm, request: SampleRequest) -> SampleOutput:
+        process, real = algorithm.process, request.real
         if not isinstance(process, Absorbing):
             raise ValueError(
                 f"first-hitting sampling needs an absorbing process, got {type(process).__name__}; "
                 "use sampling=ancestral"
             )
-        if steps is not None:
+        if request.steps is not None:
             raise ValueError("first-hitting sampling makes one call per token; leave steps unset")
-        x = self._start(algorithm, real, clamp, generator)
-        free = real & (clamp < 0)
-        u = uniform_draws(tuple(real.shape), generator, real.device)
+        x = self._start(algorithm, request)
+        free = real & (request.clamp < 0)
+        u = uniform_draws(tuple(real.shape), request.generator, real.device)
         times = process.unmask_times(1 - u).masked_fill(~free, -1.0)  # (B, L), in (0, 1] or -1
         times, positions = times.sort(dim=1, descending=True)
         left = free.sum(dim=1)
-        nfe = left.clone()
         log_weights = torch.zeros(real.shape[0], dtype=torch.float64, device=real.device)
-        trajectory = [x] if keep_trajectory else []
+        trajectory = [x] if request.keep_trajectory else []
         for remaining in range(int(left.max()) if left.numel() else 0, 0, -1):
             rows = (left >= remaining).nonzero().squeeze(1)
             turn = (left[rows] - remaining).unsqueeze(1)
@@ -64,20 +51,20 @@ class FirstHitting(Sampler):
                 x[rows],
                 times[rows].gather(1, turn).squeeze(1),
                 real[rows],
-                None if support is None else support[rows],
+                request.support_of(rows),
                 temperature=self.temperature,
                 top_p=self.top_p,
-                conditions={name: value[rows] for name, value in conditions.items()},
+                conditions=request.conditions_of(rows),
             )
             here = torch.arange(len(rows), device=real.device).unsqueeze(1)
-            token = draw(prediction.log_probs[here, position], generator)  # (R, 1)
+            token = draw(prediction.log_probs[here, position], request.generator)  # (R, 1)
             log_weights[rows] += prediction.log_kept[here, position].squeeze(1).double()
             x = x.index_put((rows.unsqueeze(1), position), token)
-            if keep_trajectory:
+            if request.keep_trajectory:
                 trajectory.append(x)
         return SampleOutput(
             tokens=x,
-            nfe=nfe,
+            nfe=left,
             log_weights=log_weights,
-            trajectory=torch.stack(trajectory) if keep_trajectory else None,
+            trajectory=torch.stack(trajectory) if trajectory else None,
         )

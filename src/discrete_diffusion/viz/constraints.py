@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER
+from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
 from discrete_diffusion.viz.palette import ROOM_STYLES
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.diagram import DiagramError
-from discrete_diffusion.layout import RELATIONS
+from discrete_diffusion.rooms import RELATIONS
 
 
 @given(diagrams(decorated=True))

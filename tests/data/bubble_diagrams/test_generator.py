@@ -11,7 +11,6 @@ from discrete_diffusion.data.bubble_diagrams.canonical import canonical_orders
 from discrete_diffusion.data.bubble_diagrams.diagram import NO_EDGE
 from discrete_diffusion.data.bubble_diagrams.generator import (
     BLOCK_SIZE,
-    FORBIDDEN_OUTER,
     MAX_PLAN_SIDE,
     MIN_ROOM_SIDE,
     PlanArrays,
@@ -25,7 +24,13 @@ from discrete_diffusion.data.bubble_diagrams.programme import (
     PAD,
 )
 from discrete_diffusion.data.bubble_diagrams.tokens import encode, relabel
-from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import (
+    FORBIDDEN_INSIDE,
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    RELATIONS,
+    ROOM_TYPES,
+)
 
 INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
 SECOND_ROOM, ENTRANCE = ROOM_TYPES.index("SecondRoom"), ROOM_TYPES.index("Entrance")
@@ -132,7 +137,7 @@ def test_every_plan_is_connected(plans: PlanArrays) -> None:
 
 
 def test_containment(plans: PlanArrays) -> None:
-    assert sum(map(len, FORBIDDEN_OUTER.values())) == 69
+    assert sum(map(len, FORBIDDEN_INSIDE.values())) == 69
     present = plans.relations[plans.relations != NO_EDGE]
     assert 0.06 <= np.isin(present, [INSIDE, SURROUNDING]).mean() <= 0.08
     for code in (INSIDE, SURROUNDING):
@@ -143,7 +148,7 @@ def test_containment(plans: PlanArrays) -> None:
             plans.room_types[plan, outer].tolist(),
             strict=True,
         )
-        assert not [(a, b) for a, b in pairs if b in FORBIDDEN_OUTER.get(a, ())]
+        assert not [(a, b) for a, b in pairs if b in FORBIDDEN_INSIDE.get(a, ())]
 
 
 @pytest.mark.parametrize("order", [RELATION_X_ORDER, RELATION_Y_ORDER])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
-from discrete_diffusion.layout import RELATIONS
+from discrete_diffusion.rooms import RELATIONS
 
 V = (10, 10, 20, 20)
 

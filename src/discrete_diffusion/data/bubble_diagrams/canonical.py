@@ -16,13 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.data.bubble_diagrams.automorphisms import label_canonically
-from discrete_diffusion.layout import (
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RELATIONS,
-    RPLAN_VOCAB_CONFIG,
-    VocabConfig,
-)
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
 
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]

@@ -22,7 +22,7 @@ from discrete_diffusion.data.bubble_diagrams.fields import (
     read_rooms,
     room_code,
 )
-from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
 
 if TYPE_CHECKING:
     import networkx

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
 
 NO_EDGE = RELATIONS.index("no-edge")
 NUM_RELATIONS = NO_EDGE

@@ -20,7 +20,8 @@ from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxe
 from discrete_diffusion.data.bubble_diagrams.programme import N_MAX, PAD, draw_programmes
 from discrete_diffusion.data.bubble_diagrams.siting import choose_sites
 from discrete_diffusion.data.bubble_diagrams.tokens import EncodedDiagrams
-from discrete_diffusion.layout import RELATIONS, RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.rooms import FORBIDDEN_INSIDE, RELATIONS
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -38,22 +39,6 @@ MAX_PLAN_SIDE = 256
 """Pixels; plans are drawn on a sheet of this size."""
 
 _MAX_ROUNDS = 200
-
-FORBIDDEN_OUTER: dict[int, tuple[int, ...]] = {
-    0: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
-    1: (2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
-    2: (1, 3, 5, 6, 7, 8, 9, 10, 11),
-    3: (10,),
-    4: (1, 3, 5, 8, 9, 10, 11),
-    5: (2, 3, 4, 9, 10, 11),
-    6: (3, 9, 10),
-    7: (3, 9, 10),
-    8: (3, 9, 10),
-    9: (2, 3, 6, 10, 11),
-    10: (1, 2, 3, 4, 5, 6, 7, 8, 9, 11),
-    11: (9,),
-}
-"""The 69 forbidden containments: per type of the inner room, the outer types it is never inside."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +181,7 @@ def _are_connected(relations: Ints, real: Flags) -> Flags:
 def _have_no_forbidden_containment(rooms: Ints, relations: Ints) -> Flags:
     """Bool[P]: no "inside" or "surrounding" relation is on the forbidden list."""
     forbidden = np.zeros((PAD + 1, PAD + 1), dtype=bool)  # inner, outer
-    for inner, outer in FORBIDDEN_OUTER.items():
+    for inner, outer in FORBIDDEN_INSIDE.items():
         forbidden[inner, list(outer)] = True
     first_in_second = forbidden[rooms[:, :, None], rooms[:, None, :]]
     second_in_first = forbidden[rooms[:, None, :], rooms[:, :, None]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discrete_diffusion.layout import RELATIONS
+from discrete_diffusion.rooms import RELATIONS
 
 DEFAULT_THRESHOLD = 9.0
 """Pixels (of a plan drawn on 256 x 256) up to which two boxes count as neighbours."""

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import ParseError
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError, read_relations, room_code
-from discrete_diffusion.layout import RELATIONS
+from discrete_diffusion.rooms import RELATIONS
 
 if TYPE_CHECKING:
     import networkx

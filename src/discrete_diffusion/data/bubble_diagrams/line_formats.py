@@ -17,7 +17,7 @@ from discrete_diffusion.data.bubble_diagrams.fields import (
     read_rooms,
 )
 from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
-from discrete_diffusion.layout import ROOM_TYPES
+from discrete_diffusion.rooms import ROOM_TYPES
 
 _LARGEST_BEDROOM, _OTHER_BEDROOM = ROOM_TYPES.index("MasterRoom"), ROOM_TYPES.index("SecondRoom")
 

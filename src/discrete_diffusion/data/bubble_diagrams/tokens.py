@@ -12,7 +12,8 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.layout import RELATIONS, ROOM_TYPES, RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
 
 
 @dataclass(frozen=True)
