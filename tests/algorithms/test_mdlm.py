@@ -255,8 +255,9 @@ def test_log_prob_step_keeps_padding_and_narrowing_reports_its_mass():
     assert (step.gather(-1, xt.unsqueeze(-1)).squeeze(-1)[~real] == 1).all()
     support = algorithm.layout.support.clone()
     support[1, 3] = False
-    narrowed = algorithm.predict_x0(xt, t, real, support.expand(len(xt), -1, -1))
-    full = algorithm.predict_x0(xt, t, real)
+    zero = torch.zeros_like(t)
+    narrowed = algorithm.predict(xt, t, zero, real, support.expand(len(xt), -1, -1))
+    full = algorithm.predict(xt, t, zero, real)
     masked = xt[:, 1] == MASK
     assert (narrowed.log_probs[masked, 1, 3].exp() == 0).all()
     torch.testing.assert_close(

@@ -176,8 +176,11 @@ def test_help_list_and_the_composed_config(capsys):
     ("arguments", "sentence"),
     [
         (["train", "algo.backbone=bd-denoisr"], "did you mean 'bd-denoiser'"),
-        (["train", "algo=mdml"], "Could not find 'algo/mdml'"),
-        (["train", "trainer.max_step=3"], "max_step"),
+        (["train", "algo=mdml"], "unknown algo choice 'mdml'; did you mean 'mdlm'?"),
+        (["train", "data=planz"], "did you mean 'plans'?"),
+        (["train", "trainer.max_step=3"], "under 'trainer' 'max_step'; did you mean 'max_steps'?"),
+        (["train", "sede=3"], "unknown config key 'sede'; did you mean 'seed'?"),
+        (["train", "trainer.max_steps=abc"], "max_steps"),
         (["train", "model=bd_tiny", "model.n_heads=5"], "n_heads=5 does not divide d_model=64"),
         (["train", "data=plans", "data.path=nowhere.jsonl"], "no plans file at"),
         (["train", "data.node_order=sorted"], "unknown node order 'sorted'"),

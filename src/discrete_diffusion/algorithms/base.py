@@ -69,25 +69,7 @@ class Algorithm(nn.Module, ABC):
         logits = self.backbone(x_t=x_t, sigma=sigma, **(conditions or {}))
         return log_softmax_on(logits.float(), self.layout.support)
 
-    def predict_x0(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        support: Tensor | None = None,
-        *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        conditions: Mapping[str, Tensor] | None = None,
-    ) -> Prediction:
-        """P(x0 | x_t), the ordinary posterior, and the mass that ``support`` kept of D."""
-        log_d0, log_kept = self._shaped(x_t, t, real, support, temperature, top_p, conditions)
-        zero = torch.zeros_like(t)
-        log_probs = self.process.posterior_log_probs(x_t, log_d0, t, zero)
-        log_uniform = self.layout.uniform_log_probs().to(log_probs)
-        return Prediction(torch.where(real.unsqueeze(-1), log_probs, log_uniform), log_kept)
-
-    def predict_step(
+    def predict(
         self,
         x_t: Tensor,
         t: Tensor,
@@ -99,11 +81,27 @@ class Algorithm(nn.Module, ABC):
         top_p: float = 1.0,
         conditions: Mapping[str, Tensor] | None = None,
     ) -> Prediction:
-        """p(x_s | x_t) per position for s < t, and the mass that ``support`` kept of D."""
-        log_d0, log_kept = self._shaped(x_t, t, real, support, temperature, top_p, conditions)
-        log_probs = self.process.posterior_log_probs(x_t, log_d0, t, s)
+        """p(x_s | x_t) per position for s < t, and the mass that ``support`` kept of D.
+
+        ``x_t``: Int[B, L]; ``t``, ``s``: Float[B]; ``real``: Bool[B, L], False where x_t stays.
+        ``support``: Bool[B, L, V], a narrowing of the legal ids. D is tempered, then narrowed, then
+        cut to its nucleus ``top_p``. At s = 0 this is the ordinary posterior p(x0 | x_t).
+        """
+        log_d0 = temper(self.denoise(x_t, t, real, conditions), temperature)
+        log_kept = torch.zeros(x_t.shape, dtype=log_d0.dtype, device=log_d0.device)
+        if support is not None:
+            support = support & self.layout.support
+            log_kept = torch.logsumexp(mask_logits(log_d0, support), dim=-1).masked_fill(~real, 0.0)
+            log_d0 = log_softmax_on(log_d0, support)
+        log_probs = self.process.posterior_log_probs(x_t, nucleus(log_d0, top_p), t, s)
         unchanged = log_one_hot(x_t, log_probs.shape[-1], log_probs.dtype)
         return Prediction(torch.where(real.unsqueeze(-1), log_probs, unchanged), log_kept)
+
+    def log_prob_step(
+        self, x_t: Tensor, t: Tensor, s: Tensor, real: Tensor, support: Tensor | None = None
+    ) -> Tensor:
+        """log p(x_s | x_t): Float[B, L, V]; a point mass on x_t where ``real`` is False."""
+        return self.predict(x_t, t, s, real, support).log_probs
 
     def log_prob_x0(
         self, x_t: Tensor, t: Tensor, real: Tensor, support: Tensor | None = None
@@ -112,30 +110,6 @@ class Algorithm(nn.Module, ABC):
 
         Uniform on the legal ids where ``real`` is False.
         """
-        return self.predict_x0(x_t, t, real, support).log_probs
-
-    def log_prob_step(
-        self, x_t: Tensor, t: Tensor, s: Tensor, real: Tensor, support: Tensor | None = None
-    ) -> Tensor:
-        """log p(x_s | x_t): Float[B, L, V]; a point mass on x_t where ``real`` is False."""
-        return self.predict_step(x_t, t, s, real, support).log_probs
-
-    def _shaped(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        support: Tensor | None,
-        temperature: float,
-        top_p: float,
-        conditions: Mapping[str, Tensor] | None,
-    ) -> tuple[Tensor, Tensor]:
-        """log D after temperature, narrowing and top-p, in this order; and log of the mass that
-        narrowing kept, Float[B, L]."""
-        log_d0 = temper(self.denoise(x_t, t, real, conditions), temperature)
-        log_kept = torch.zeros(x_t.shape, dtype=log_d0.dtype, device=log_d0.device)
-        if support is not None:
-            support = support & self.layout.support
-            log_kept = torch.logsumexp(mask_logits(log_d0, support), dim=-1).masked_fill(~real, 0.0)
-            log_d0 = log_softmax_on(log_d0, support)
-        return nucleus(log_d0, top_p), log_kept
+        log_probs = self.predict(x_t, t, torch.zeros_like(t), real, support).log_probs
+        log_uniform = self.layout.uniform_log_probs().to(log_probs)
+        return torch.where(real.unsqueeze(-1), log_probs, log_uniform)

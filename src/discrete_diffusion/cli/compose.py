@@ -34,20 +34,21 @@ def compose(
     own exceptions for unknown groups and keys.
     """
     preset = preset_overrides(config_name, overrides, user_config_dir)
-    return _compose(config_name, [*overrides, *preset], user_config_dir)
+    return compose_plainly(config_name, [*overrides, *preset], user_config_dir)
 
 
 def preset_overrides(
     config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None = None
 ) -> list[str]:
     """``["model=..."]`` if a backbone was given without a model preset that fits it, else []."""
-    preset = missing_preset(_compose(config_name, overrides, user_config_dir), overrides)
+    preset = missing_preset(compose_plainly(config_name, overrides, user_config_dir), overrides)
     return [] if preset is None else [f"model={preset}"]
 
 
-def _compose(
+def compose_plainly(
     config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
 ) -> DictConfig:
+    """As ``compose``, but taking the model preset as it stands."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
@@ -91,6 +92,12 @@ def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:
         size = presets[config.model.name][1] if config.model.name in presets else 0
         return min(fitting, key=lambda name: (_distance(presets[name][1], size), name != default))
     return default
+
+
+def choices(group: str, user_config_dir: str | Path | None = None) -> list[str]:
+    """The choices of a config group, a user's own among them."""
+    folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
+    return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
 
 
 def model_presets() -> dict[str, tuple[list[str], int]]:

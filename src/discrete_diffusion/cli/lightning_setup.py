@@ -13,6 +13,7 @@ from hydra.utils import instantiate
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, TQDMProgressBar
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from torch import Tensor
 
@@ -39,7 +40,7 @@ def build_trainer(
     """``config.trainer`` as keyword arguments of Lightning's ``Trainer``.
 
     ``accelerator: auto`` means CUDA if there is one, else the CPU: draws are made in float64, which
-    Apple's MPS does not have.
+    Apple's MPS does not have. Raises ``ValueError`` for values that Lightning refuses.
     """
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     for message, module in _THIRD_PARTY_WARNINGS:
@@ -47,14 +48,17 @@ def build_trainer(
     options = plain(config.trainer)
     if options.get("accelerator", "auto") == "auto":
         options["accelerator"] = "cuda" if torch.cuda.is_available() else "cpu"
-    return Trainer(
-        default_root_dir=folder,
-        logger=build_loggers(config, folder),
-        callbacks=build_callbacks(config, folder, draw, report),
-        enable_progress_bar=sys.stderr.isatty(),
-        enable_model_summary=False,
-        **options,
-    )
+    try:
+        return Trainer(
+            default_root_dir=folder,
+            logger=build_loggers(config, folder),
+            callbacks=build_callbacks(config, folder, draw, report),
+            enable_progress_bar=sys.stderr.isatty(),
+            enable_model_summary=False,
+            **options,
+        )
+    except (TypeError, ValueError, MisconfigurationException) as error:
+        raise ValueError(f"trainer={options}: Lightning refuses this: {error}") from error
 
 
 def build_callbacks(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from discrete_diffusion.cli.compose import config_dir, model_presets
+from discrete_diffusion.cli.compose import model_presets
 from discrete_diffusion.models.registry import available_backbones, backbone_spec
 
 _GROUPS = {
@@ -37,11 +37,11 @@ def print_listing() -> None:
         backbones.add_row(name, spec.state, "yes" if spec.causal else "no", shown)
     console.print(backbones)
     console.print()
-    choices = Table("choose with", "what", "choices", box=None)
+    groups = Table("choose with", "what", "choices", box=None)
     for group, title in _GROUPS.items():
-        if names := sorted(path.stem for path in (config_dir() / group).glob("*.yaml")):
-            choices.add_row(f"{group}=", title, ", ".join(names))
-    console.print(choices)
+        if names := choices(group):
+            groups.add_row(f"{group}=", title, ", ".join(names))
+    console.print(groups)
     console.print(
         "\nBackbones of state 'tokens' fit every algorithm and data set above; set one with "
         "algo.backbone=NAME.\nfirst-hitting sampling fits absorbing processes, ancestral all.",

@@ -43,7 +43,10 @@ _FLAGS_WITH_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--package"
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; user errors end with one sentence and exit status 1."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    _guarded(_dispatch, list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _dispatch(arguments: list[str]) -> None:
     command = arguments[0] if arguments else "train"
     if command in ("--help", "-h", "help"):
         print(HELP, end="")
@@ -56,32 +59,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         print_listing()
     elif command in COMMANDS:
-        _guarded(_run, command, arguments[1:])
+        _run(command, arguments[1:])
     elif "=" in command or command.startswith("-"):
-        _guarded(_run, "train", arguments)
+        _run("train", arguments)
     else:
         from discrete_diffusion.naming import unknown_name
 
-        _fail(unknown_name("command", command, [*COMMANDS, "list"]))
+        raise ValueError(unknown_name("command", command, [*COMMANDS, "list"]))
 
 
 def _run(command: str, arguments: list[str]) -> None:
     """Hand over to Hydra, which composes the config and calls the command with it."""
     import hydra
     from hydra.core.hydra_config import HydraConfig
+    from hydra.errors import HydraException
 
     from discrete_diffusion.cli.compose import compose, config_dir, preset_overrides
 
     overrides, flags, user_dir = _sort_out(arguments)
     sweeps = bool({"-m", "--multirun"} & set(flags))
     if not sweeps and not {"-h", "--help", "--hydra-help"} & set(flags):
-        overrides += preset_overrides(command, overrides, user_dir)
+        try:
+            overrides += preset_overrides(command, overrides, user_dir)
+        except HydraException as error:
+            from discrete_diffusion.cli.errors import explain
+
+            raise ValueError(explain(error, command, user_dir)) from error
 
     def task(config: DictConfig) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own
             config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
         module = import_module(f"discrete_diffusion.cli.{COMMANDS[command]}")
-        _guarded(module.run, config)
+        _guarded(module.run, config)  # here, or Hydra would print a trace
 
     own_arguments = sys.argv
     sys.argv = [own_arguments[0], *overrides, *flags]
@@ -115,17 +124,22 @@ def _sort_out(arguments: Sequence[str]) -> tuple[list[str], list[str], str | Non
 
 def _guarded(function: Callable[..., Any], *arguments: Any) -> None:
     """Turn errors that a user can mend into one sentence; HYDRA_FULL_ERROR=1 shows the trace."""
+    try:
+        function(*arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has left: end without a word
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except _user_errors() as error:
+        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+            raise
+        print(f"discrete-diffusion: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def _user_errors() -> tuple[type[Exception], ...]:
+    """Evaluated only when something was raised, so that nothing is imported for it before."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    try:
-        function(*arguments)
-    except (ValueError, TypeError, OSError, HydraException, OmegaConfBaseException) as error:
-        if os.environ.get("HYDRA_FULL_ERROR") == "1":
-            raise
-        _fail(str(error))
-
-
-def _fail(sentence: str) -> None:
-    print(f"discrete-diffusion: {sentence}", file=sys.stderr)
-    raise SystemExit(1)
+    return (ValueError, TypeError, OSError, HydraException, OmegaConfBaseException)

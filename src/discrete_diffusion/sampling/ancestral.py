@@ -45,7 +45,7 @@ class Ancestral(Sampler):
                 if rows.numel() == 0:
                     break
             x_t = x[rows]
-            prediction = algorithm.predict_step(
+            prediction = algorithm.predict(
                 x_t,
                 t.expand(len(rows)),
                 s.expand(len(rows)),

@@ -47,9 +47,11 @@ class FirstHitting(Sampler):
             rows = (left >= remaining).nonzero().squeeze(1)
             turn = (left[rows] - remaining).unsqueeze(1)
             position = positions[rows].gather(1, turn)  # (R, 1)
-            prediction = algorithm.predict_x0(
+            t = times[rows].gather(1, turn).squeeze(1)  # (R,)
+            prediction = algorithm.predict(
                 x[rows],
-                times[rows].gather(1, turn).squeeze(1),
+                t,
+                torch.zeros_like(t),
                 real[rows],
                 request.support_of(rows),
                 temperature=self.temperature,

@@ -1,0 +1,38 @@
+"""Hydra's complaints as one sentence with the closest name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hydra.errors import ConfigCompositionException, MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+
+from discrete_diffusion.cli.compose import choices, compose_plainly
+from discrete_diffusion.naming import unknown_name
+
+
+def explain(error: Exception, config_name: str, user_config_dir: str | Path | None) -> str:
+    """What a user can do about ``error``; its own words where we have none better."""
+    missing = getattr(error, "missing_cfg_file", None)
+    if isinstance(error, MissingConfigException) and missing and "/" in missing:
+        group, name = missing.removesuffix(".yaml").rsplit("/", 1)
+        if known := choices(group, user_config_dir):
+            return unknown_name(f"{group} choice", name, known)
+    if isinstance(error, ConfigCompositionException):
+        return _unknown_key(error, config_name) or str(error)
+    return str(error)
+
+
+def _unknown_key(error: Exception, config_name: str) -> str | None:
+    found = re.match(r"Could not override '([^']+)'", str(error))
+    if found is None:
+        return None
+    parent, _, key = found.group(1).rpartition(".")
+    config = compose_plainly(config_name, [], None)
+    node = OmegaConf.select(config, parent) if parent else config
+    if not isinstance(node, DictConfig):
+        return None
+    where = f"config key under '{parent}'" if parent else "config key"
+    sentence = unknown_name(where, key, map(str, node))
+    return f"{sentence} (+{found.group(1)}=... adds a new one)"
