@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from discrete_diffusion.cli.compose import model_presets
+from discrete_diffusion.cli.compose import choices, model_presets
 from discrete_diffusion.models.registry import available_backbones, backbone_spec
 
 _GROUPS = {
