@@ -26,7 +26,8 @@ ALLOWED = {
     "algorithms": FOUNDATION | {"noise_schedules", "forward_process", "models"},
     "sampling": FOUNDATION | {"forward_process", "algorithms"},
     "checkpoints": FOUNDATION | {"algorithms"},
-    "training": FOUNDATION | {"algorithms", "sampling", "data", "metrics", "viz", "checkpoints"},
+    "report": FOUNDATION | {"data", "metrics", "viz"},
+    "training": FOUNDATION | {"algorithms", "sampling", "data", "report"},
 }
 
 

@@ -81,10 +81,10 @@ def test_metric_names_are_stable():
         "horizontally_transitive",
         "vertically_transitive",
         "inside_valid",
+        "edges_per_diagram",
         "node_tv",
         "relation_tv",
         "room_count_w1",
-        "edges_per_diagram",
         "edges_per_diagram_reference",
     ]
 

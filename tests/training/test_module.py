@@ -150,7 +150,8 @@ def test_ema_averages_weights_and_leaves_index_buffers_alone(tmp_path):
 
 def test_samples_at_validation_come_from_averaged_weights(tmp_path):
     """The callback stands before EMA in the list, so the average is still in place."""
-    from discrete_diffusion.training import SampleAtValidation, SampleReport
+    from discrete_diffusion.report import SampleReport
+    from discrete_diffusion.training import SampleAtValidation
 
     ema, module, same = EMA(decay=0.9), make_module(), []
 
@@ -174,7 +175,8 @@ def test_samples_at_validation_come_from_averaged_weights(tmp_path):
 
 
 def test_a_failing_sampler_fails_the_run_before_it_starts(tmp_path):
-    from discrete_diffusion.training import SampleAtValidation, SampleReport
+    from discrete_diffusion.report import SampleReport
+    from discrete_diffusion.training import SampleAtValidation
 
     def draw(num):
         raise RuntimeError("the sampler is broken")

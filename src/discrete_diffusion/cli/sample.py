@@ -28,8 +28,9 @@ def run(config: DictConfig) -> None:
     from discrete_diffusion.data import draw_sizes
     from discrete_diffusion.data.bubble_diagrams import decode
     from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.metrics import structure_metrics
+    from discrete_diffusion.report import save_diagrams
     from discrete_diffusion.sampling import build_sampler, draw_samples
-    from discrete_diffusion.training.report import save_diagrams
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -64,7 +65,7 @@ def run(config: DictConfig) -> None:
         "num_samples": len(diagrams),
         "network_calls_per_sample": float(output.nfe.double().mean()),
         "seconds": seconds,
-        **_structure(diagrams),
+        **structure_metrics(diagrams),
     }
     (folder / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
     logger.info(
@@ -75,23 +76,3 @@ def run(config: DictConfig) -> None:
         100 * metrics["transitive"],
         folder / "samples.png",
     )
-
-
-def _structure(diagrams: list) -> dict[str, float]:
-    """The metrics that need no reference."""
-    from discrete_diffusion.metrics import (
-        edges_per_diagram,
-        inside_validity,
-        spatial_transitivity,
-        validity,
-    )
-
-    valid = validity(diagrams)
-    return {
-        "valid": valid.overall,
-        "connected": valid.connected,
-        "exactly_one_living_room": valid.one_living_room,
-        "transitive": spatial_transitivity(diagrams).overall,
-        "inside_valid": inside_validity(diagrams),
-        "edges_per_diagram": edges_per_diagram(diagrams),
-    }

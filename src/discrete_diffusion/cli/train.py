@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.algorithms import Algorithm
     from discrete_diffusion.data import BatchStream, TokenDataset
+    from discrete_diffusion.report import SampleReport
     from discrete_diffusion.sampling import Sampler
-    from discrete_diffusion.training import DiffusionModule, SampleReport
+    from discrete_diffusion.training import DiffusionModule
 
 logger = logging.getLogger(__name__)
 
@@ -140,8 +141,9 @@ def _build_parts(config: DictConfig) -> _Parts:
     from discrete_diffusion.algorithms import build_algorithm
     from discrete_diffusion.checkpoints import checkpoint_info
     from discrete_diffusion.data import build_data
+    from discrete_diffusion.report import SampleReport
     from discrete_diffusion.sampling import build_sampler
-    from discrete_diffusion.training import DiffusionModule, SampleReport
+    from discrete_diffusion.training import DiffusionModule
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)

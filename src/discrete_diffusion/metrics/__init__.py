@@ -10,6 +10,7 @@ from discrete_diffusion.metrics.bubble_diagrams import (
     relation_tv,
     room_count_w1,
     spatial_transitivity,
+    structure_metrics,
     validity,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "relation_tv",
     "room_count_w1",
     "spatial_transitivity",
+    "structure_metrics",
     "validity",
 ]

@@ -110,21 +110,39 @@ def room_count_w1(samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDi
     return _room_count_w1(DiagramArrays.pack(samples), DiagramArrays.pack(reference))
 
 
-def bubble_metrics(
-    samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram]
-) -> dict[str, float]:
-    """All of the above by name, for a report.
+def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
+    """What can be said of a set by itself, by name.
 
     ``valid``, ``connected``, ``at_most_one_living_room``, ``at_most_one_entrance``,
     ``exactly_one_living_room``, ``transitive``, ``horizontally_transitive``,
-    ``vertically_transitive``, ``inside_valid``: shares of ``samples``.
+    ``vertically_transitive``, ``inside_valid``: shares of diagrams.
+    ``edges_per_diagram``: the mean.
+    """
+    return _structure_metrics(DiagramArrays.pack(diagrams))
+
+
+def bubble_metrics(
+    samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram]
+) -> dict[str, float]:
+    """All of the above by name, for a report: ``structure_metrics`` of the samples, then
+
     ``node_tv``, ``relation_tv``, ``room_count_w1``: distances from ``reference``, 0 is best.
-    ``edges_per_diagram``, ``edges_per_diagram_reference``: means of either set.
+    ``edges_per_diagram_reference``: the reference's mean.
 
     A distance depends on the sizes of both sets; quote them with it.
     """
     drawn, real = DiagramArrays.pack(samples), DiagramArrays.pack(reference)
-    structure, order = _validity(drawn), _spatial_transitivity(drawn)
+    return {
+        **_structure_metrics(drawn),
+        "node_tv": _node_tv(drawn, real),
+        "relation_tv": _relation_tv(drawn, real),
+        "room_count_w1": _room_count_w1(drawn, real),
+        "edges_per_diagram_reference": _edges_per_diagram(real),
+    }
+
+
+def _structure_metrics(arrays: DiagramArrays) -> dict[str, float]:
+    structure, order = _validity(arrays), _spatial_transitivity(arrays)
     return {
         "valid": structure.overall,
         "connected": structure.connected,
@@ -134,12 +152,8 @@ def bubble_metrics(
         "transitive": order.overall,
         "horizontally_transitive": order.horizontal,
         "vertically_transitive": order.vertical,
-        "inside_valid": _inside_validity(drawn),
-        "node_tv": _node_tv(drawn, real),
-        "relation_tv": _relation_tv(drawn, real),
-        "room_count_w1": _room_count_w1(drawn, real),
-        "edges_per_diagram": _edges_per_diagram(drawn),
-        "edges_per_diagram_reference": _edges_per_diagram(real),
+        "inside_valid": _inside_validity(arrays),
+        "edges_per_diagram": _edges_per_diagram(arrays),
     }
 
 

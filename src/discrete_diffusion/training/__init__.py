@@ -8,7 +8,6 @@ from discrete_diffusion.training.callbacks import (
 )
 from discrete_diffusion.training.ema import EMA
 from discrete_diffusion.training.module import DiffusionModule
-from discrete_diffusion.training.report import SampleReport, save_diagrams
 
 __all__ = [
     "EMA",
@@ -16,9 +15,7 @@ __all__ = [
     "DiffusionModule",
     "LastCheckpoint",
     "SampleAtValidation",
-    "SampleReport",
     "ValidationLine",
     "blind_bounds",
     "estimate_bound",
-    "save_diagrams",
 ]
