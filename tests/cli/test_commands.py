@@ -53,6 +53,14 @@ def test_a_run_folder_is_complete(finished_run):
     assert config["algo"]["backbone"] == "bd-denoiser"
 
 
+@pytest.mark.parametrize("length", ["trainer.max_steps=3", "trainer.max_epochs=1"])
+def test_runs_too_short_for_a_validation_leave_both_checkpoints(length, tmp_path):
+    words = ["model=bd_tiny", "data.num_plans=120", "eval.num_samples=2", "eval.bound_draws=1"]
+    main(["train", *words, length, "hydra.run.dir=run", "logger=none", "callbacks.num_samples=2"])
+    for name in ("best", "last"):
+        load(tmp_path / "run" / "checkpoints" / f"{name}.ckpt")
+
+
 def test_checkpoints_load_ready_to_sample(finished_run):
     algorithm = load(finished_run / "checkpoints" / "best.ckpt")
     assert not algorithm.training

@@ -48,6 +48,9 @@ def build_trainer(
     options = plain(config.trainer)
     if options.get("accelerator", "auto") == "auto":
         options["accelerator"] = "cuda" if torch.cuda.is_available() else "cpu"
+    steps, interval = options.get("max_steps", -1), options.get("val_check_interval")
+    if isinstance(interval, int) and isinstance(steps, int) and 0 < steps < interval:
+        options["val_check_interval"] = steps  # a short run is validated once, at its end
     try:
         return Trainer(
             default_root_dir=folder,

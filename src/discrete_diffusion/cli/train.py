@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,9 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
         "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{parts.size:,}"
     )
     trainer.fit(parts.module, train_stream, val_stream, ckpt_path=config.resume, weights_only=True)
+    best, last = (folder / "checkpoints" / f"{name}.ckpt" for name in ("best", "last"))
+    if trainer.is_global_zero and not best.exists():  # it ended before its first validation
+        shutil.copyfile(last, best)
     metrics = parts.final_metrics(trainer, folder)
     if trainer.is_global_zero:
         (folder / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
