@@ -80,4 +80,5 @@ def test_uniform_draws_are_float64_and_repeatable():
     first, second = (uniform_draws((5,), make_generator(1, 2)) for _ in range(2))
     assert first.dtype == torch.float64
     assert torch.equal(first, second)
-    assert not torch.equal(first, uniform_draws((5,), make_generator(2, 1)))
+    for other in ((2, 1), (1, 2, 0), (1,)):
+        assert not torch.equal(first, uniform_draws((5,), make_generator(*other)))

@@ -76,8 +76,12 @@ def draw(log_probs: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def make_generator(*entropy: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator whose stream is a function of the integers given, e.g. (seed, step, rank)."""
-    state = np.random.SeedSequence([abs(int(e)) for e in entropy]).generate_state(1, np.uint64)
+    """A generator whose stream is a function of the integers given, e.g. (seed, step, rank).
+
+    Their number counts too: numpy alone takes (1, 2) and (1, 2, 0) for the same.
+    """
+    words = [len(entropy), *(abs(int(e)) for e in entropy)]
+    state = np.random.SeedSequence(words).generate_state(1, np.uint64)
     generator = torch.Generator(device=device)
     generator.manual_seed(int(state[0] >> np.uint64(1)))
     return generator

@@ -14,6 +14,8 @@ from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.types import Batch
 
 SPLITS = ("train", "val", "test")
+_ORDER_STREAM, _AUGMENT_STREAM = 10, 11
+"""Keep the randomness of batches apart from that of training steps with the same seed."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class BatchStream:
             )
 
     def _plan(self) -> list[Tensor]:
-        order = make_generator(self.seed, self.epoch) if self.train else None
+        order = make_generator(self.seed, _ORDER_STREAM, self.epoch) if self.train else None
         batches = bucket_batches(self.sizes, self.batch_size, order)
         if self.train:
             batches = [b for b in batches if len(b) == self.batch_size] or batches
@@ -155,7 +157,7 @@ class BatchStream:
             # Before the yield: a loop that knows our length never asks for what comes after it.
             self._position = position % len(mine)
             self.epoch = epoch + (position == len(mine)) if self.train else 0
-            generator = make_generator(self.seed, epoch, k, 1)
+            generator = make_generator(self.seed, _AUGMENT_STREAM, epoch, k)
             yield self.dataset.augment(self.examples[rows], generator)
 
     def state_dict(self) -> dict[str, int]:
