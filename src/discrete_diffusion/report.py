@@ -45,8 +45,10 @@ class SampleReport:
             draw_grid(decode(tokens[:MAX_DRAWN], self.vocab), path)
 
 
-def save_diagrams(diagrams: list[BubbleDiagram], folder: Path) -> None:
-    """Write ``samples.jsonl`` and a grid of the first ones, ``samples.png``, into a folder."""
+def save_diagrams(
+    diagrams: list[BubbleDiagram], folder: Path, picture: str = "samples.png"
+) -> None:
+    """Write ``samples.jsonl`` and a grid of the first ones (.png or .svg) into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write_diagrams(folder / "samples.jsonl", diagrams)
-    draw_grid(diagrams[:MAX_DRAWN], folder / "samples.png")
+    draw_grid(diagrams[:MAX_DRAWN], folder / picture)

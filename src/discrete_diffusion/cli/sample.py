@@ -58,7 +58,7 @@ def run(config: DictConfig) -> None:
     seconds = time.perf_counter() - start
     diagrams = decode(output.tokens, vocab)
     folder = Path(config.out)
-    save_diagrams(diagrams, folder)
+    save_diagrams(diagrams, folder, config.picture)
     metrics = {
         "checkpoint": str(config.checkpoint),
         "seed": config.seed,
@@ -74,5 +74,5 @@ def run(config: DictConfig) -> None:
         seconds,
         100 * metrics["valid"],
         100 * metrics["transitive"],
-        folder / "samples.png",
+        folder / config.picture,
     )
