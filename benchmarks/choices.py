@@ -1,6 +1,6 @@
 """Measure the choices behind the defaults: each changes one thing of a short run.
 
-    python benchmarks/choices.py [--seeds 2] [--steps 600]
+    python benchmarks/choices.py [--seeds 2] [--steps 400]
 
 Writes ``benchmarks/results/choices.json`` and the table of ``docs/results.md``. Every run sees the
 same number of diagrams; the bound is per unordered diagram, so that node orders compare.
@@ -67,7 +67,7 @@ def table(results: dict[str, list[dict[str, Any]]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=400)
     arguments = parser.parse_args()
     results = {
         name: [run(overrides, seed, 64 * arguments.steps) for seed in range(arguments.seeds)]

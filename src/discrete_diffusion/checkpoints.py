@@ -55,22 +55,40 @@ def read_checkpoint(
     from discrete_diffusion.algorithms import build_algorithm
 
     state = _read(Path(path))
+    info = _info(state, path)
+    config = OmegaConf.create(dict(info["config"]))
+    algorithm = build_algorithm(config)
+    key = "state_dict" if ema or "current_model_state" not in state else "current_model_state"
+    _load_weights(algorithm, state[key], info, path)
+    return Checkpoint(algorithm.to(device).eval(), config, list(info["size_counts"]))
+
+
+def check_resumable(path: str | Path, algorithm: Algorithm) -> None:
+    """Raise the errors of ``load``, or ``ValueError`` if the weights do not fit ``algorithm``."""
+    state = _read(Path(path))
+    _load_weights(algorithm, state["state_dict"], _info(state, path), path)
+
+
+def _info(state: dict[str, Any], path: str | Path) -> dict[str, Any]:
     info = state.get(INFO_KEY)
     if not isinstance(info, dict) or not {"config", "size_counts"} <= set(info):
         raise ValueError(f"{path} is not a checkpoint of discrete_diffusion: it names no config")
-    config = OmegaConf.create(dict(info["config"]))
-    algorithm = build_algorithm(config)
-    weights = state["state_dict"] if ema else state.get("current_model_state", state["state_dict"])
+    return info
+
+
+def _load_weights(
+    algorithm: Algorithm, weights: dict[str, Any], info: dict[str, Any], path: str | Path
+) -> None:
     prefix = "algorithm."
-    weights = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
+    own = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
     try:
-        algorithm.load_state_dict(weights)
+        algorithm.load_state_dict(own)
     except RuntimeError as error:
         raise ValueError(
-            f"the weights in {path} do not fit the config beside them (written by version "
-            f"{info.get('version', '?')}, this is {__version__}): {str(error).splitlines()[-1]}"
+            f"the weights in {path} do not fit the config (written by version "
+            f"{info.get('version', '?')}, this is {__version__}): "
+            f"{str(error).splitlines()[-1].strip()}"
         ) from error
-    return Checkpoint(algorithm.to(device).eval(), config, list(info["size_counts"]))
 
 
 def _read(path: Path) -> dict[str, Any]:

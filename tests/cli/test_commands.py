@@ -217,6 +217,13 @@ def test_damaged_and_foreign_checkpoints(capsys, finished_run, tmp_path):
         assert f"{name}.ckpt" in error
         assert "checkpoint" in error
         assert len(error.strip().splitlines()) == 1
+    error = failure(capsys, "train", *TINY, "resume=cut.ckpt")
+    assert "cut.ckpt is not a readable checkpoint" in error
+    error = failure(
+        capsys, "train", *TINY, "model.d_model=32", f"resume={finished_run}/checkpoints/last.ckpt"
+    )
+    assert "do not fit the config" in error
+    assert len(error.strip().splitlines()) == 1
     assert "is a folder" in failure(capsys, "sample", f"checkpoint={finished_run}/checkpoints")
 
 

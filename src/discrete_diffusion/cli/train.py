@@ -43,9 +43,12 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
     diagrams, ``samples.jsonl`` and ``samples.png``. Returns what ``metrics.json`` holds.
     """
     check_backbone_name(config.algo.backbone)  # before anything slow is imported
+    from discrete_diffusion.checkpoints import check_resumable
     from discrete_diffusion.cli.lightning_setup import build_trainer
 
     parts = _build_parts(config)
+    if config.resume is not None:
+        check_resumable(config.resume, parts.algorithm)
     trainer = build_trainer(config, folder, parts.draw, parts.report)
     train_stream, val_stream = (
         parts.stream(split, rank=trainer.global_rank, world_size=trainer.world_size)
