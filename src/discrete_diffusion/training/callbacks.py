@@ -40,8 +40,8 @@ class SampleAtValidation(Callback):
         if self.num_samples == 0:
             return
         tokens = self.draw(self.num_samples)
-        for name, value in self.report.measure(tokens).items():
-            pl_module.log(f"val/{name}", value)
+        metrics = {f"val/{name}": value for name, value in self.report.measure(tokens).items()}
+        pl_module.log_dict(metrics, sync_dist=True)  # every process draws the same samples
         if trainer.is_global_zero:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.report.draw(tokens, self.folder / f"step_{trainer.global_step:06d}.png")

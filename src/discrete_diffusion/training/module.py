@@ -91,11 +91,14 @@ class DiffusionModule(LightningModule):
         sums = self.trainer.strategy.reduce(self.meter.sums.to(self.device), reduce_op="sum")
         self.meter.sums = torch.as_tensor(sums).cpu()
         estimate = self.meter.estimate(self.bound)
-        self.log("val/nelbo", estimate.per_sample, prog_bar=True)
-        self.log("val/nelbo_standard_error", estimate.standard_error)
-        self.log("val/nelbo_per_token", estimate.per_token)
+        values = {
+            "val/nelbo": estimate.per_sample,
+            "val/nelbo_standard_error": estimate.standard_error,
+            "val/nelbo_per_token": estimate.per_token,
+        }
         if estimate.unordered is not None:
-            self.log("val/nelbo_unordered", estimate.unordered)
+            values["val/nelbo_unordered"] = estimate.unordered
+        self.log_dict(values, sync_dist=True)  # every process has reduced to the same numbers
 
     def configure_optimizers(self) -> Any:
         optimizer = AdamW(
