@@ -139,6 +139,11 @@ def test_other_backbones_train_with_one_override(backbone, tmp_path):
     assert json.loads((tmp_path / "run/metrics.json").read_text())["backbone"] == backbone
 
 
+def test_mixed_precision_trains_with_clipping(tmp_path):
+    main(["train", *TINY, "trainer.precision=bf16-mixed", "hydra.run.dir=run", "logger=none"])
+    assert (tmp_path / "run" / "metrics.json").exists()
+
+
 @pytest.mark.parametrize("noise", ["cosine", "per_group"])
 def test_other_schedules_train(noise, tmp_path):
     main(["train", *TINY, f"noise={noise}", "hydra.run.dir=run", "logger=none"])
@@ -188,6 +193,12 @@ def test_help_list_and_the_composed_config(capsys):
         (["train", "algo=mdml"], "unknown algo choice 'mdml'; did you mean 'mdlm'?"),
         (["train", "data=planz"], "did you mean 'plans'?"),
         (["train", "trainer.max_step=3"], "under 'trainer' 'max_step'; did you mean 'max_steps'?"),
+        (["train", "data=plans", "data.skip_invlid=true"], "did you mean 'skip_invalid'?"),
+        (["train", "trainer.precision=bf16-true"], "choose one of 32-true, bf16-mixed"),
+        (["train", "eval.bound_draws=0"], "eval.bound_draws=0: expected a whole number"),
+        (["train", "callbacks.num_samples=-1"], "callbacks.num_samples=-1"),
+        (["train", "threads=0"], "threads=0"),
+        (["train", "seed=abc"], "seed=abc: expected a whole number"),
         (["train", "sede=3"], "unknown config key 'sede'; did you mean 'seed'?"),
         (["train", "trainer.max_steps=abc"], "max_steps"),
         (["train", "model=bd_tiny", "model.n_heads=5"], "n_heads=5 does not divide d_model=64"),

@@ -9,7 +9,7 @@ from torch import nn
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.noise_schedules import LogLinear, Polynomial
 from discrete_diffusion.sampling import Ancestral, FirstHitting, build_sampler
 from toy_world import FULL, LENGTH, MASK, ExactBackbone, ToyWorld, toy_layout, uniform_process
 
@@ -126,3 +126,12 @@ def test_first_hitting_refuses_other_processes():
     algorithm.process = uniform_process(toy_layout(), LogLinear())
     with pytest.raises(ValueError, match="use sampling=ancestral"):
         FirstHitting().sample(algorithm, FULL.expand(1, -1), generator=make_generator(0))
+
+
+def test_unmask_times_that_underflow_do_no_harm():
+    process = Absorbing(toy_layout(), Polynomial(exponent=0.01))
+    algorithm = MDLM(ExactBackbone(process), process)
+    tokens = (
+        FirstHitting().sample(algorithm, FULL.expand(4000, -1), generator=make_generator(0)).tokens
+    )
+    algorithm.layout.check(tokens)

@@ -15,11 +15,11 @@ from torch import Tensor
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.noise_schedules import SMALLEST_TIME
 from discrete_diffusion.types import Batch
 
 TIME_DRAWS = ("uniform", "antithetic", "low_discrepancy")
 MASK_DRAWS = (*TIME_DRAWS, "forced_mask")
-_SMALLEST_TIME = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def draw_times(how: str, num: int, generator: torch.Generator, device: torch.dev
         u = (offset + torch.arange(num, dtype=torch.float64, device=device) / num) % 1
     else:
         raise ValueError(unknown_name("time draw", how, TIME_DRAWS))
-    return (1 - u).clamp(_SMALLEST_TIME, 1)
+    return (1 - u).clamp(SMALLEST_TIME, 1)
 
 
 def draw_masks(
@@ -81,8 +81,8 @@ def _forced_mask(process: Absorbing, batch: Batch, generator: torch.Generator) -
     """
     real, device = batch.real, batch.x0.device
     num_real = real.sum(dim=1)
-    u = uniform_draws(tuple(real.shape), generator, device).clamp(min=_SMALLEST_TIME)
-    times = process.unmask_times(u).clamp(min=_SMALLEST_TIME).masked_fill(~real, 2.0)
+    u = uniform_draws(tuple(real.shape), generator, device).clamp(min=SMALLEST_TIME)
+    times = process.unmask_times(u).masked_fill(~real, 2.0)
     rank = _stratified_ranks(num_real, generator)
     t = times.sort(dim=1).values.gather(1, rank.unsqueeze(1))
     masked = (times <= t) & real

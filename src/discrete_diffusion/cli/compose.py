@@ -121,5 +121,18 @@ def plain(config: Any) -> dict[str, Any]:
     return {str(key): value for key, value in container.items()}
 
 
+def check_counts(config: DictConfig, **smallest: int) -> None:
+    """Raise ``ValueError`` naming a key (``eval__bound_draws`` for eval.bound_draws) whose value is
+    no whole number of at least the smallest given; null passes."""
+    from omegaconf import OmegaConf
+
+    for name, least in smallest.items():
+        key = name.replace("__", ".")
+        value = OmegaConf.select(config, key)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and (not whole or value < least):
+            raise ValueError(f"{key}={value}: expected a whole number, at least {least}")
+
+
 def _distance(size: int, wanted: int) -> float:
     return abs(math.log(size / wanted)) if size and wanted else 0.0

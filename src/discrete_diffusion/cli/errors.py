@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.errors import ConfigCompositionException, MissingConfigException
@@ -12,7 +13,9 @@ from discrete_diffusion.cli.compose import choices, compose_plainly
 from discrete_diffusion.naming import unknown_name
 
 
-def explain(error: Exception, config_name: str, user_config_dir: str | Path | None) -> str:
+def explain(
+    error: Exception, config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
+) -> str:
     """What a user can do about ``error``; its own words where we have none better."""
     missing = getattr(error, "missing_cfg_file", None)
     if isinstance(error, MissingConfigException) and missing and "/" in missing:
@@ -20,16 +23,25 @@ def explain(error: Exception, config_name: str, user_config_dir: str | Path | No
         if known := choices(group, user_config_dir):
             return unknown_name(f"{group} choice", name, known)
     if isinstance(error, ConfigCompositionException):
-        return _unknown_key(error, config_name) or str(error)
+        groups = [
+            o for o in overrides if "." not in o.split("=")[0] and _is_group(o, user_config_dir)
+        ]
+        return _unknown_key(error, config_name, groups, user_config_dir) or str(error)
     return str(error)
 
 
-def _unknown_key(error: Exception, config_name: str) -> str | None:
+def _is_group(override: str, user_config_dir: str | Path | None) -> bool:
+    return bool(choices(override.split("=")[0].lstrip("+~"), user_config_dir))
+
+
+def _unknown_key(
+    error: Exception, config_name: str, groups: list[str], user_config_dir: str | Path | None
+) -> str | None:
     found = re.match(r"Could not override '([^']+)'", str(error))
     if found is None:
         return None
     parent, _, key = found.group(1).rpartition(".")
-    config = compose_plainly(config_name, [], None)
+    config = compose_plainly(config_name, groups, user_config_dir)
     node = OmegaConf.select(config, parent) if parent else config
     if not isinstance(node, DictConfig):
         return None

@@ -26,6 +26,9 @@ from discrete_diffusion.training import (
     ValidationLine,
 )
 
+_PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
+"""Draws and bounds are computed in float32 and float64 whatever the network computes in."""
+
 _THIRD_PARTY_WARNINGS = (
     (r".*The dirpath has changed from .*", "lightning"),  # resumed into another folder: fine
     (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
@@ -48,14 +51,20 @@ def build_trainer(
     options = plain(config.trainer)
     if options.get("accelerator", "auto") == "auto":
         options["accelerator"] = "cuda" if torch.cuda.is_available() else "cpu"
+    if str(options.get("precision", "32-true")) not in _PRECISIONS:
+        raise ValueError(
+            f"trainer.precision={options['precision']}: choose one of {', '.join(_PRECISIONS)}"
+        )
     steps, interval = options.get("max_steps", -1), options.get("val_check_interval")
     if isinstance(interval, int) and isinstance(steps, int) and 0 < steps < interval:
         options["val_check_interval"] = steps  # a short run is validated once, at its end
+    loggers = build_loggers(config, folder)
+    callbacks = build_callbacks(config, folder, draw, report)
     try:
         return Trainer(
             default_root_dir=folder,
-            logger=build_loggers(config, folder),
-            callbacks=build_callbacks(config, folder, draw, report),
+            logger=loggers,
+            callbacks=callbacks,
             enable_progress_bar=sys.stderr.isatty(),
             enable_model_summary=False,
             **options,

@@ -84,7 +84,7 @@ def _run(command: str, arguments: list[str]) -> None:
         except HydraException as error:
             from discrete_diffusion.cli.errors import explain
 
-            raise ValueError(explain(error, command, user_dir)) from error
+            raise ValueError(explain(error, command, overrides, user_dir)) from error
 
     def task(config: DictConfig) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own

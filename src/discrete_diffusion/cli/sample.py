@@ -9,6 +9,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from discrete_diffusion.cli.compose import check_counts
+
 logger = logging.getLogger(__name__)
 
 
@@ -19,8 +21,7 @@ def run(config: DictConfig) -> None:
         raise ValueError(
             "sample needs checkpoint=FILE, e.g. checkpoint=runs/first/checkpoints/best.ckpt"
         )
-    if config.num_samples < 1:
-        raise ValueError(f"num_samples={config.num_samples}: expected at least 1")
+    check_counts(config, num_samples=1, num_rooms=1, steps=1, batch_size=1, seed=0, threads=1)
     import torch
 
     from discrete_diffusion.categorical import make_generator

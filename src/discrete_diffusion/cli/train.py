@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.cli.compose import check_counts, plain
 from discrete_diffusion.models.registry import check_backbone_name
 
 if TYPE_CHECKING:
@@ -43,6 +43,15 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
     diagrams, ``samples.jsonl`` and ``samples.png``. Returns what ``metrics.json`` holds.
     """
     check_backbone_name(config.algo.backbone)  # before anything slow is imported
+    check_counts(
+        config,
+        seed=0,
+        threads=1,
+        data__batch_size=1,
+        callbacks__num_samples=0,
+        eval__num_samples=0,
+        eval__bound_draws=1,
+    )
     from discrete_diffusion.checkpoints import check_resumable
     from discrete_diffusion.cli.lightning_setup import build_trainer
 

@@ -8,7 +8,7 @@ from torch.nn.functional import one_hot
 
 from discrete_diffusion.categorical import log_one_hot, neg_inf
 from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.noise_schedules import per_token
+from discrete_diffusion.noise_schedules import SMALLEST_TIME, per_token
 
 
 class Absorbing(ForwardProcess):
@@ -33,7 +33,7 @@ class Absorbing(ForwardProcess):
     def unmask_times(self, u: Tensor) -> Tensor:
         """Float64[B, L]: T_l with 1 - alpha_l(T_l) = u_l, the time at which position l is revealed
         when time runs backwards, for u uniform on (0, 1)."""
-        return self.schedule.inverse(u)
+        return self.schedule.inverse(u).clamp(min=SMALLEST_TIME)
 
     def weight(self, t: Tensor) -> Tensor:
         """-alpha' / (1 - alpha), the rate of revealing MASKs: Float[B, 1] or Float[B, L]."""

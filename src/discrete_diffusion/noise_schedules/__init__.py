@@ -7,7 +7,7 @@ from typing import Any
 
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.noise_schedules.base import Schedule, per_token
+from discrete_diffusion.noise_schedules.base import SMALLEST_TIME, Schedule, per_token
 from discrete_diffusion.noise_schedules.cosine import Cosine
 from discrete_diffusion.noise_schedules.log_linear import LogLinear
 from discrete_diffusion.noise_schedules.per_group import PerGroup
@@ -34,6 +34,7 @@ def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
 
 
 __all__ = [
+    "SMALLEST_TIME",
     "Cosine",
     "Geometric",
     "Linear",

@@ -7,6 +7,9 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+SMALLEST_TIME = 2.0**-53
+"""Times are drawn above 0, where every weight is finite."""
+
 
 def per_token(value: Tensor) -> Tensor:
     """A (B,) or (B, L) quantity ready to broadcast against (B, L): (B, 1) or (B, L)."""

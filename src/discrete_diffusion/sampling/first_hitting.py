@@ -38,7 +38,8 @@ class FirstHitting(Sampler):
         x = self._start(algorithm, request)
         free = real & (request.clamp < 0)
         u = uniform_draws(tuple(real.shape), request.generator, real.device)
-        times = process.unmask_times(1 - u).masked_fill(~free, -1.0)  # (B, L), in (0, 1] or -1
+        times = process.unmask_times(1 - u)  # (B, L)
+        times = times.masked_fill(~free, -1.0)
         times, positions = times.sort(dim=1, descending=True)
         left = free.sum(dim=1)
         log_weights = torch.zeros(real.shape[0], dtype=torch.float64, device=real.device)

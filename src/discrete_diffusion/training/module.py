@@ -106,7 +106,7 @@ class DiffusionModule(LightningModule):
             lr=self.lr,
             betas=self.betas,
             weight_decay=self.weight_decay,
-            fused=True,
+            fused=self.trainer.precision == "32-true",  # a fused step cannot unscale and clip
         )
         num_steps = int(self.trainer.estimated_stepping_batches)
 
