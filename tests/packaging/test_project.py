@@ -59,7 +59,7 @@ def test_python_of_the_readme_is_python():
         compile(block, "README.md", "exec")
 
 
-@pytest.mark.parametrize("name", ["demo", "real_plans", "generator_statistics"])
+@pytest.mark.parametrize("name", ["demo", "real_plans", "generator_statistics", "choices"])
 def test_results_say_where_they_come_from(name):
     record = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
     assert set(record) == {"command", "seed", "hardware", "results"}
