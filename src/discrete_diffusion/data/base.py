@@ -131,6 +131,7 @@ class BatchStream:
         self.rank, self.world_size = rank, world_size
         self.sizes = self.examples.real.sum(dim=1)
         self.epoch = self._position = self._resume_at = 0
+        self._length = len(range(rank, len(self._plan()), world_size))  # the same every epoch
         if len(self) == 0:
             raise ValueError(
                 f"{len(self.examples)} {split} samples make fewer batches of {batch_size} than "
@@ -146,8 +147,7 @@ class BatchStream:
         return batches
 
     def __len__(self) -> int:
-        num = len(self._plan())
-        return len(range(self.rank, num, self.world_size))
+        return self._length
 
     def __iter__(self) -> Iterator[Batch]:
         epoch, start = self.epoch, self._resume_at

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 import zipfile
 import zlib
-from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from discrete_diffusion.data.bubble_diagrams.generator import (
     draw_plans,
 )
 from discrete_diffusion.data.bubble_diagrams.programme import N_MAX
+from discrete_diffusion.data.bubble_diagrams.whole_files import written_whole
 
 CACHE_VARIABLE = "DISCRETE_DIFFUSION_CACHE"
 """Environment variable that names the cache folder."""
@@ -105,15 +104,6 @@ def _read(path: Path, num: int) -> PlanArrays:
 
 
 def _write(path: Path, plans: PlanArrays) -> None:
-    """Write beside ``path``, then rename: a reader sees the whole file or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     small = {f.name: getattr(plans, f.name).astype(np.int16) for f in fields(plans)}
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, **small)
-        os.replace(partial, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(partial)
-        raise
+    with written_whole(path) as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, **small)

@@ -14,6 +14,7 @@ from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError
 from discrete_diffusion.data.bubble_diagrams.geometry import DEFAULT_THRESHOLD
 from discrete_diffusion.data.bubble_diagrams.line_formats import parse_plan
+from discrete_diffusion.data.bubble_diagrams.whole_files import written_whole
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 logger = logging.getLogger(__name__)
@@ -148,19 +149,15 @@ def write_diagrams(path: str | os.PathLike[str], diagrams: Iterable[BubbleDiagra
     Missing folders are made. ``read_diagrams`` reads the file back to equal diagrams. Raises
     ``ValueError`` naming the diagram whose metadata cannot be written as JSON.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            for k, diagram in enumerate(diagrams):
-                try:
-                    line = json.dumps(diagram.to_json(), allow_nan=False)
-                except (TypeError, ValueError, RecursionError) as error:
-                    raise ValueError(
-                        f"diagram {k}: its metadata cannot be written as JSON ({error})"
-                    ) from error
-                file.write(line + "\n")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with (
+        written_whole(Path(path)) as unfinished,
+        unfinished.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        for k, diagram in enumerate(diagrams):
+            try:
+                line = json.dumps(diagram.to_json(), allow_nan=False)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ValueError(
+                    f"diagram {k}: its metadata cannot be written as JSON ({error})"
+                ) from error
+            file.write(line + "\n")
