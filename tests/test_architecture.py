@@ -26,8 +26,9 @@ ALLOWED = {
     "algorithms": FOUNDATION | {"noise_schedules", "forward_process", "models"},
     "sampling": FOUNDATION | {"forward_process", "algorithms"},
     "checkpoints": FOUNDATION | {"algorithms"},
-    "report": FOUNDATION | {"data", "metrics", "viz"},
-    "training": FOUNDATION | {"algorithms", "sampling", "data", "report"},
+    "evaluation": FOUNDATION
+    | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "metrics", "viz"},
+    "training": FOUNDATION | {"algorithms", "sampling", "data", "evaluation"},
 }
 
 

@@ -150,7 +150,7 @@ def test_ema_averages_weights_and_leaves_index_buffers_alone(tmp_path):
 
 def test_samples_at_validation_come_from_averaged_weights(tmp_path):
     """The callback stands before EMA in the list, so the average is still in place."""
-    from discrete_diffusion.report import SampleReport
+    from discrete_diffusion.evaluation import SampleReport
     from discrete_diffusion.training import SampleAtValidation
 
     ema, module, same = EMA(decay=0.9), make_module(), []
@@ -175,7 +175,7 @@ def test_samples_at_validation_come_from_averaged_weights(tmp_path):
 
 
 def test_a_failing_sampler_fails_the_run_before_it_starts(tmp_path):
-    from discrete_diffusion.report import SampleReport
+    from discrete_diffusion.evaluation import SampleReport
     from discrete_diffusion.training import SampleAtValidation
 
     def draw(num):

@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from discrete_diffusion.cli.compose import plain
-from discrete_diffusion.report import SampleReport
+from discrete_diffusion.evaluation import SampleReport
 from discrete_diffusion.training import (
     EMA,
     LastCheckpoint,

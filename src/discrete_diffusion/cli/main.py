@@ -16,6 +16,8 @@ discrete-diffusion: train and sample discrete diffusion models.
 
   discrete-diffusion train   [key=value ...]   train a model (the default command)
   discrete-diffusion sample  checkpoint=FILE   draw samples from a trained model
+  discrete-diffusion evaluate checkpoint=FILE | samples=FILE   measure samples and model
+  discrete-diffusion data    describe | check | convert | cache   plans files and the plan cache
   discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
 
 Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sample it:
@@ -35,7 +37,7 @@ Everything is a config value that a key=value on the command line overrides:
   HYDRA_FULL_ERROR=1                           the whole trace of an error
 """
 
-COMMANDS = {"train": "train", "sample": "sample"}
+COMMANDS = {"train": "train", "sample": "sample", "evaluate": "evaluate"}
 """Sub-commands that take a config -> the module of ``cli`` that runs them."""
 
 _FLAGS_WITH_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--package", "-p")
@@ -58,6 +60,10 @@ def _dispatch(arguments: list[str]) -> None:
         from discrete_diffusion.cli.listing import print_listing
 
         print_listing()
+    elif command == "data":
+        from discrete_diffusion.cli.data import run
+
+        run(arguments[1:])
     elif command in COMMANDS:
         _run(command, arguments[1:])
     elif "=" in command or command.startswith("-"):
@@ -65,7 +71,7 @@ def _dispatch(arguments: list[str]) -> None:
     else:
         from discrete_diffusion.naming import unknown_name
 
-        raise ValueError(unknown_name("command", command, [*COMMANDS, "list"]))
+        raise ValueError(unknown_name("command", command, [*COMMANDS, "data", "list"]))
 
 
 def _run(command: str, arguments: list[str]) -> None:

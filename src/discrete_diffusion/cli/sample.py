@@ -28,9 +28,9 @@ def run(config: DictConfig) -> None:
     from discrete_diffusion.checkpoints import read_checkpoint
     from discrete_diffusion.data import draw_sizes
     from discrete_diffusion.data.bubble_diagrams import decode
+    from discrete_diffusion.evaluation import save_diagrams
     from discrete_diffusion.layout import VocabConfig
     from discrete_diffusion.metrics import structure_metrics
-    from discrete_diffusion.report import save_diagrams
     from discrete_diffusion.sampling import build_sampler, draw_samples
 
     if config.threads is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.algorithms import Algorithm
     from discrete_diffusion.data import BatchStream, TokenDataset
-    from discrete_diffusion.report import SampleReport
+    from discrete_diffusion.evaluation import SampleReport
     from discrete_diffusion.sampling import Sampler
     from discrete_diffusion.training import DiffusionModule
 
@@ -122,7 +122,7 @@ class _Parts:
 
     def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
         """Averaged weights: the bound on the validation split, and fresh samples."""
-        from discrete_diffusion.training import blind_bounds, estimate_bound
+        from discrete_diffusion.evaluation import blind_bounds, estimate_bound
 
         config, device = self.config, trainer.strategy.root_device
         self.algorithm.to(device)
@@ -157,7 +157,7 @@ def _build_parts(config: DictConfig) -> _Parts:
     from discrete_diffusion.algorithms import build_algorithm
     from discrete_diffusion.checkpoints import checkpoint_info
     from discrete_diffusion.data import build_data
-    from discrete_diffusion.report import SampleReport
+    from discrete_diffusion.evaluation import SampleReport
     from discrete_diffusion.sampling import build_sampler
     from discrete_diffusion.training import DiffusionModule
 

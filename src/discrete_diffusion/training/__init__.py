@@ -1,6 +1,5 @@
 """Training under Lightning."""
 
-from discrete_diffusion.training.bound import BoundEstimate, blind_bounds, estimate_bound
 from discrete_diffusion.training.callbacks import (
     LastCheckpoint,
     SampleAtValidation,
@@ -11,11 +10,8 @@ from discrete_diffusion.training.module import DiffusionModule
 
 __all__ = [
     "EMA",
-    "BoundEstimate",
     "DiffusionModule",
     "LastCheckpoint",
     "SampleAtValidation",
     "ValidationLine",
-    "blind_bounds",
-    "estimate_bound",
 ]

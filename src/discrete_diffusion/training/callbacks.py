@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from discrete_diffusion.report import SampleReport
+from discrete_diffusion.evaluation import SampleReport
 
 logger = logging.getLogger(__name__)
 

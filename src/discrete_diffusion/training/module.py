@@ -13,8 +13,8 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.evaluation import BoundMeter
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.training.bound import BoundMeter
 from discrete_diffusion.types import Batch
 
 LR_SCHEDULES = ("constant", "cosine")

@@ -13,10 +13,10 @@ from discrete_diffusion.data import BatchStream
 from discrete_diffusion.data.bubble_diagrams import generate_plans
 from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
 from discrete_diffusion.data.bubble_diagrams.tokens import encode
+from discrete_diffusion.evaluation import blind_bounds, estimate_bound
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.training import blind_bounds, estimate_bound
 
 
 class ZeroBackbone(nn.Module):
