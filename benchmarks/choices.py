@@ -1,9 +1,10 @@
-"""Measure the choices behind the defaults: each changes one thing of a short run.
+"""Measure the choices behind the defaults: each variant changes one thing of a short run.
 
-    python benchmarks/choices.py [--seeds 2] [--steps 400]
+    python benchmarks/choices.py choices [--seeds 2] [--steps 400]
+    python benchmarks/choices.py node_order [--seeds 2] [--steps 1500]
 
-Writes ``benchmarks/results/choices.json`` and the table of ``docs/results.md``. Every run sees the
-same number of diagrams; the bound is per unordered diagram, so that node orders compare.
+Writes ``benchmarks/results/<study>.json`` and its table in ``docs/results.md``. All runs of a study
+see the same number of diagrams; the bound is per unordered diagram, so that node orders compare.
 """
 
 from __future__ import annotations
@@ -16,21 +17,12 @@ from typing import Any
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import train
-from record import write_result
+from record import write_result, write_section
 
-ROOT = Path(__file__).resolve().parents[1]
-START, END = "<!-- choices: start -->", "<!-- choices: end -->"
-VARIANTS: dict[str, list[str]] = {
-    "default": [],
-    "node order given by the source": ["data.node_order=given"],
-    "node order random": ["data.node_order=random"],
-    "masks drawn by low discrepancy": ["algo.draw=low_discrepancy"],
-    "time scale 1": ["model.time_scale=1"],
-    "no time conditioning": ["algo.time_conditioning=false"],
-}
+BATCH_SIZE = 64
 SHORT_RUN = (
     "model.dropout=0",
-    "data.batch_size=64",
+    f"data.batch_size={BATCH_SIZE}",
     "optim.lr=1e-3",
     "optim.warmup_steps=50",
     "callbacks.ema_decay=0.999",
@@ -39,45 +31,78 @@ SHORT_RUN = (
     "eval.num_samples=1000",
     "eval.bound_draws=4",
 )
-COLUMNS = ("nelbo_unordered", "valid", "transitive", "relation_tv", "node_tv")
+STUDIES: dict[str, dict[str, list[str]]] = {
+    "choices": {
+        "default": [],
+        "node order given by the source": ["data.node_order=given"],
+        "node order random": ["data.node_order=random"],
+        "masks drawn by low discrepancy": ["algo.draw=low_discrepancy"],
+        "time scale 1": ["model.time_scale=1"],
+        "no time conditioning": ["algo.time_conditioning=false"],
+    },
+    "node_order": {
+        "canonical (default)": ["data.node_order=canonical"],
+        "given by the source": ["data.node_order=given"],
+        "random": ["data.node_order=random"],
+    },
+}
+COLUMNS: dict[str, dict[str, str]] = {
+    "choices": {
+        "valid": "valid",
+        "transitive": "transitive",
+        "relation_tv": "relation TV",
+        "node_tv": "node TV",
+    },
+    "node_order": {
+        "valid": "valid",
+        "transitive": "transitive",
+        "inside_valid": "inside-valid",
+        "edges_per_diagram": "edges",
+        "node_tv": "node TV",
+        "relation_tv": "relation TV",
+        "conditional_pair_tv": "conditional pair TV",
+        "degree_tv": "degree TV",
+    },
+}
 
 
-def run(overrides: list[str], seed: int, diagrams: int) -> dict[str, Any]:
-    config = compose("train", [*SHORT_RUN, f"seed={seed}", *overrides])
-    config.trainer.max_steps = diagrams // config.data.batch_size
-    config.trainer.val_check_interval = config.trainer.max_steps
+def run(overrides: list[str], seed: int, steps: int) -> dict[str, Any]:
+    words = [f"seed={seed}", f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}"]
     with tempfile.TemporaryDirectory() as folder:
-        metrics = train(config, Path(folder))
-    return {name: metrics[name] for name in (*COLUMNS, "nelbo_standard_error")}
+        return train(compose("train", [*SHORT_RUN, *words, *overrides]), Path(folder))
 
 
-def table(results: dict[str, list[dict[str, Any]]]) -> str:
+def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> str:
     lines = [
-        "| one change | NELBO, nats (each seed) | valid | transitive | relation TV | node TV |",
-        "|---|---:|---:|---:|---:|---:|",
+        f"| one change | NELBO, nats (each seed) | {' | '.join(columns.values())} |",
+        f"|---|---:|{'---:|' * len(columns)}",
     ]
     for name, runs in results.items():
-        means = [statistics.fmean(r[c] for r in runs) for c in COLUMNS]
-        bounds = " / ".join(f"{r['nelbo_unordered']:.2f}" for r in runs)
-        cells = [f"{means[0]:.2f} ({bounds})", f"{means[1]:.3f}", f"{means[2]:.3f}"]
-        lines.append(f"| {name} | {' | '.join([*cells, *(f'{m:.3f}' for m in means[3:])])} |")
+        bounds = [r["nelbo_unordered"] for r in runs]
+        each = " / ".join(f"{bound:.2f}" for bound in bounds)
+        means = [statistics.fmean(r[column] for r in runs) for column in columns]
+        cells = [f"{statistics.fmean(bounds):.2f} ({each})", *(f"{mean:.3f}" for mean in means)]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("study", choices=list(STUDIES))
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=400)
     arguments = parser.parse_args()
-    results = {
-        name: [run(overrides, seed, 64 * arguments.steps) for seed in range(arguments.seeds)]
-        for name, overrides in VARIANTS.items()
-    }
-    command = f"python benchmarks/choices.py --seeds {arguments.seeds} --steps {arguments.steps}"
-    write_result("choices", command=command, seed=list(range(arguments.seeds)), results=results)
-    page = ROOT / "docs" / "results.md"
-    before, _, rest = page.read_text().partition(START)
-    page.write_text(f"{before}{START}\n{table(results)}\n{END}{rest.partition(END)[2]}")
+    study, seeds = arguments.study, range(arguments.seeds)
+    kept = ("nelbo_unordered", "nelbo_standard_error", *COLUMNS[study])
+    results: dict[str, list[dict[str, Any]]] = {}
+    for name, overrides in STUDIES[study].items():
+        found = [run(overrides, seed, arguments.steps) for seed in seeds]
+        results[name] = [{key: metrics[key] for key in kept} for metrics in found]
+    words = f"{study} --seeds {arguments.seeds} --steps {arguments.steps}"
+    write_result(
+        study, command=f"python benchmarks/choices.py {words}", seed=list(seeds), results=results
+    )
+    write_section("results.md", study, table(COLUMNS[study], results))
 
 
 if __name__ == "__main__":

@@ -17,37 +17,43 @@ import os
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from discrete_diffusion.data.bubble_diagrams.canonical import canonical_orders
 from discrete_diffusion.data.bubble_diagrams.diagram import NO_EDGE
 from discrete_diffusion.data.bubble_diagrams.generator import PlanArrays, draw_plans, generate_plans
 from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.data.bubble_diagrams.programme import N_MAX, PAD
-from discrete_diffusion.data.bubble_diagrams.tokens import relabel
-from discrete_diffusion.rooms import (
-    FORBIDDEN_INSIDE,
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RELATIONS,
-    ROOM_TYPES,
+from discrete_diffusion.metrics import (
+    DiagramSet,
+    bubble_metrics,
+    distinct_multisets,
+    diversity,
+    structure_metrics,
 )
+from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
 from record import write_result
 
 ROOT = Path(__file__).resolve().parents[1]
-Floats = NDArray[np.float64]
 
-NUM_COARSE = 7
-COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, -1, -1])
+COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])
 """The codes of the real file, where dining and entrance are "living", and 6: master bedrooms."""
 FINE_OF_COARSE = np.array([0, 7, 2, 3, 9, 11])
 BEDROOM, MASTER_ROOM = 1, ROOM_TYPES.index("MasterRoom")
 INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
+
+
+DISTANCE_ROWS = {
+    "node TV": "node_tv",
+    "relation TV": "relation_tv",
+    "conditional relation TV": "conditional_relation_tv",
+    "conditional pair TV": "conditional_pair_tv",
+    "type-conditioned degree TV": "degree_tv",
+}
+"""Rows of the table of distances, and the metrics they hold."""
 
 
 def read_real(path: Path, grown: bool) -> PlanArrays:
@@ -74,107 +80,29 @@ def read_real(path: Path, grown: bool) -> PlanArrays:
     return PlanArrays(types, (types != PAD).sum(1), boxes.astype(np.int64), relations)
 
 
-def pair_histogram(plans: PlanArrays) -> Floats:
-    """Float[7, 7, 11]: relations of every unordered pair of coarse types, "no-edge" included;
-    the lower type first (swap: 9 - r), equal types symmetrised."""
-    i, j = np.triu_indices(N_MAX, k=1)
-    coarse = COARSE_OF_TYPE[plans.room_types]
-    a, b, r = coarse[:, i], coarse[:, j], plans.relations[:, i, j]
-    real = (a >= 0) & (b >= 0)
-    a, b, r = a[real], b[real], r[real]
-    flipped = np.where(r == NO_EDGE, r, NO_EDGE - 1 - r)
-    counts = np.zeros((NUM_COARSE, NUM_COARSE, NO_EDGE + 1))
-    np.add.at(counts, (np.minimum(a, b), np.maximum(a, b), np.where(a > b, flipped, r)), 1.0)
-    same = np.arange(NUM_COARSE)
-    counts[same, same, :NO_EDGE] += counts[same, same, :NO_EDGE][:, ::-1].copy()
-    counts[same, same, :NO_EDGE] /= 2
-    return counts
-
-
-def degree_histogram(plans: PlanArrays) -> Floats:
-    """Float[7, 8]: number of relations of a room, by coarse type."""
-    edge = plans.relations != NO_EDGE
-    degree = (edge | edge.transpose(0, 2, 1)).sum(2)
-    real = plans.room_types != PAD
-    counts = np.zeros((NUM_COARSE, N_MAX))
-    np.add.at(counts, (COARSE_OF_TYPE[plans.room_types[real]], degree[real]), 1.0)
-    return counts
-
-
-def total_variation(p: Floats, q: Floats) -> Floats:
-    """Half the L1 distance of histograms (..., K); 1 if one of them is empty."""
-    p_sum, q_sum = p.sum(-1, keepdims=True), q.sum(-1, keepdims=True)
-    p, q = p / np.maximum(p_sum, 1e-12), q / np.maximum(q_sum, 1e-12)
-    both = (p_sum[..., 0] > 0) & (q_sum[..., 0] > 0)
-    return np.where(both, np.abs(p - q).sum(-1) / 2, 1.0)
-
-
-def weighted(distance: Floats, reference: Floats) -> float:
-    """Mean of distances (...) weighted by the mass of the reference histograms (..., K)."""
-    return float(np.average(distance, weights=reference.sum(-1)))
-
-
-def distances(plans: PlanArrays, reference: PlanArrays) -> dict[str, float]:
-    pair, ref_pair = pair_histogram(plans), pair_histogram(reference)
-    related, ref_related = pair[..., :NO_EDGE], ref_pair[..., :NO_EDGE]
-    degree, ref_degree = degree_histogram(plans), degree_histogram(reference)
-    return {
-        "node TV": float(total_variation(degree.sum(1), ref_degree.sum(1))),
-        "relation TV": float(total_variation(related.sum((0, 1)), ref_related.sum((0, 1)))),
-        "conditional relation TV": weighted(total_variation(related, ref_related), ref_related),
-        "conditional pair TV": weighted(total_variation(pair, ref_pair), ref_pair),
-        "type-conditioned degree TV": weighted(total_variation(degree, ref_degree), ref_degree),
-    }
+def coarse(plans: PlanArrays) -> DiagramSet:
+    """The plans as diagrams whose room codes are the seven coarse ones."""
+    return DiagramSet(replace(plans, room_types=COARSE_OF_TYPE[plans.room_types]).to_diagrams())
 
 
 def mean_over_draws(
-    plans: PlanArrays, real: PlanArrays, size: int, draws: int, rng: np.random.Generator
+    plans: DiagramSet, real: DiagramSet, size: int, draws: int, rng: np.random.Generator
 ) -> dict[str, float]:
     """Distances of ``size`` plans to ``size`` disjoint real ones, averaged over draws."""
     found: list[dict[str, float]] = []
     for _ in range(draws):
         order = rng.permutation(len(real))
-        ours = real[order[:size]] if plans is real else plans[rng.permutation(len(plans))[:size]]
-        found.append(distances(ours, real[order[size : 2 * size]]))
-    return {name: float(np.mean([f[name] for f in found])) for name in found[0]}
-
-
-def closure(adjacent: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    for _ in range(3):
-        adjacent = adjacent | (adjacent[..., :, :, None] & adjacent[..., None, :, :]).any(-2)
-    return adjacent
-
-
-def soundness(plans: PlanArrays) -> dict[str, float]:
-    """Shares of plans that are connected, transitive, and free of forbidden containment."""
-    edge = plans.relations != NO_EDGE
-    reach = closure(edge | edge.transpose(0, 2, 1))[:, 0] | (np.arange(N_MAX) == 0)
-    connected = (reach | (plans.room_types == PAD)).all(1)
-    transitive = np.ones(len(plans), dtype=bool)
-    for order in (RELATION_X_ORDER, RELATION_Y_ORDER):
-        sign = np.array(order)[plans.relations]
-        before = (sign < 0) | (sign > 0).transpose(0, 2, 1)
-        transitive &= ~closure(before).diagonal(axis1=1, axis2=2).any(1)
-    forbidden = np.zeros((PAD + 1, PAD + 1), dtype=bool)
-    for inner, outer in FORBIDDEN_INSIDE.items():
-        forbidden[inner, list(outer)] = True
-    u, v = plans.room_types[:, :, None], plans.room_types[:, None, :]
-    wrong = (plans.relations == INSIDE) & forbidden[u, v]
-    wrong |= (plans.relations == SURROUNDING) & forbidden[v, u]
-    return {
-        "connected": float(connected.mean()),
-        "transitive": float(transitive.mean()),
-        "inside validity": float(1 - wrong.any((1, 2)).mean()),
-    }
+        ours = order[:size] if plans is real else rng.permutation(len(plans))[:size]
+        found.append(bubble_metrics(plans.select(ours), real.select(order[size : 2 * size])))
+    return {row: float(np.mean([f[name] for f in found])) for row, name in DISTANCE_ROWS.items()}
 
 
 def describe(plans: PlanArrays) -> dict[str, Any]:
     edges = (plans.relations != NO_EDGE).sum((1, 2))
     present = plans.relations[plans.relations != NO_EDGE]
     shares = np.bincount(plans.num_rooms, minlength=N_MAX + 1)[4:] / len(plans)
-    encoded = plans.encode()
-    orders = canonical_orders(encoded.x0, encoded.num_rooms).orders
-    distinct = len(torch.unique(relabel(encoded.x0, encoded.num_rooms, orders), dim=0))
+    diagrams = DiagramSet(plans.to_diagrams())
+    structure = structure_metrics(diagrams)
     return {
         "plans": len(plans),
         "share with 4 to 8 rooms": shares.tolist(),
@@ -185,9 +113,11 @@ def describe(plans: PlanArrays) -> dict[str, Any]:
             float(edges[plans.num_rooms == n].mean()) for n in range(4, N_MAX + 1)
         ],
         "inside or surrounding, share": float(np.isin(present, [INSIDE, SURROUNDING]).mean()),
-        **soundness(plans),
-        "distinct room multisets": len(np.unique(np.sort(plans.room_types, axis=1), axis=0)),
-        "repeats up to relabelling": 1 - distinct / len(plans),
+        "connected": structure["connected"],
+        "transitive": structure["transitive"],
+        "inside validity": structure["inside_valid"],
+        "distinct room multisets": distinct_multisets(diagrams),
+        "repeats up to relabelling": 1 - diversity(diagrams),
     }
 
 
@@ -215,13 +145,14 @@ def measure(num: int, seed: int, draws: int, real_file: Path | None) -> dict[str
         rng = np.random.default_rng(seed)
         real = read_real(real_file, grown=True)
         size = len(real) // 2
+        ours, theirs = coarse(plans).prepare(), coarse(real).prepare()
         results["real"] = describe(real)
         results["real, boxes as drawn"] = describe(read_real(real_file, grown=False))
         results["distance"] = {
             "size of each side": size,
             "draws": draws,
-            "generator against real": mean_over_draws(plans, real, size, draws, rng),
-            "real against real": mean_over_draws(real, real, size, draws, rng),
+            "generator against real": mean_over_draws(ours, theirs, size, draws, rng),
+            "real against real": mean_over_draws(theirs, theirs, size, draws, rng),
         }
     return results
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-RESULTS = Path(__file__).resolve().parent / "results"
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def hardware() -> str:
@@ -33,3 +34,13 @@ def write_result(name: str, *, command: str, seed: int | Sequence[int], results:
     record = {"command": command, "seed": seed, "hardware": hardware(), "results": results}
     path.write_text(json.dumps(record, indent=1) + "\n")
     return path
+
+
+def write_section(page: str, name: str, text: str) -> None:
+    """Put ``text`` between ``<!-- name: start -->`` and ``<!-- name: end -->`` of ``docs/page``."""
+    path, start, end = ROOT / "docs" / page, f"<!-- {name}: start -->", f"<!-- {name}: end -->"
+    before, found, rest = path.read_text().partition(start)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"docs/{page} has no section {start} ... {end}")
+    path.write_text(f"{before}{start}\n{text}\n{end}{after}")

@@ -10,25 +10,28 @@ from pathlib import Path
 import discrete_diffusion
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
-FOUNDATION = {"types", "layout", "categorical", "naming", "rooms"}
+FOUNDATION = {"types", "layout", "categorical", "naming", "rooms", "whole_files"}
 ALLOWED = {
     "types": set(),
     "naming": set(),
+    "whole_files": set(),
     "categorical": set(),
     "rooms": set(),
+    "stopping": set(),
     "layout": {"categorical", "rooms"},
     "noise_schedules": FOUNDATION,
     "forward_process": FOUNDATION | {"noise_schedules"},
     "models": FOUNDATION,
     "data": FOUNDATION,
-    "metrics": FOUNDATION,
+    "metrics": FOUNDATION | {"data"},
     "viz": FOUNDATION,
     "algorithms": FOUNDATION | {"noise_schedules", "forward_process", "models"},
     "sampling": FOUNDATION | {"forward_process", "algorithms"},
     "checkpoints": FOUNDATION | {"algorithms"},
     "evaluation": FOUNDATION
     | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "metrics", "viz"},
-    "training": FOUNDATION | {"algorithms", "sampling", "data", "evaluation"},
+    "training": FOUNDATION
+    | {"algorithms", "sampling", "data", "evaluation", "checkpoints", "stopping"},
 }
 
 

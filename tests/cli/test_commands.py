@@ -198,9 +198,19 @@ def test_help_list_and_the_composed_config(capsys):
         (["train", "eval.bound_draws=0"], "eval.bound_draws=0: expected a whole number"),
         (["train", "callbacks.num_samples=-1"], "callbacks.num_samples=-1"),
         (["train", "threads=0"], "threads=0"),
-        (["train", "seed=abc"], "seed=abc: expected a whole number"),
+        (["train", "seed=abc"], "seed=abc: expected a number, as in the default seed=0"),
+        (["train", "seed=1.5"], "seed=1.5: expected a whole number"),
+        (["train", "optim.lr=abc"], "optim.lr=abc: expected a number"),
+        (["train", "optim.lr=null"], "optim.lr=null: expected a number"),
+        (["train", "optim.betas=0.9"], "optim.betas=0.9: expected a list"),
+        (["train", "data.split=[0.8,x,0.1]"], "data.split[1]=x: expected a number"),
+        (["train", "data=plans", "data.skip_invalid=maybe"], "expected true or false"),
+        (["train", "data.n_max=5"], "data.n_max=5: the embedded plans have up to 8 rooms"),
+        (["train", "data.symmetry=mirorr"], "unknown symmetry 'mirorr'; did you mean 'mirror'?"),
+        (["train", "foo"], "'foo' is neither key=value nor a flag"),
+        (["train", "--config-dir", "nowhere"], "--config-dir nowhere: there is no such folder"),
         (["train", "sede=3"], "unknown config key 'sede'; did you mean 'seed'?"),
-        (["train", "trainer.max_steps=abc"], "max_steps"),
+        (["train", "trainer.max_steps=abc"], "trainer.max_steps=abc: expected a number"),
         (["train", "model=bd_tiny", "model.n_heads=5"], "n_heads=5 does not divide d_model=64"),
         (["train", "data=plans", "data.path=nowhere.jsonl"], "no plans file at"),
         (["train", "data.node_order=sorted"], "unknown node order 'sorted'"),
@@ -208,6 +218,7 @@ def test_help_list_and_the_composed_config(capsys):
         (["train", "sampling.top_p=2"], "top_p=2"),
         (["train", "resume=nowhere.ckpt", *TINY], "nowhere.ckpt"),
         (["sample"], "sample needs checkpoint=FILE"),
+        (["sample", "checkpoint=a", "sampling.temperature=hot"], "sampling.temperature=hot"),
         (["sample", "checkpoint=nowhere.ckpt"], "no checkpoint at"),
         (["smaple"], "did you mean 'sample'"),
     ],
@@ -233,7 +244,7 @@ def test_damaged_and_foreign_checkpoints(capsys, finished_run, tmp_path):
     error = failure(
         capsys, "train", *TINY, "model.d_model=32", f"resume={finished_run}/checkpoints/last.ckpt"
     )
-    assert "do not fit the config" in error
+    assert "this run do not fit: model.d_model 64 -> 32" in error
     assert len(error.strip().splitlines()) == 1
     assert "is a folder" in failure(capsys, "sample", f"checkpoint={finished_run}/checkpoints")
 

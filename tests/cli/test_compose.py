@@ -15,6 +15,7 @@ from discrete_diffusion.cli.lightning_setup import build_trainer
 from discrete_diffusion.data import _DATA_BUILDERS
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from discrete_diffusion.sampling import Sampler, build_sampler
+from discrete_diffusion.stopping import StopSignals
 
 GROUPS = {
     group.name: sorted(path.stem for path in group.glob("*.yaml"))
@@ -35,7 +36,7 @@ def test_every_choice_composes_and_builds(group, name, tmp_path):
         assert isinstance(build_algorithm(config), Algorithm)
     assert isinstance(build_sampler(config), Sampler)
     assert config.data.name in _DATA_BUILDERS
-    trainer = build_trainer(config, tmp_path, draw=None, report=None)
+    trainer = build_trainer(config, tmp_path, draw=None, report=None, signals=StopSignals())
     assert trainer.max_steps == config.trainer.max_steps
     for options in config.logger.values():
         instantiate(options, save_dir=str(tmp_path))
@@ -92,3 +93,20 @@ def test_a_users_own_folder_of_configs(tmp_path):
     assert compose("train", ["experiment=mine"], user_config_dir=tmp_path).seed == 77
     with pytest.raises(HydraException, match="mine"):
         compose("train", ["experiment=mine"])
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        "callbacks.ema_decay=null",
+        "trainer.gradient_clip_val=null",
+        "trainer.devices=2",
+        "trainer.val_check_interval=0.5",
+        "optim.lr=1",
+        "threads=2",
+        "+optim.extra=anything",
+        "data.n_max=${seed}",
+    ],
+)
+def test_values_of_a_fitting_kind_pass(fine):
+    compose("train", [fine])

@@ -11,6 +11,7 @@ from discrete_diffusion.data.bubble_diagrams import generate_plans
 from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
 from discrete_diffusion.data.bubble_diagrams.tokens import encode
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
+from discrete_diffusion.layout import VocabConfig
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +116,37 @@ def test_errors_name_the_fix(dataset):
     empty = DiagramDataset(splits, VOCAB, node_order="given")
     with pytest.raises(ValueError, match="the val split is empty"):
         BatchStream(empty, "val", batch_size=4, seed=0)
+
+
+def test_an_epoch_left_early_goes_on_where_it_was_left(dataset):
+    whole = [b.x0 for b in BatchStream(dataset, "train", batch_size=64, seed=0)]
+    stream, parts = BatchStream(dataset, "train", batch_size=64, seed=0), []
+    for batch in stream:
+        parts.append(batch.x0)
+        if len(parts) == 3:
+            break
+    parts += [batch.x0 for batch in stream]
+    assert len(parts) == len(whole)
+    assert all(map(torch.equal, whole, parts))
+    validation = BatchStream(dataset, "val", batch_size=16, seed=0)
+    first = next(iter(validation)).x0
+    assert torch.equal(first, next(iter(validation)).x0)
+
+
+def test_a_fingerprint_is_the_data_s_and_nothing_else_s(dataset):
+    wide = VocabConfig(n_max=9)
+    diagrams = encode(generate_plans(600, seed=3))
+
+    def fingerprint(node_order="random", seed=0, diagrams=diagrams, vocab=VOCAB):
+        splits = split_by_diagram(diagrams, vocab, fractions=(0.8, 0.1, 0.1), seed=seed)
+        return DiagramDataset(splits, vocab, node_order=node_order).fingerprint()
+
+    assert fingerprint() == dataset.fingerprint()
+    others = [
+        fingerprint(node_order="canonical"),
+        fingerprint(seed=1),
+        fingerprint(diagrams=encode(generate_plans(601, seed=3))),
+        fingerprint(diagrams=encode(generate_plans(600, seed=3), wide), vocab=wide),
+    ]
+    assert len({dataset.fingerprint(), *others}) == 5
+    assert all(len(f) == 16 and set(f) <= set("0123456789abcdef") for f in others)

@@ -1,266 +1,169 @@
-"""Bubble diagram metrics against hand-computed values and independent implementations."""
+"""All metrics by name: stable names, what a perfect set scores, and no order of rooms anywhere."""
 
-import networkx
+import json
+import math
+
 import numpy as np
 import pytest
+from diagram_examples import SOUND, diagram_sets, graph, random_diagram, random_diagrams, shuffled
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.metrics import (
+    DISTANCES,
+    METRIC_MEANINGS,
+    DiagramSet,
     bubble_metrics,
-    edges_per_diagram,
-    inside_validity,
-    node_tv,
-    relation_tv,
-    room_count_w1,
-    spatial_transitivity,
-    validity,
-)
-from discrete_diffusion.rooms import (
-    FORBIDDEN_INSIDE,
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RELATIONS,
-    ROOM_TYPES,
+    structure_metrics,
 )
 
-ROOM = {name: code for code, name in enumerate(ROOM_TYPES)}
-REL = {name: code for code, name in enumerate(RELATIONS)}
-SOUND = BubbleDiagram((0, 1, 2), ((0, 1, REL["left-of"]), (1, 2, REL["above"])))
+NAMES = [
+    "valid",
+    "connected",
+    "at_most_one_living_room",
+    "at_most_one_entrance",
+    "exactly_one_living_room",
+    "transitive",
+    "horizontally_transitive",
+    "vertically_transitive",
+    "inside_valid",
+    "edges_per_diagram",
+    "edge_presence",
+    "node_tv",
+    "node_js",
+    "relation_tv",
+    "relation_js",
+    "conditional_relation_tv",
+    "conditional_relation_tv_unweighted",
+    "conditional_relation_js",
+    "conditional_relation_js_unweighted",
+    "conditional_pair_tv",
+    "conditional_pair_tv_unweighted",
+    "conditional_pair_js",
+    "conditional_pair_js_unweighted",
+    "degree_tv",
+    "degree_tv_unweighted",
+    "room_count_w1",
+    "mmd_degree",
+    "mmd_clustering",
+    "mmd_spectrum",
+    "mode_coverage",
+    "mode_coverage_weighted",
+    "distinct_multisets",
+    "diversity",
+    "novelty",
+    "edges_per_diagram_reference",
+    "edge_presence_reference",
+]
 
 
-def diagram(rooms: str, *relations: tuple[int, int, str]) -> BubbleDiagram:
-    """Rooms by name, relations by name."""
-    return BubbleDiagram(
-        tuple(ROOM[name] for name in rooms.split()), tuple((i, j, REL[r]) for i, j, r in relations)
-    )
-
-
-def relabelled(original: BubbleDiagram, order: np.ndarray) -> BubbleDiagram:
-    """Room k becomes room order[k]; a pair that swaps its ends reads 9 - r."""
-    rooms = [0] * len(order)
-    for old, new in enumerate(order):
-        rooms[new] = original.rooms[old]
-    relations = []
-    for i, j, r in original.relations:
-        u, v = int(order[i]), int(order[j])
-        relations.append((u, v, r) if u < v else (v, u, 9 - r))
-    return BubbleDiagram(tuple(rooms), tuple(relations))
-
-
-def random_diagram(rng: np.random.Generator, density: float = 0.45) -> BubbleDiagram:
-    n = int(rng.integers(1, 9))
-    return BubbleDiagram(
-        tuple(int(k) for k in rng.integers(0, len(ROOM_TYPES), n)),
-        tuple(
-            (i, j, int(rng.integers(0, 10)))
-            for i in range(n)
-            for j in range(i + 1, n)
-            if rng.random() < density
-        ),
-    )
+def test_metric_names_are_stable_and_each_has_a_meaning():
+    scores = bubble_metrics([SOUND], [SOUND], training=[SOUND])
+    assert list(scores) == NAMES == list(METRIC_MEANINGS)
+    assert list(bubble_metrics([SOUND], [SOUND])) == [name for name in NAMES if name != "novelty"]
+    assert NAMES[: len(structure_metrics([SOUND]))] == list(structure_metrics([SOUND]))
+    assert list(DISTANCES) == NAMES[NAMES.index("node_tv") : NAMES.index("mode_coverage")]
+    assert all(meaning and "\n" not in meaning for meaning in METRIC_MEANINGS.values())
 
 
 def test_a_sound_diagram_passes_everything():
-    scores = bubble_metrics([SOUND], [SOUND])
-    shares = {
-        k: v for k, v in scores.items() if "tv" not in k and "w1" not in k and "edges" not in k
-    }
-    assert shares == dict.fromkeys(shares, 1.0)
-    assert scores["node_tv"] == scores["relation_tv"] == scores["room_count_w1"] == 0.0
-    assert scores["edges_per_diagram"] == scores["edges_per_diagram_reference"] == 2.0
+    scores = bubble_metrics([SOUND], [SOUND], training=[SOUND])
+    expected = dict.fromkeys(NAMES, 1.0) | dict.fromkeys(DISTANCES, 0.0) | {"novelty": 0.0}
+    expected |= dict.fromkeys(("edges_per_diagram", "edges_per_diagram_reference"), 2.0)
+    expected |= dict.fromkeys(("edge_presence", "edge_presence_reference"), 2 / 3)
+    assert scores == expected
 
 
-def test_metric_names_are_stable():
-    assert list(bubble_metrics([SOUND], [SOUND])) == [
-        "valid",
-        "connected",
-        "at_most_one_living_room",
-        "at_most_one_entrance",
-        "exactly_one_living_room",
-        "transitive",
-        "horizontally_transitive",
-        "vertically_transitive",
-        "inside_valid",
-        "edges_per_diagram",
-        "node_tv",
-        "relation_tv",
-        "room_count_w1",
-        "edges_per_diagram_reference",
-    ]
-
-
-def test_each_way_of_being_invalid():
-    apart = diagram("LivingRoom Kitchen Bathroom", (0, 1, "above"))
-    two_living = diagram("LivingRoom LivingRoom", (0, 1, "above"))
-    two_entrances = diagram("LivingRoom Entrance Entrance", (0, 1, "above"), (0, 2, "right-of"))
-    no_living = diagram("Kitchen Bathroom", (0, 1, "left-of"))
-
-    result = validity([SOUND, apart, two_living, two_entrances, no_living])
-    assert result.overall == 2 / 5  # SOUND, and no_living: zero living rooms are "at most one"
-    assert result.connected == 4 / 5
-    assert result.at_most_one_living_room == 4 / 5
-    assert result.at_most_one_entrance == 4 / 5
-    assert result.one_living_room == 3 / 5
-
-
-def test_one_room_is_connected_and_two_unrelated_rooms_are_not():
-    assert validity([BubbleDiagram((0,), ())]).overall == 1.0
-    assert validity([BubbleDiagram((0, 1), ())]).connected == 0.0
-
-
-def test_small_diagrams_stay_connected_beside_large_ones():
-    chain = BubbleDiagram((0, 1, 2, 3, 9, 9), tuple((k, k + 1, 2) for k in range(5)))
-    assert validity([SOUND, chain]).connected == 1.0
-
-
-def test_a_left_of_cycle_breaks_only_the_horizontal_order():
-    cycle = diagram(
-        "LivingRoom Kitchen Bathroom",
-        (0, 1, "left-of"),
-        (1, 2, "left-of"),
-        (0, 2, "right-of"),
+@settings(max_examples=30)
+@given(diagram_sets())
+def test_a_set_is_at_distance_0_from_itself(diagrams):
+    scores = bubble_metrics(diagrams, list(reversed(diagrams)))
+    assert {name: scores[name] for name in DISTANCES} == pytest.approx(
+        dict.fromkeys(DISTANCES, 0.0), abs=1e-12
     )
-    result = spatial_transitivity([cycle])
-    assert (result.overall, result.horizontal, result.vertical) == (0.0, 0.0, 1.0)
+    assert scores["mode_coverage"] == scores["mode_coverage_weighted"] == 1.0
 
 
-def test_a_cycle_of_diagonals_breaks_only_the_axis_it_runs_on():
-    # y: 0 above 1, 1 above 2, 2 above 0; x: left, right, and nothing said
-    cycle = diagram(
-        "LivingRoom Kitchen Bathroom",
-        (0, 1, "left-above"),
-        (1, 2, "right-above"),
-        (0, 2, "below"),
-    )
-    result = spatial_transitivity([cycle, SOUND])
-    assert (result.overall, result.horizontal, result.vertical) == (0.5, 1.0, 0.5)
+@settings(max_examples=30)
+@given(diagram_sets(), diagram_sets(), st.integers(0, 2**32 - 1))
+def test_metrics_do_not_depend_on_the_order_of_rooms(samples, reference, seed):
+    expected = bubble_metrics(samples, reference, training=reference)
+    turned = shuffled(samples, seed), shuffled(reference, seed + 1)
+    found = bubble_metrics(*turned, training=shuffled(reference, seed + 2))
+    assert found == pytest.approx(expected, abs=1e-12)
 
 
-def test_containment_orders_nothing():
-    nested = diagram(
-        "LivingRoom Bathroom Kitchen", (0, 1, "surrounding"), (1, 2, "left-of"), (0, 2, "right-of")
-    )
-    assert spatial_transitivity([nested]).overall == 1.0
-
-
-def test_forbidden_containments_are_the_69_of_the_audit():
-    # written the other way round: the types a room of each type may lie in, its own and Wall-in
-    # (12) left out
-    allowed_outer = {
-        0: set(),
-        1: {0},
-        2: {0, 4},
-        3: {0, 1, 2, 4, 5, 6, 7, 8, 9, 11},
-        4: {0, 2, 6, 7},
-        5: {0, 1, 6, 7, 8},
-        6: {0, 1, 2, 4, 5, 7, 8, 11},
-        7: {0, 1, 2, 4, 5, 6, 8, 11},
-        8: {0, 1, 2, 4, 5, 6, 7, 11},
-        9: {0, 1, 4, 5, 7, 8},
-        10: {0},
-        11: {0, 1, 2, 3, 4, 5, 6, 7, 8, 10},
-    }
-    for inner, allowed in allowed_outer.items():
-        assert set(FORBIDDEN_INSIDE[inner]) == set(range(12)) - {inner} - allowed
-    assert sum(map(len, FORBIDDEN_INSIDE.values())) == 69
-
-
-def test_inside_validity_tries_every_pair_both_ways():
-    for inner in range(13):
-        for outer in range(13):
-            expected = 0.0 if outer in FORBIDDEN_INSIDE.get(inner, ()) else 1.0
-            one_way = BubbleDiagram((inner, outer), ((0, 1, REL["inside"]),))
-            other_way = BubbleDiagram((outer, inner), ((0, 1, REL["surrounding"]),))
-            assert inside_validity([one_way]) == inside_validity([other_way]) == expected
-
-
-def test_inside_validity_examples():
-    living_in_kitchen = diagram("LivingRoom Kitchen", (0, 1, "inside"))
-    master_in_living = diagram("LivingRoom MasterRoom", (0, 1, "surrounding"))
-    beside = diagram("LivingRoom Kitchen", (0, 1, "left-of"))
-    assert inside_validity([living_in_kitchen, master_in_living, beside, beside]) == 0.75
-
-
-def test_node_tv_by_hand():
-    # p = (1/2, 1/2, 0), q = (1/4, 0, 3/4) over living, master, kitchen
-    samples = [BubbleDiagram((0, 1), ())]
-    reference = [BubbleDiagram((0, 2), ()), BubbleDiagram((2, 2), ())]
-    assert node_tv(samples, reference) == pytest.approx(0.75)
-    assert node_tv(samples, [BubbleDiagram((5,), ())]) == 1.0
-
-
-def test_relation_tv_reads_every_edge_from_the_lower_type():
-    # the same statement written from either end
-    one_way = diagram("LivingRoom Kitchen", (0, 1, "left-of"))
-    other_way = diagram("Kitchen LivingRoom", (0, 1, "right-of"))
-    assert relation_tv([one_way], [other_way]) == 0.0
-    opposite = diagram("Kitchen LivingRoom", (0, 1, "left-of"))
-    assert relation_tv([one_way], [opposite]) == 1.0
-
-
-def test_relation_tv_halves_an_edge_between_equal_types():
-    twins = diagram("Bathroom Bathroom", (0, 1, "left-of"))  # half left-of, half right-of
-    assert relation_tv([twins], [diagram("Bathroom Bathroom", (0, 1, "right-of"))]) == 0.0
-    assert relation_tv([twins], [diagram("LivingRoom Bathroom", (0, 1, "left-of"))]) == 0.5
-
-
-def test_relation_tv_without_relations():
-    bare = BubbleDiagram((0, 1), ())
-    assert relation_tv([bare], [bare]) == 0.0
-    assert relation_tv([bare], [SOUND]) == relation_tv([SOUND], [bare]) == 1.0
-
-
-def test_edges_and_room_counts_by_hand():
-    one, three = BubbleDiagram((0,), ()), SOUND
-    assert edges_per_diagram([one, three]) == 1.0
-    assert room_count_w1([one], [three]) == 2.0
-    assert room_count_w1([one, three], [three, three]) == 1.0
-    assert room_count_w1([one, three], [three, one]) == 0.0
-
-
-def test_metrics_do_not_depend_on_the_order_of_rooms():
+def test_metrics_of_a_batch_do_not_depend_on_the_order_of_rooms():
     rng = np.random.default_rng(7)
-    samples = [random_diagram(rng) for _ in range(60)]
-    reference = [random_diagram(rng, density=0.6) for _ in range(40)]
-    expected = bubble_metrics(samples, reference)
-    for _ in range(5):
-        shuffled = [relabelled(d, rng.permutation(len(d.rooms))) for d in samples]
-        assert bubble_metrics(shuffled, reference) == expected
-        assert relation_tv(shuffled, samples) == 0.0
-    assert 0 < expected["transitive"] < 1
-    assert 0 < expected["inside_valid"] < 1
-    assert 0 < expected["connected"] < 1
+    samples = [random_diagram(rng) for _ in range(300)]
+    reference = DiagramSet([random_diagram(rng, density=0.6) for _ in range(300)])
+    training = DiagramSet([*samples[:30], *random_diagrams(100, seed=8)])
+    expected = bubble_metrics(samples, reference, training=training)
+    for seed in range(5):
+        turned = DiagramSet(shuffled(samples, seed))
+        found = bubble_metrics(turned, reference, training=training)
+        assert found == pytest.approx(expected, abs=1e-12)
+        back = bubble_metrics(turned, samples, training=samples)
+        assert back["novelty"] == back["relation_tv"] == back["conditional_pair_js"] == 0.0
+        assert back["diversity"] == expected["diversity"]
+    for name in ("valid", "transitive", "inside_valid", "mode_coverage", "diversity", "novelty"):
+        assert 0 < expected[name] < 1, name
+    for name in DISTANCES:
+        assert expected[name] > 0, name
 
 
-def test_structure_agrees_with_networkx():
-    rng = np.random.default_rng(11)
-    diagrams = [random_diagram(rng) for _ in range(200)]
-    connected, acyclic = [], []
-    for d in diagrams:
-        graph = networkx.Graph()
-        graph.add_nodes_from(range(len(d.rooms)))
-        graph.add_edges_from((i, j) for i, j, _ in d.relations)
-        connected.append(networkx.is_connected(graph))
-        per_axis = []
-        for order in (RELATION_X_ORDER, RELATION_Y_ORDER):
-            arcs = [((i, j) if order[r] < 0 else (j, i)) for i, j, r in d.relations if order[r]]
-            per_axis.append(networkx.is_directed_acyclic_graph(networkx.DiGraph(arcs)))
-        acyclic.append(per_axis)
-    assert validity(diagrams).connected == np.mean(connected)
-    result = spatial_transitivity(diagrams)
-    assert (result.horizontal, result.vertical) == tuple(np.mean(acyclic, axis=0))
-    assert result.overall == np.mean(np.all(acyclic, axis=1))
+@settings(max_examples=30)
+@given(diagram_sets(), diagram_sets())
+def test_every_metric_is_a_number_in_its_range(samples, reference):
+    scores = bubble_metrics(samples, reference, training=reference)
+    assert json.loads(json.dumps(scores, allow_nan=False)) == scores
+    for name, value in scores.items():
+        assert isinstance(value, float), name
+        top = 1.0
+        if name.startswith(("edges", "room_count", "distinct")):
+            top = math.inf
+        elif "_js" in name:
+            top = math.log(2)
+        elif name.startswith("mmd"):
+            top = 2.0
+        assert 0 <= value <= top + 1e-12, name
+
+
+@pytest.mark.parametrize("samples", [[graph(1)], [graph(3)], [graph(1), graph(8, (0, 7))]])
+@pytest.mark.parametrize("reference", [[graph(1)], [graph(2)], [SOUND, graph(5)]])
+def test_smallest_sets_are_measured(samples, reference):
+    scores = bubble_metrics(samples, reference, training=reference)
+    assert all(math.isfinite(value) for value in scores.values())
+
+
+def test_large_diagrams_are_measured():
+    ring = graph(20, *((k, k + 1) for k in range(19)), (0, 19))
+    turned = ring.relabelled(np.random.default_rng(0).permutation(20).tolist())
+    scores = bubble_metrics([turned, SOUND], [ring], training=[ring])
+    assert scores["novelty"] == 0.5
+    assert scores["room_count_w1"] == 8.5
 
 
 @pytest.mark.parametrize(
-    "measure", [validity, spatial_transitivity, inside_validity, edges_per_diagram]
+    ("samples", "reference", "training"),
+    [([], [SOUND], None), ([SOUND], [], None), ([SOUND], [SOUND], [])],
 )
-def test_no_diagrams_is_an_error(measure):
+def test_an_empty_set_is_refused(samples, reference, training):
     with pytest.raises(ValueError, match="no diagrams to measure"):
-        measure([])
+        bubble_metrics(samples, reference, training=training)
 
 
-@pytest.mark.parametrize("compare", [node_tv, relation_tv, room_count_w1, bubble_metrics])
-def test_no_diagrams_to_compare_is_an_error(compare):
-    with pytest.raises(ValueError, match="no diagrams to measure"):
-        compare([SOUND], [])
+def test_more_connections_move_what_they_should():
+    """Samples with every pair related: presence, degrees and graphs change, rooms do not."""
+    sparse = [BubbleDiagram((0, 1, 2, 3), ((0, 1, 2), (0, 2, 2), (0, 3, 2))) for _ in range(30)]
+    pairs = [(i, j, 2) for i in range(4) for j in range(i + 1, 4)]
+    full = [BubbleDiagram((0, 1, 2, 3), tuple(pairs)) for _ in range(30)]
+    scores = bubble_metrics(full, sparse)
+    assert scores["edge_presence"] == 1.0
+    assert scores["edge_presence_reference"] == 0.5
+    unmoved = ("node_tv", "relation_tv", "conditional_relation_tv", "room_count_w1")
+    assert [scores[name] for name in unmoved] == [0.0] * 4
+    assert scores["conditional_pair_tv"] == pytest.approx(0.5)
+    assert scores["degree_tv"] == pytest.approx(0.75)  # the living room keeps its three
+    assert min(scores[name] for name in ("mmd_degree", "mmd_clustering", "mmd_spectrum")) > 0.1

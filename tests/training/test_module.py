@@ -1,87 +1,14 @@
-"""The Lightning module and its callbacks: schedules, EMA, checkpoints that need no pickle."""
+"""The Lightning module, the average of its weights, samples at validation."""
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 import torch
-from lightning.pytorch import Trainer
-from torch import nn
+from toy_training import ToyData, fit, make_module
 
-from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.data import BatchStream, Examples, TokenDataset
-from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.training import EMA, DiffusionModule, LastCheckpoint
+from discrete_diffusion.training import EMA
 from discrete_diffusion.training.module import lr_factor
-from toy_world import PAD, ToyWorld, toy_layout
-
-logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-
-
-class TinyBackbone(nn.Module):
-    """Embeds, mixes, predicts; with an index buffer that averaging must not touch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("index", torch.tensor([7, 11, 13]))
-        self.embed = nn.Embedding(6, 8)
-        self.mix = nn.Linear(24, 24)
-        self.head = nn.Linear(8, 6)
-        self.drop = nn.Dropout(0.1)
-
-    def forward(self, x_t, sigma=None):
-        hidden = self.drop(self.mix(self.embed(x_t).flatten(1)).relu())
-        return self.head(hidden.unflatten(1, (3, 8)))
-
-
-class ToyData(TokenDataset):
-    """Samples of the toy world as a data set."""
-
-    def __init__(self, num: int = 256) -> None:
-        self.layout, world = toy_layout(), ToyWorld.make()
-        rows = torch.multinomial(world.prob, num, True, generator=torch.Generator().manual_seed(0))
-        x0 = world.x0[rows]
-        examples = Examples(x0, x0 != PAD)
-        self.splits = dict.fromkeys(("train", "val", "test"), examples)
-
-    def size_counts(self):
-        return [0, 0, 0, 256]
-
-    def real_positions(self, sizes):
-        return torch.arange(3) < sizes.unsqueeze(1)
-
-    def summary(self):
-        return "toy"
-
-
-def make_module(**options) -> DiffusionModule:
-    torch.manual_seed(0)
-    algorithm = MDLM(TinyBackbone(), Absorbing(toy_layout(), LogLinear()))
-    return DiffusionModule(
-        algorithm, bound="plain", seed=0, **{"lr": 3e-3, "lr_schedule": "constant", **options}
-    )
-
-
-def fit(module, tmp_path, callbacks=(), steps=12, **options):
-    data = ToyData()
-    trainer = Trainer(
-        default_root_dir=tmp_path,
-        accelerator="cpu",
-        max_steps=steps,
-        max_epochs=-1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        val_check_interval=4,
-        check_val_every_n_epoch=None,
-        callbacks=list(callbacks),
-    )
-    train, val = (BatchStream(data, split, batch_size=32, seed=0) for split in ("train", "val"))
-    trainer.fit(module, train, val, weights_only=True, **options)
-    return trainer
+from toy_world import ToyWorld
 
 
 def test_learning_rate_warms_up_then_stays_or_falls():
@@ -128,9 +55,7 @@ def test_runs_repeat_to_the_last_bit(tmp_path):
 
 def test_ema_averages_weights_and_leaves_index_buffers_alone(tmp_path):
     """At decay 0.9999 an averaged integer buffer drifts; ours is copied."""
-    module, trained = make_module(), []
-    module.on_train_end = lambda: None
-    ema = EMA(decay=0.9999)
+    module, ema = make_module(), EMA(decay=0.9999)
     history: list[torch.Tensor] = []
     module.on_train_batch_end = lambda *_: history.append(
         module.algorithm.backbone.head.weight.detach().clone()
@@ -140,10 +65,11 @@ def test_ema_averages_weights_and_leaves_index_buffers_alone(tmp_path):
     for n, weight in enumerate(history[1:], start=1):
         decay = min(0.9999, (1 + n) / (10 + n))
         averaged = decay * averaged + (1 - decay) * weight
-    torch.testing.assert_close(module.algorithm.backbone.head.weight.data, averaged)
+    found = module.algorithm.backbone.head.weight.data
+    torch.testing.assert_close(found, averaged)
+    assert not torch.allclose(found, history[-1])
     assert module.algorithm.backbone.index.tolist() == [7, 11, 13]
     assert ema._average_model.module.algorithm.backbone.index.tolist() == [7, 11, 13]
-    assert not trained
     with pytest.raises(ValueError, match=r"ema decay=1\.0"):
         EMA(decay=1.0)
 
@@ -186,39 +112,3 @@ def test_a_failing_sampler_fails_the_run_before_it_starts(tmp_path):
     with pytest.raises(RuntimeError, match="the sampler is broken"):
         fit(module, tmp_path, [sampling])
     assert module.global_step == 0
-
-
-def test_a_resumed_run_ends_like_an_uninterrupted_one(tmp_path):
-    """Stopped in the middle of an epoch (8 batches); weights and bound to the last bit."""
-    path = tmp_path / "last.ckpt"
-
-    def run(steps, **options):
-        module = make_module(checkpoint_info={"size_counts": [1, 2]})
-        callbacks = [LastCheckpoint(path), EMA(decay=0.9)]
-        trainer = fit(module, tmp_path, callbacks, steps=steps, **options)
-        return module, trainer.callback_metrics["val/nelbo"].item()
-
-    whole, bound = run(20)
-    run(12)
-    state = torch.load(path, weights_only=True)
-    assert state["discrete_diffusion"] == {"size_counts": [1, 2]}
-    assert state["global_step"] == 12
-    assert "current_model_state" in state
-    resumed, resumed_bound = run(20, ckpt_path=path)
-    for expected, found in zip(whole.parameters(), resumed.parameters(), strict=True):
-        assert torch.equal(expected, found)
-    assert resumed_bound == bound
-
-
-def test_ctrl_c_leaves_a_checkpoint(tmp_path):
-    path = tmp_path / "last.ckpt"
-    module = make_module()
-
-    def stop(*_):
-        if module.global_step == 6:
-            raise KeyboardInterrupt
-
-    module.on_train_batch_end = stop
-    with pytest.raises(SystemExit):
-        fit(module, tmp_path, [LastCheckpoint(path)])
-    assert torch.load(path, weights_only=True)["global_step"] == 6

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.cli.values import check_kinds
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 
 if TYPE_CHECKING:
@@ -30,19 +31,34 @@ def compose(
     ``user_config_dir``: a folder of further YAML files, like ``--config-dir``. Hydra's global state
     is left as it was, so this works inside a running command too.
 
-    Raises ``ValueError`` for an unknown backbone or a model preset that does not fit it; Hydra's
-    own exceptions for unknown groups and keys.
+    Raises ``ValueError`` for an unknown backbone, a model preset that does not fit it or a value of
+    the wrong kind; Hydra's own exceptions for unknown groups and keys.
     """
-    preset = preset_overrides(config_name, overrides, user_config_dir)
-    return compose_plainly(config_name, [*overrides, *preset], user_config_dir)
+    completed = complete_overrides(config_name, overrides, user_config_dir)
+    return compose_plainly(config_name, completed, user_config_dir)
 
 
-def preset_overrides(
+def complete_overrides(
     config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None = None
 ) -> list[str]:
-    """``["model=..."]`` if a backbone was given without a model preset that fits it, else []."""
-    preset = missing_preset(compose_plainly(config_name, overrides, user_config_dir), overrides)
-    return [] if preset is None else [f"model={preset}"]
+    """The overrides, and ``model=...`` if a backbone was given without a preset that fits it.
+
+    Raises ``ValueError`` for a value that is not of the kind of its default.
+    """
+    config = compose_plainly(config_name, overrides, user_config_dir)
+    preset = missing_preset(config, overrides)
+    added = [] if preset is None else [f"model={preset}"]
+    chosen = group_overrides(overrides, user_config_dir)
+    if len(chosen) < len(overrides):
+        check_kinds(config, compose_plainly(config_name, chosen, user_config_dir))
+    return [*overrides, *added]
+
+
+def group_overrides(
+    overrides: Sequence[str], user_config_dir: str | Path | None = None
+) -> list[str]:
+    """Those of the overrides that choose a config of a group: ``model=bd_base``, ``~logger``."""
+    return [o for o in overrides if choices(o.split("=")[0].lstrip("+~"), user_config_dir)]
 
 
 def compose_plainly(

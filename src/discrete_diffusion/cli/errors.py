@@ -9,7 +9,7 @@ from pathlib import Path
 from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.compose import choices, compose_plainly
+from discrete_diffusion.cli.compose import choices, compose_plainly, group_overrides
 from discrete_diffusion.naming import unknown_name
 
 
@@ -23,15 +23,9 @@ def explain(
         if known := choices(group, user_config_dir):
             return unknown_name(f"{group} choice", name, known)
     if isinstance(error, ConfigCompositionException):
-        groups = [
-            o for o in overrides if "." not in o.split("=")[0] and _is_group(o, user_config_dir)
-        ]
+        groups = group_overrides(overrides, user_config_dir)
         return _unknown_key(error, config_name, groups, user_config_dir) or str(error)
     return str(error)
-
-
-def _is_group(override: str, user_config_dir: str | Path | None) -> bool:
-    return bool(choices(override.split("=")[0].lstrip("+~"), user_config_dir))
 
 
 def _unknown_key(

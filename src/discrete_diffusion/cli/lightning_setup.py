@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from hydra.utils import instantiate
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.callbacks import LearningRateMonitor, TQDMProgressBar
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
@@ -19,9 +19,11 @@ from torch import Tensor
 
 from discrete_diffusion.cli.compose import plain
 from discrete_diffusion.evaluation import SampleReport
+from discrete_diffusion.stopping import StopSignals
 from discrete_diffusion.training import (
     EMA,
-    LastCheckpoint,
+    CheckpointFiles,
+    RunCheckpoints,
     SampleAtValidation,
     ValidationLine,
 )
@@ -29,18 +31,31 @@ from discrete_diffusion.training import (
 _PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
 """Draws and bounds are computed in float32 and float64 whatever the network computes in."""
 
+_FIRST_STEP_ARGUMENT = {
+    "discrete_diffusion.training.MetricsLog": "first_step",
+    "lightning.pytorch.loggers.TensorBoardLogger": "purge_step",
+}
+"""Loggers that can drop what a resumed run is about to repeat -> the argument that says so."""
+
 _THIRD_PARTY_WARNINGS = (
-    (r".*The dirpath has changed from .*", "lightning"),  # resumed into another folder: fine
     (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
-    (r".*Checkpoint directory .* exists and is not empty.*", "lightning"),
+    (r".*Experiment logs directory .* exists and is not empty.*", "lightning"),  # we said so
     (r".isinstance\(treespec, LeafSpec\). is deprecated.*", "lightning"),
 )
 
 
 def build_trainer(
-    config: DictConfig, folder: Path, draw: Callable[[int], Tensor], report: SampleReport
+    config: DictConfig,
+    folder: Path,
+    draw: Callable[[int], Tensor],
+    report: SampleReport,
+    *,
+    signals: StopSignals,
+    first_step: int | None = None,
 ) -> Trainer:
     """``config.trainer`` as keyword arguments of Lightning's ``Trainer``.
+
+    ``signals`` end the run between two steps; ``first_step``: steps taken by the run resumed.
 
     ``accelerator: auto`` means CUDA if there is one, else the CPU: draws are made in float64, which
     Apple's MPS does not have. Raises ``ValueError`` for values that Lightning refuses.
@@ -58,31 +73,35 @@ def build_trainer(
     steps, interval = options.get("max_steps", -1), options.get("val_check_interval")
     if isinstance(interval, int) and isinstance(steps, int) and 0 < steps < interval:
         options["val_check_interval"] = steps  # a short run is validated once, at its end
-    loggers = build_loggers(config, folder)
-    callbacks = build_callbacks(config, folder, draw, report)
+    loggers = build_loggers(config, folder, first_step)
+    callbacks = build_callbacks(config, folder, draw, report, signals)
     try:
         return Trainer(
             default_root_dir=folder,
             logger=loggers,
             callbacks=callbacks,
+            plugins=[CheckpointFiles()],
             enable_progress_bar=sys.stderr.isatty(),
             enable_model_summary=False,
             **options,
         )
-    except (TypeError, ValueError, MisconfigurationException) as error:
+    except (TypeError, ValueError, ImportError, MisconfigurationException) as error:
         raise ValueError(f"trainer={options}: Lightning refuses this: {error}") from error
 
 
 def build_callbacks(
-    config: DictConfig, folder: Path, draw: Callable[[int], Tensor], report: SampleReport
+    config: DictConfig,
+    folder: Path,
+    draw: Callable[[int], Tensor],
+    report: SampleReport,
+    signals: StopSignals,
 ) -> list[Callback]:
-    """Sampling and the last checkpoint stand before EMA, which swaps weights at the same hooks."""
+    """Sampling stands before EMA, which swaps weights at the same hook."""
     options = config.callbacks
     callbacks: list[Callback] = [
         SampleAtValidation(
             draw, report, num_samples=options.num_samples, folder=folder / "pictures"
         ),
-        LastCheckpoint(folder / "checkpoints" / "last.ckpt"),
     ]
     if options.ema_decay is not None:
         callbacks.append(EMA(decay=options.ema_decay))
@@ -91,20 +110,18 @@ def build_callbacks(
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if sys.stderr.isatty():
         callbacks.append(TQDMProgressBar(refresh_rate=10))
-    callbacks.append(
-        ModelCheckpoint(
-            dirpath=folder / "checkpoints",
-            filename="best",
-            monitor="val/nelbo",
-            mode="min",
-            enable_version_counter=False,
-        )
-    )
+    callbacks.append(RunCheckpoints(folder / "checkpoints", signals=signals))
     return [*callbacks, *(instantiate(extra) for extra in options.extra.values())]
 
 
-def build_loggers(config: DictConfig, folder: Path) -> list[Logger]:
-    """The loggers of ``config.logger``, each a ``_target_`` with its arguments."""
-    if not config.logger:
-        return []
-    return [instantiate(options, save_dir=str(folder)) for options in config.logger.values()]
+def build_loggers(config: DictConfig, folder: Path, first_step: int | None = None) -> list[Logger]:
+    """The loggers of ``config.logger``, each a ``_target_`` with its arguments.
+
+    ``first_step``: the step at which a resumed run goes on; None for a new run.
+    """
+    loggers = []
+    for options in (config.logger or {}).values():
+        argument = _FIRST_STEP_ARGUMENT.get(options["_target_"])
+        resumed = {} if argument is None or first_step is None else {argument: first_step}
+        loggers.append(instantiate(options, save_dir=str(folder), **resumed))
+    return loggers

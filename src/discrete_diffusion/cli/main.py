@@ -40,7 +40,10 @@ Everything is a config value that a key=value on the command line overrides:
 COMMANDS = {"train": "train", "sample": "sample", "evaluate": "evaluate"}
 """Sub-commands that take a config -> the module of ``cli`` that runs them."""
 
-_FLAGS_WITH_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--package", "-p")
+_FLAGS_WITH_VALUES = (
+    *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
+    *("--package", "-p", "--cfg", "-c", "--info", "-i"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -80,13 +83,13 @@ def _run(command: str, arguments: list[str]) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.errors import HydraException
 
-    from discrete_diffusion.cli.compose import compose, config_dir, preset_overrides
+    from discrete_diffusion.cli.compose import complete_overrides, compose, config_dir
 
     overrides, flags, user_dir = _sort_out(arguments)
     sweeps = bool({"-m", "--multirun"} & set(flags))
     if not sweeps and not {"-h", "--help", "--hydra-help"} & set(flags):
         try:
-            overrides += preset_overrides(command, overrides, user_dir)
+            overrides = complete_overrides(command, overrides, user_dir)
         except HydraException as error:
             from discrete_diffusion.cli.errors import explain
 
@@ -114,17 +117,22 @@ def _sort_out(arguments: Sequence[str]) -> tuple[list[str], list[str], str | Non
     overrides: list[str] = []
     flags: list[str] = []
     for argument in arguments:
-        follows_flag = bool(flags) and flags[-1] in _FLAGS_WITH_VALUES
-        is_override = "=" in argument or argument.startswith("~")
-        (overrides if is_override and argument[0] != "-" and not follows_flag else flags).append(
-            argument
-        )
+        if argument.startswith("-") or (flags and flags[-1] in _FLAGS_WITH_VALUES):
+            flags.append(argument)
+        elif "=" in argument or argument.startswith("~"):
+            overrides.append(argument)
+        else:
+            raise ValueError(
+                f"'{argument}' is neither key=value nor a flag; see discrete-diffusion --help"
+            )
     user_dir = None
     for flag, value in zip([*flags, ""], [*flags[1:], "", ""], strict=False):
         if flag in ("--config-dir", "-cd"):
             user_dir = value
         elif flag.startswith("--config-dir="):
             user_dir = flag.removeprefix("--config-dir=")
+    if user_dir is not None and not os.path.isdir(user_dir):
+        raise ValueError(f"--config-dir {user_dir}: there is no such folder")
     return overrides, flags, user_dir
 
 

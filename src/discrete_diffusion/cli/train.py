@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import check_counts, plain
+from discrete_diffusion.cli.resuming import announce, how_to_go_on, resume_point
 from discrete_diffusion.models.registry import check_backbone_name
+from discrete_diffusion.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -30,17 +32,26 @@ _SAMPLE_STREAM, _BOUND_STREAM = 2, 3
 
 
 def run(config: DictConfig) -> None:
-    """Train in the folder that Hydra made for this run."""
+    """Train in the folder that Hydra made for this run.
+
+    Ctrl-C and SIGTERM end it with exit status 130 or 143 and a line that says how to go on.
+    """
     from hydra.core.hydra_config import HydraConfig
 
-    train(config, Path(HydraConfig.get().runtime.output_dir))
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    try:
+        train(config, folder)
+    except Stop as stop:
+        print(f"discrete-diffusion: {stop}; {how_to_go_on(stop, folder)}", file=sys.stderr)
+        raise SystemExit(stop.exit_status) from None
 
 
 def train(config: DictConfig, folder: Path) -> dict[str, Any]:
     """Train, evaluate and sample as ``config`` says; everything is written into ``folder``.
 
-    Writes ``config.yaml``, ``checkpoints/{best,last}.ckpt``, ``metrics.json`` and, for bubble
-    diagrams, ``samples.jsonl`` and ``samples.png``. Returns what ``metrics.json`` holds.
+    Writes ``config.yaml``, ``checkpoints/{best,last}.{ckpt,safetensors}``, ``metrics.json`` and,
+    for bubble diagrams, ``samples.jsonl`` and ``samples.png``. Returns what ``metrics.json`` holds.
+    Raises ``Stop`` on SIGINT or SIGTERM, after the step it came in.
     """
     check_backbone_name(config.algo.backbone)  # before anything slow is imported
     check_counts(
@@ -52,30 +63,55 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
         eval__num_samples=0,
         eval__bound_draws=1,
     )
-    from discrete_diffusion.checkpoints import check_resumable
+    with StopSignals() as signals:
+        return _train(config, folder, signals)
+
+
+def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, Any]:
     from discrete_diffusion.cli.lightning_setup import build_trainer
+    from discrete_diffusion.training import RunCheckpoints
+    from discrete_diffusion.whole_files import written_whole
 
     parts = _build_parts(config)
+    resumed = None
     if config.resume is not None:
-        check_resumable(config.resume, parts.algorithm)
-    trainer = build_trainer(config, folder, parts.draw, parts.report)
+        resumed = resume_point(config, parts.algorithm, parts.fingerprint)
+    trainer = build_trainer(
+        config,
+        folder,
+        parts.draw,
+        parts.report,
+        signals=signals,
+        first_step=None if resumed is None else resumed.step,
+    )
     train_stream, val_stream = (
         parts.stream(split, rank=trainer.global_rank, world_size=trainer.world_size)
         for split in ("train", "val")
     )
+    if resumed is not None:
+        announce(resumed, config, trainer, folder)
+        if resumed.stream is not None:  # Lightning forgets it where a whole epoch was finished
+            train_stream.load_state_dict(resumed.stream)
+    elif (earlier := folder / "checkpoints" / "last.ckpt").exists():
+        logger.warning("replacing an earlier run; resume=%s would have gone on with it", earlier)
     folder.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(config, folder / "config.yaml", resolve=True)
     logger.info("data: %s", parts.data.summary())
     logger.info(
         "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{parts.size:,}"
     )
-    trainer.fit(parts.module, train_stream, val_stream, ckpt_path=config.resume, weights_only=True)
-    best, last = (folder / "checkpoints" / f"{name}.ckpt" for name in ("best", "last"))
-    if trainer.is_global_zero and not best.exists():  # it ended before its first validation
-        shutil.copyfile(last, best)
-    metrics = parts.final_metrics(trainer, folder)
+    try:
+        trainer.fit(
+            parts.module, train_stream, val_stream, ckpt_path=config.resume, weights_only=True
+        )
+        metrics = parts.final_metrics(trainer, folder)
+    except Stop as stop:
+        kept = trainer.checkpoint_callback
+        saved = kept.last if isinstance(kept, RunCheckpoints) and kept.holds_run else None
+        raise Stop(stop.number, saved) from None
     if trainer.is_global_zero:
-        (folder / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
+        with written_whole(folder / "metrics.json") as unfinished:
+            unfinished.write_text(json.dumps(metrics, indent=2) + "\n")
         logger.info("%s", _summary(metrics))
         logger.info("run folder: %s", folder)
     return metrics
@@ -90,6 +126,7 @@ class _Parts:
     module: DiffusionModule
     sampler: Sampler
     report: SampleReport
+    fingerprint: str
 
     @property
     def algorithm(self) -> Algorithm:
@@ -143,6 +180,7 @@ class _Parts:
             "parameters": self.size,
             "seed": config.seed,
             "steps": trainer.global_step,
+            "data_fingerprint": self.fingerprint,
             **bound.as_dict(),
             **blind_bounds(self.data, "val", seed=config.seed),
             "num_samples": config.eval.num_samples,
@@ -167,14 +205,17 @@ def _build_parts(config: DictConfig) -> _Parts:
     algorithm = build_algorithm(config)
     sampler = build_sampler(config)
     data = build_data(config)
+    fingerprint = data.fingerprint()
     module = DiffusionModule(
         algorithm,
         bound=data.bound,
         seed=config.seed,
-        checkpoint_info=checkpoint_info(plain(config), data.size_counts()),
+        checkpoint_info=checkpoint_info(
+            plain(config), data.size_counts(), data_fingerprint=fingerprint
+        ),
         **plain(config.optim),
     )
-    return _Parts(config, data, module, sampler, SampleReport(data))
+    return _Parts(config, data, module, sampler, SampleReport(data), fingerprint)
 
 
 def _summary(metrics: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,6 +64,18 @@ class TokenDataset(ABC):
     def size_counts(self) -> list[int]:
         """How many training samples have k nodes (or tokens), for k = 0, 1, ..."""
 
+    def fingerprint(self) -> str:
+        """16 hex digits that say which data this is: SHA-256 of the layout and of the tokens of
+        every split, in order; the same on every machine."""
+        digest = hashlib.sha256(repr((self.layout.mask_id, self.layout.pad_id)).encode())
+        tensors = [self.layout.support, self.layout.group]
+        for name in SPLITS:
+            tensors += [self.splits[name].x0, self.splits[name].real]
+        for tensor in tensors:
+            digest.update(repr(tuple(tensor.shape)).encode())
+            digest.update(tensor.cpu().numpy().astype("<i4").tobytes())
+        return digest.hexdigest()[:16]
+
     @abstractmethod
     def summary(self) -> str:
         """One line for the log: what was read and how it was split."""
@@ -102,8 +115,9 @@ class BatchStream:
     """Batches of a split, an epoch at a time: batch k of epoch e is a function of (seed, e, k).
 
     ``train``: shuffled, another order each epoch, an incomplete last batch dropped if there are
-    others. Otherwise every sample once, the same batches every time. Rank r of ``world_size``
-    takes every ``world_size``-th batch.
+    others; an iteration ends with the epoch and begins where the last one was left. Otherwise every
+    sample once, the same batches every time. Rank r of ``world_size`` takes every
+    ``world_size``-th batch.
 
     ``state_dict`` / ``load_state_dict`` hold epoch and batch, so that an interrupted run goes on
     with the batch it would have seen next.
@@ -130,7 +144,7 @@ class BatchStream:
         self.batch_size, self.seed = batch_size, seed
         self.rank, self.world_size = rank, world_size
         self.sizes = self.examples.real.sum(dim=1)
-        self.epoch = self._position = self._resume_at = 0
+        self.epoch = self._position = 0
         self._length = len(range(rank, len(self._plan()), world_size))  # the same every epoch
         if len(self) == 0:
             raise ValueError(
@@ -150,8 +164,7 @@ class BatchStream:
         return self._length
 
     def __iter__(self) -> Iterator[Batch]:
-        epoch, start = self.epoch, self._resume_at
-        self._resume_at = 0
+        epoch, start = self.epoch, self._position if self.train else 0
         mine = list(enumerate(self._plan()))[self.rank :: self.world_size]
         for position, (k, rows) in enumerate(mine[start:], start=start + 1):
             # Before the yield: a loop that knows our length never asks for what comes after it.
@@ -166,5 +179,4 @@ class BatchStream:
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Go on from there at the next iteration."""
-        self.epoch = state["epoch"]
-        self._position = self._resume_at = state["position"]
+        self.epoch, self._position = state["epoch"], state["position"]

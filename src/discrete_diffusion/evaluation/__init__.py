@@ -6,13 +6,28 @@ from discrete_diffusion.evaluation.bound import (
     blind_bounds,
     estimate_bound,
 )
+from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
+from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
+from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
+from discrete_diffusion.evaluation.pictures import draw_model_pictures, draw_sample_pictures
 from discrete_diffusion.evaluation.report import SampleReport, save_diagrams
+from discrete_diffusion.evaluation.sample_scores import SampleScores, score_samples
 
 __all__ = [
+    "BoundByTime",
     "BoundEstimate",
     "BoundMeter",
+    "Calibration",
+    "ModelScores",
     "SampleReport",
+    "SampleScores",
     "blind_bounds",
+    "bound_by_time",
+    "draw_model_pictures",
+    "draw_sample_pictures",
     "estimate_bound",
+    "measure_calibration",
     "save_diagrams",
+    "score_model",
+    "score_samples",
 ]

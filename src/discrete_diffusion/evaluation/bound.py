@@ -12,6 +12,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import TokenDataset
+from discrete_diffusion.evaluation.eval_mode import eval_mode
 from discrete_diffusion.types import Batch, LossOutput
 
 
@@ -74,7 +75,6 @@ class BoundMeter:
         )
 
 
-@torch.no_grad()
 def estimate_bound(
     algorithm: Algorithm,
     batches: Iterable[Batch],
@@ -85,19 +85,18 @@ def estimate_bound(
     device: torch.device | str = "cpu",
 ) -> BoundEstimate:
     """The bound of a split, ``draws`` draws of the noise per sample, in eval mode."""
-    was_training, meter = algorithm.training, BoundMeter()
-    algorithm.eval()
-    for k, batch in enumerate(batches):
-        moved = batch.to(device)
-        outputs: list[LossOutput] = [
-            algorithm.loss(
-                moved, make_generator(seed, k, d, device=device), algorithm.evaluation_draw
-            )
-            for d in range(draws)
-        ]
-        nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
-        meter.add(nelbo, outputs[0].num_real, moved.log_num_orders)
-    algorithm.train(was_training)
+    meter = BoundMeter()
+    with eval_mode(algorithm):
+        for k, batch in enumerate(batches):
+            moved = batch.to(device)
+            outputs: list[LossOutput] = [
+                algorithm.loss(
+                    moved, make_generator(seed, k, d, device=device), algorithm.evaluation_draw
+                )
+                for d in range(draws)
+            ]
+            nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
+            meter.add(nelbo, outputs[0].num_real, moved.log_num_orders)
     return meter.estimate(quantity)
 
 

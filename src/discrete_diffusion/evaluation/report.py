@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -9,27 +10,27 @@ from torch import Tensor
 from discrete_diffusion.data import TokenDataset
 from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, decode, write_diagrams
 from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset
-from discrete_diffusion.metrics import bubble_metrics
+from discrete_diffusion.metrics import DiagramSet, bubble_metrics
 from discrete_diffusion.viz import draw_grid
 
 MAX_DRAWN = 36
 
 
 class SampleReport:
-    """Metrics of samples against the validation split, and their picture.
+    """Metrics of samples against a held-out split, and their picture.
 
     Bubble diagrams have both; other data has neither yet, and reports nothing.
     """
 
     def __init__(self, data: TokenDataset, split: str = "val") -> None:
         self.vocab = data.vocab if isinstance(data, DiagramDataset) else None
-        self.reference: list[BubbleDiagram] = []
-        if self.vocab is not None:
-            self.reference = decode(data.splits[split].x0, self.vocab)
+        self.reference: DiagramSet | None = None  # measured once, for every validation
+        if self.vocab is not None and len(data.splits[split]):
+            self.reference = DiagramSet(decode(data.splits[split].x0, self.vocab))
 
     def measure(self, tokens: Tensor) -> dict[str, float]:
         """Sample metrics by name; tokens Int[B, L]."""
-        if self.vocab is None or len(tokens) == 0:
+        if self.vocab is None or self.reference is None or len(tokens) == 0:
             return {}
         return bubble_metrics(decode(tokens, self.vocab), self.reference)
 
@@ -46,7 +47,7 @@ class SampleReport:
 
 
 def save_diagrams(
-    diagrams: list[BubbleDiagram], folder: Path, picture: str = "samples.png"
+    diagrams: Sequence[BubbleDiagram], folder: Path, picture: str = "samples.png"
 ) -> None:
     """Write ``samples.jsonl`` and a grid of the first ones (.png or .svg) into a folder."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,29 +1,70 @@
 """How good samples are."""
 
-from discrete_diffusion.metrics.bubble_diagrams import (
+from discrete_diffusion.metrics.bubble_diagrams import DISTANCES, METRIC_MEANINGS, bubble_metrics
+from discrete_diffusion.metrics.coverage import (
+    ModeCoverage,
+    distinct_multisets,
+    diversity,
+    mode_coverage,
+    novelty,
+)
+from discrete_diffusion.metrics.diagram_set import DiagramSet
+from discrete_diffusion.metrics.distances import (
+    ConditionalDistance,
+    HistogramDistance,
+    conditional_pair_distance,
+    conditional_relation_distance,
+    degree_distance,
+    node_distance,
+    relation_distance,
+    room_count_w1,
+)
+from discrete_diffusion.metrics.floors import MetricFloors, metric_floors
+from discrete_diffusion.metrics.intervals import Interval, confidence_interval
+from discrete_diffusion.metrics.mmd import GraphMMD, graph_mmd
+from discrete_diffusion.metrics.structure import (
     SpatialTransitivity,
     Validity,
-    bubble_metrics,
+    edge_presence,
     edges_per_diagram,
     inside_validity,
-    node_tv,
-    relation_tv,
-    room_count_w1,
     spatial_transitivity,
+    stratified_metrics,
     structure_metrics,
     validity,
 )
 
 __all__ = [
+    "DISTANCES",
+    "METRIC_MEANINGS",
+    "ConditionalDistance",
+    "DiagramSet",
+    "GraphMMD",
+    "HistogramDistance",
+    "Interval",
+    "MetricFloors",
+    "ModeCoverage",
     "SpatialTransitivity",
     "Validity",
     "bubble_metrics",
+    "conditional_pair_distance",
+    "conditional_relation_distance",
+    "confidence_interval",
+    "degree_distance",
+    "distinct_multisets",
+    "diversity",
+    "edge_presence",
     "edges_per_diagram",
+    "graph_mmd",
     "inside_validity",
-    "node_tv",
-    "relation_tv",
+    "metric_floors",
+    "mode_coverage",
+    "node_distance",
+    "novelty",
+    "relation_distance",
     "room_count_w1",
     "spatial_transitivity",
+    "stratified_metrics",
     "structure_metrics",
     "validity",
 ]

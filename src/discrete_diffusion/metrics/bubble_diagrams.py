@@ -1,250 +1,136 @@
-"""Metrics of bubble diagrams: are samples sound plans, and do they look like real ones?
+"""Metrics of bubble diagrams by name: are samples sound plans, and do they look like real ones?
 
-Every metric ignores the order in which a diagram lists its rooms. Shares lie in 0..1. A set
-without a diagram is refused with ``ValueError``: no share or histogram is defined for it.
-
-Axes: ``M`` diagrams, ``R`` rooms of all diagrams, ``E`` listed relations of all diagrams.
+Every metric ignores the order in which a diagram lists its rooms. A set without a diagram is
+refused with ``ValueError``: no share or histogram is defined for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from discrete_diffusion.metrics.diagram_arrays import DiagramArrays, reachable
-from discrete_diffusion.rooms import (
-    FORBIDDEN_INSIDE,
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RELATIONS,
-    ROOM_TYPES,
+from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.metrics.coverage import (
+    distinct_multisets,
+    diversity,
+    mode_coverage,
+    novelty,
+)
+from discrete_diffusion.metrics.diagram_set import DiagramSet
+from discrete_diffusion.metrics.distances import (
+    conditional_pair_distance,
+    conditional_relation_distance,
+    degree_distance,
+    node_distance,
+    relation_distance,
+    room_count_w1,
+)
+from discrete_diffusion.metrics.mmd import graph_mmd
+from discrete_diffusion.metrics.structure import (
+    edge_presence,
+    edges_per_diagram,
+    structure_metrics,
 )
 
-if TYPE_CHECKING:
-    from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+_DISTANCE_MEANINGS = {
+    "node_tv": "total variation between the room types",
+    "node_js": "Jensen-Shannon divergence between the room types, nats",
+    "relation_tv": "total variation between the relations, read from the lower room type",
+    "relation_js": "Jensen-Shannon divergence between the relations, nats",
+    "conditional_relation_tv": "relation TV per pair of room types, weighted by the reference",
+    "conditional_relation_tv_unweighted": "relation TV per pair of room types, plain mean",
+    "conditional_relation_js": "relation JS per pair of room types, weighted, nats",
+    "conditional_relation_js_unweighted": "relation JS per pair of room types, plain mean, nats",
+    "conditional_pair_tv": "relation TV with no-edge per pair of room types, weighted",
+    "conditional_pair_tv_unweighted": "relation TV with no-edge per pair of types, plain mean",
+    "conditional_pair_js": "relation JS with no-edge per pair of room types, weighted, nats",
+    "conditional_pair_js_unweighted": "relation JS with no-edge per type pair, plain mean, nats",
+    "degree_tv": "total variation between the degrees per room type, weighted by the reference",
+    "degree_tv_unweighted": "total variation between the degrees per room type, plain mean",
+    "room_count_w1": "Wasserstein-1 distance between the room counts, rooms",
+    "mmd_degree": "squared MMD of degree histograms, Gaussian kernel of bandwidth 0.27",
+    "mmd_clustering": "squared MMD of clustering histograms, bandwidth 0.27",
+    "mmd_spectrum": "squared MMD of normalised-Laplacian spectra, bandwidth 1.2",
+}
 
-LIVING_ROOM, ENTRANCE = ROOM_TYPES.index("LivingRoom"), ROOM_TYPES.index("Entrance")
-INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
-NUM_RELATIONS = len(RELATIONS) - 1
-"""Relation codes 0..9; "no-edge" is none of them."""
+DISTANCES: tuple[str, ...] = tuple(_DISTANCE_MEANINGS)
+"""The metrics that are distances from the reference: 0 is best, and a ratio to a floor makes sense.
+"""
 
-
-@dataclass(frozen=True)
-class Validity:
-    """Shares of diagrams with each structural property.
-
-    ``overall``: connected, at most one living room and at most one entrance.
-    ``connected``: any room can be reached from any other over listed relations.
-    ``one_living_room``: exactly one; not part of ``overall``.
-    """
-
-    overall: float
-    connected: float
-    at_most_one_living_room: float
-    at_most_one_entrance: float
-    one_living_room: float
-
-
-@dataclass(frozen=True)
-class SpatialTransitivity:
-    """Shares of diagrams whose relations contradict each other on neither axis, or not on one."""
-
-    overall: float
-    horizontal: float
-    vertical: float
-
-
-def validity(diagrams: Sequence[BubbleDiagram]) -> Validity:
-    """Structural validity of M diagrams.
-
-    ``BubbleDiagram`` refuses illegal codes at construction, so only the structure is left to test.
-    """
-    return _validity(DiagramArrays.pack(diagrams))
-
-
-def spatial_transitivity(diagrams: Sequence[BubbleDiagram]) -> SpatialTransitivity:
-    """Share of diagrams that some arrangement of points can honour.
-
-    Per axis, every relation that orders its two rooms there is an arc from the one with the smaller
-    coordinate to the other ("left-above" is an arc on both axes, "above" on y only, "inside" and
-    "surrounding" on neither). An axis is consistent if these arcs have no directed cycle.
-    """
-    return _spatial_transitivity(DiagramArrays.pack(diagrams))
-
-
-def inside_validity(diagrams: Sequence[BubbleDiagram]) -> float:
-    """Share of diagrams in which no room lies inside a room of a forbidden type.
-
-    See ``FORBIDDEN_INSIDE``; (i, j, inside) has i as the inner room, (i, j, surrounding) has j.
-    Deviation: an empty set is an error here, not 1.
-    """
-    return _inside_validity(DiagramArrays.pack(diagrams))
-
-
-def node_tv(samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram]) -> float:
-    """Total variation between the room types of two sets: 1/2 sum_k |p_k - q_k|, pooled rooms."""
-    return _node_tv(DiagramArrays.pack(samples), DiagramArrays.pack(reference))
-
-
-def relation_tv(samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram]) -> float:
-    """Total variation between the relations 0..9 of two sets, whatever the order of rooms.
-
-    Every relation is read from the room with the lower type code (read from the other end, code r
-    is 9 - r); between equal types it counts half as r and half as 9 - r. Pairs without a relation
-    do not count. If just one of the sets has no relation at all, the distance is 1.
-    """
-    return _relation_tv(DiagramArrays.pack(samples), DiagramArrays.pack(reference))
-
-
-def edges_per_diagram(diagrams: Sequence[BubbleDiagram]) -> float:
-    """Mean number of listed relations."""
-    return _edges_per_diagram(DiagramArrays.pack(diagrams))
-
-
-def room_count_w1(samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram]) -> float:
-    """Wasserstein-1 distance of the room counts, in rooms: sum_n |F(n) - G(n)| of the CDFs."""
-    return _room_count_w1(DiagramArrays.pack(samples), DiagramArrays.pack(reference))
-
-
-def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
-    """What can be said of a set by itself, by name.
-
-    ``valid``, ``connected``, ``at_most_one_living_room``, ``at_most_one_entrance``,
-    ``exactly_one_living_room``, ``transitive``, ``horizontally_transitive``,
-    ``vertically_transitive``, ``inside_valid``: shares of diagrams.
-    ``edges_per_diagram``: the mean.
-    """
-    return _structure_metrics(DiagramArrays.pack(diagrams))
+METRIC_MEANINGS: dict[str, str] = {
+    "valid": "share connected, with at most one living room and at most one entrance",
+    "connected": "share in which any room can be reached from any other",
+    "at_most_one_living_room": "share with at most one living room",
+    "at_most_one_entrance": "share with at most one entrance",
+    "exactly_one_living_room": "share with exactly one living room (stricter than valid)",
+    "transitive": "share whose relations contradict each other on neither axis",
+    "horizontally_transitive": "share without a contradiction between left and right",
+    "vertically_transitive": "share without a contradiction between above and below",
+    "inside_valid": "share with no room inside a room of a forbidden type",
+    "edges_per_diagram": "relations per diagram, mean",
+    "edge_presence": "relations / possible pairs of rooms, pooled over diagrams",
+    **_DISTANCE_MEANINGS,
+    "mode_coverage": "share of the reference's distinct multisets of room types that occur",
+    "mode_coverage_weighted": "share of the reference's diagrams whose multiset occurs",
+    "distinct_multisets": "different multisets of room types among the samples",
+    "diversity": "distinct diagrams / diagrams, relabellings counted as one",
+    "novelty": "share that is no relabelling of a training diagram",
+    "edges_per_diagram_reference": "relations per diagram of the reference, mean",
+    "edge_presence_reference": "relations / possible pairs of the reference",
+}
+"""One line on every metric of ``bubble_metrics``, in its order."""
 
 
 def bubble_metrics(
-    samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram]
+    samples: Sequence[BubbleDiagram],
+    reference: Sequence[BubbleDiagram],
+    *,
+    training: Sequence[BubbleDiagram] | None = None,
 ) -> dict[str, float]:
-    """All of the above by name, for a report: ``structure_metrics`` of the samples, then
+    """Every metric of samples against a reference, by name; ``METRIC_MEANINGS`` says what each is.
 
-    ``node_tv``, ``relation_tv``, ``room_count_w1``: distances from ``reference``, 0 is best.
-    ``edges_per_diagram_reference``: the reference's mean.
-
-    A distance depends on the sizes of both sets; quote them with it.
+    ``novelty`` is there if ``training`` is given. Distances and coverage depend on the sizes of
+    both sets: quote them with it, beside ``metric_floors``. To measure several sets against one
+    reference, make it a ``DiagramSet`` first: its side is then computed once.
     """
-    drawn, real = DiagramArrays.pack(samples), DiagramArrays.pack(reference)
+    drawn, real = DiagramSet.of(samples), DiagramSet.of(reference)
+    coverage = mode_coverage(drawn, real)
     return {
-        **_structure_metrics(drawn),
-        "node_tv": _node_tv(drawn, real),
-        "relation_tv": _relation_tv(drawn, real),
-        "room_count_w1": _room_count_w1(drawn, real),
-        "edges_per_diagram_reference": _edges_per_diagram(real),
+        **structure_metrics(drawn),
+        **_distance_metrics(drawn, real),
+        "mode_coverage": coverage.plain,
+        "mode_coverage_weighted": coverage.weighted,
+        "distinct_multisets": float(distinct_multisets(drawn)),
+        "diversity": diversity(drawn),
+        **({} if training is None else {"novelty": novelty(drawn, training)}),
+        "edges_per_diagram_reference": edges_per_diagram(real),
+        "edge_presence_reference": edge_presence(real),
     }
 
 
-def _structure_metrics(arrays: DiagramArrays) -> dict[str, float]:
-    structure, order = _validity(arrays), _spatial_transitivity(arrays)
+def _distance_metrics(samples: DiagramSet, reference: DiagramSet) -> dict[str, float]:
+    """The metrics of ``DISTANCES``, in its order."""
+    node, relation = node_distance(samples, reference), relation_distance(samples, reference)
+    given_edge = conditional_relation_distance(samples, reference)
+    pair = conditional_pair_distance(samples, reference)
+    degree = degree_distance(samples, reference)
+    graphs = graph_mmd(samples, reference)
     return {
-        "valid": structure.overall,
-        "connected": structure.connected,
-        "at_most_one_living_room": structure.at_most_one_living_room,
-        "at_most_one_entrance": structure.at_most_one_entrance,
-        "exactly_one_living_room": structure.one_living_room,
-        "transitive": order.overall,
-        "horizontally_transitive": order.horizontal,
-        "vertically_transitive": order.vertical,
-        "inside_valid": _inside_validity(arrays),
-        "edges_per_diagram": _edges_per_diagram(arrays),
+        "node_tv": node.tv,
+        "node_js": node.js,
+        "relation_tv": relation.tv,
+        "relation_js": relation.js,
+        "conditional_relation_tv": given_edge.tv,
+        "conditional_relation_tv_unweighted": given_edge.tv_unweighted,
+        "conditional_relation_js": given_edge.js,
+        "conditional_relation_js_unweighted": given_edge.js_unweighted,
+        "conditional_pair_tv": pair.tv,
+        "conditional_pair_tv_unweighted": pair.tv_unweighted,
+        "conditional_pair_js": pair.js,
+        "conditional_pair_js_unweighted": pair.js_unweighted,
+        "degree_tv": degree.tv,
+        "degree_tv_unweighted": degree.tv_unweighted,
+        "room_count_w1": room_count_w1(samples, reference),
+        "mmd_degree": graphs.degree,
+        "mmd_clustering": graphs.clustering,
+        "mmd_spectrum": graphs.spectrum,
     }
-
-
-def _validity(arrays: DiagramArrays) -> Validity:
-    connected = _is_connected(arrays)
-    living, entrances = arrays.count_rooms(LIVING_ROOM), arrays.count_rooms(ENTRANCE)
-    return Validity(
-        overall=float((connected & (living <= 1) & (entrances <= 1)).mean()),
-        connected=float(connected.mean()),
-        at_most_one_living_room=float((living <= 1).mean()),
-        at_most_one_entrance=float((entrances <= 1).mean()),
-        one_living_room=float((living == 1).mean()),
-    )
-
-
-def _is_connected(arrays: DiagramArrays) -> NDArray[np.bool_]:
-    """Bool[M]: room 0 reaches every room; the empty slots of smaller diagrams do not count."""
-    arcs = arrays.adjacency(arrays.source, arrays.target, arrays.diagram)
-    reached = reachable(arcs | arcs.swapaxes(1, 2))[:, 0, :]
-    reached[:, 0] = True
-    return np.equal(reached.sum(axis=1), arrays.num_rooms)
-
-
-def _spatial_transitivity(arrays: DiagramArrays) -> SpatialTransitivity:
-    horizontal = _is_acyclic(arrays, np.array(RELATION_X_ORDER))
-    vertical = _is_acyclic(arrays, np.array(RELATION_Y_ORDER))
-    return SpatialTransitivity(
-        overall=float((horizontal & vertical).mean()),
-        horizontal=float(horizontal.mean()),
-        vertical=float(vertical.mean()),
-    )
-
-
-def _is_acyclic(arrays: DiagramArrays, order_of: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Bool[M]: the arcs from smaller to larger coordinate have no directed cycle."""
-    order = order_of[arrays.relation]
-    ordered = order != 0
-    smaller = np.where(order < 0, arrays.source, arrays.target)[ordered]
-    larger = np.where(order < 0, arrays.target, arrays.source)[ordered]
-    paths = reachable(arrays.adjacency(smaller, larger, arrays.diagram[ordered]))
-    return np.logical_not(np.diagonal(paths, axis1=1, axis2=2).any(axis=1))
-
-
-def _inside_validity(arrays: DiagramArrays) -> float:
-    forbidden = np.zeros((len(ROOM_TYPES), len(ROOM_TYPES)), dtype=bool)
-    for inner_type, outer_types in FORBIDDEN_INSIDE.items():
-        forbidden[inner_type, list(outer_types)] = True
-    inner_first = arrays.relation == INSIDE
-    nested = inner_first | (arrays.relation == SURROUNDING)
-    inner = np.where(inner_first, arrays.source_type, arrays.target_type)
-    outer = np.where(inner_first, arrays.target_type, arrays.source_type)
-    broken = np.bincount(arrays.diagram[nested & forbidden[inner, outer]], minlength=len(arrays))
-    return float((broken == 0).mean())
-
-
-def _node_tv(samples: DiagramArrays, reference: DiagramArrays) -> float:
-    num_types = len(ROOM_TYPES)
-    return _total_variation(
-        np.bincount(samples.rooms, minlength=num_types),
-        np.bincount(reference.rooms, minlength=num_types),
-    )
-
-
-def _relation_tv(samples: DiagramArrays, reference: DiagramArrays) -> float:
-    return _total_variation(_relation_histogram(samples), _relation_histogram(reference))
-
-
-def _relation_histogram(arrays: DiagramArrays) -> NDArray[np.float64]:
-    """Float[10]: relations read from the lower room type; between equal types, from both ends."""
-    source, target = arrays.source_type, arrays.target_type
-    flipped = NUM_RELATIONS - 1 - arrays.relation
-    read = np.where(source <= target, arrays.relation, flipped)
-    read_back = np.where(source < target, arrays.relation, flipped)
-    both = np.bincount(np.concatenate([read, read_back]), minlength=NUM_RELATIONS)
-    return both / 2
-
-
-def _total_variation(counts: NDArray[np.generic], others: NDArray[np.generic]) -> float:
-    """1/2 sum |p - q| of two histograms of counts; 1 if just one of them is empty."""
-    p, q = (np.asarray(c, dtype=np.float64) for c in (counts, others))
-    if not p.any() or not q.any():
-        return float(p.any() != q.any())
-    return float(np.abs(p / p.sum() - q / q.sum()).sum() / 2)
-
-
-def _edges_per_diagram(arrays: DiagramArrays) -> float:
-    return len(arrays.relation) / len(arrays)
-
-
-def _room_count_w1(samples: DiagramArrays, reference: DiagramArrays) -> float:
-    size = int(max(samples.num_rooms.max(), reference.num_rooms.max())) + 1
-    counts = (np.bincount(a.num_rooms, minlength=size) / len(a) for a in (samples, reference))
-    p, q = counts
-    return float(np.abs(np.cumsum(p - q)).sum())

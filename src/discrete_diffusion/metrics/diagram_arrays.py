@@ -60,23 +60,54 @@ class DiagramArrays:
     def __len__(self) -> int:
         return len(self.num_rooms)
 
+    def select(self, rows: Ints) -> DiagramArrays:
+        """The diagrams ``rows``: Int[K], in that order; a diagram may be picked twice."""
+        num_relations = self.num_relations
+        room = _spans(self.first_room[rows], self.num_rooms[rows])
+        first_relation = num_relations.cumsum() - num_relations
+        edge = _spans(first_relation[rows], num_relations[rows])
+        index = np.arange(len(rows))
+        return DiagramArrays(
+            num_rooms=self.num_rooms[rows],
+            rooms=self.rooms[room],
+            owner=index.repeat(self.num_rooms[rows]),
+            source=self.source[edge],
+            target=self.target[edge],
+            relation=self.relation[edge],
+            diagram=index.repeat(num_relations[rows]),
+        )
+
+    @property
+    def num_relations(self) -> Ints:
+        """Int[M]: listed relations of each diagram."""
+        return np.bincount(self.diagram, minlength=len(self))
+
     @property
     def source_type(self) -> Ints:
         """Int[E]: room type of the end i of each relation."""
-        return self.rooms[self._first_room[self.diagram] + self.source]
+        return self.rooms[self.first_room[self.diagram] + self.source]
 
     @property
     def target_type(self) -> Ints:
         """Int[E]: room type of the end j of each relation."""
-        return self.rooms[self._first_room[self.diagram] + self.target]
+        return self.rooms[self.first_room[self.diagram] + self.target]
 
     @property
-    def _first_room(self) -> Ints:
+    def first_room(self) -> Ints:
+        """Int[M]: where the rooms of each diagram start in ``rooms``."""
         return self.num_rooms.cumsum() - self.num_rooms
 
-    def count_rooms(self, room_type: int) -> Ints:
-        """Int[M]: rooms of one type in each diagram."""
-        return np.bincount(self.owner[self.rooms == room_type], minlength=len(self))
+    @property
+    def degree(self) -> Ints:
+        """Int[R]: listed relations of each room."""
+        first = self.first_room[self.diagram]
+        ends = np.concatenate([first + self.source, first + self.target])
+        return np.bincount(ends, minlength=len(self.rooms))
+
+    def neighbours(self) -> NDArray[np.bool_]:
+        """Bool[M, n, n], symmetric: True where two rooms are related, whatever the relation."""
+        arcs = self.adjacency(self.source, self.target, self.diagram)
+        return np.logical_or(arcs, arcs.swapaxes(1, 2))
 
     def adjacency(self, source: Ints, target: Ints, diagram: Ints) -> NDArray[np.bool_]:
         """Bool[M, n, n] with n the largest room count: True where an arc source -> target is."""
@@ -84,6 +115,12 @@ class DiagramArrays:
         arcs = np.zeros((len(self), size, size), dtype=bool)
         arcs[diagram, source, target] = True
         return arcs
+
+
+def _spans(starts: Ints, lengths: Ints) -> Ints:
+    """The integers starts[k] .. starts[k] + lengths[k] - 1 of every k, one span after another."""
+    before = lengths.cumsum() - lengths
+    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
 
 
 def reachable(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""What happens beside the training steps: samples, the last checkpoint, a line of text."""
+"""What happens beside the training steps: samples, a line of text."""
 
 from __future__ import annotations
 
@@ -45,33 +45,6 @@ class SampleAtValidation(Callback):
         if trainer.is_global_zero:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.report.draw(tokens, self.folder / f"step_{trainer.global_step:06d}.png")
-
-
-class LastCheckpoint(Callback):
-    """Keeps ``last.ckpt``: after every validation, at the end, and when a run is stopped.
-
-    Must stand *before* the EMA callback, which overwrites the training weights at the end.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def _save(self, trainer: Trainer) -> None:
-        if not trainer.sanity_checking:
-            trainer.save_checkpoint(self.path)
-
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._save(trainer)
-
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._save(trainer)
-
-    def on_exception(
-        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
-    ) -> None:
-        if isinstance(exception, KeyboardInterrupt) and trainer.global_step > 0:
-            self._save(trainer)
-            logger.warning("stopped; the run so far is in %s", self.path)
 
 
 class ValidationLine(Callback):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor
 
@@ -16,6 +17,9 @@ class EMA(WeightAveraging):
     averaged with its own start, and a long one reaches ``decay``. Buffers are copied, never
     averaged: an averaged index buffer drifts.
 
+    After ``fit`` the module holds the average. Lightning's own puts it there at the end of
+    training, before the last checkpoint is written, which then has lost the training weights.
+
     Raises ``ValueError`` for a decay outside [0, 1).
     """
 
@@ -24,6 +28,12 @@ class EMA(WeightAveraging):
             raise ValueError(f"ema decay={decay}: expected a number in [0, 1)")
         self.decay = decay
         super().__init__(use_buffers=False, multi_avg_fn=self._average)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Leave the training weights where they are, for the last checkpoint."""
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._copy_average_to_current(pl_module)
 
     @torch.no_grad()
     def _average(self, averaged: Any, current: Any, num_averaged: Tensor | int) -> None:

@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.evaluation import BoundMeter
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.types import Batch
@@ -39,8 +40,8 @@ class DiffusionModule(LightningModule):
 
     The noise of step k is a function of (seed, k, rank), validation has noise of its own, the same
     every time, and the draw of least variance. ``bound`` names what the NELBO bounds
-    (``TokenDataset.bound``); ``checkpoint_info`` is stored in every checkpoint: plain containers
-    only, so that ``weights_only=True`` loads it.
+    (``TokenDataset.bound``); ``checkpoint_info`` is stored in every checkpoint, see
+    ``checkpoints.checkpoint_info``: plain containers only, so that no pickle is needed.
     """
 
     def __init__(
@@ -69,8 +70,11 @@ class DiffusionModule(LightningModule):
         self.meter = BoundMeter()
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        part = batch_idx % self.trainer.accumulate_grad_batches  # of a step over several batches
         generator = make_generator(
-            self.seed, _TRAIN_STREAM, self.global_step, self.global_rank, device=self.device
+            *(self.seed, _TRAIN_STREAM, self.global_step, self.global_rank),
+            *((part,) if part else ()),
+            device=self.device,
         )
         torch.manual_seed(generator.initial_seed())  # dropout draws from the global generator
         output = self.algorithm.loss(batch, generator)
@@ -122,4 +126,15 @@ class DiffusionModule(LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["discrete_diffusion"] = self.checkpoint_info
+        machine = {
+            "threads": torch.get_num_threads(),
+            "processes": self.trainer.world_size,
+            "device": self.device.type,
+            "torch": str(torch.__version__),  # a class of torch's own, which is not plain
+        }
+        checkpoint[INFO_KEY] = sealed(
+            self.checkpoint_info,
+            checkpoint["state_dict"],
+            step=self.trainer.global_step,
+            machine=machine,
+        )

@@ -1,6 +1,22 @@
-"""Pictures of bubble diagrams."""
+"""Pictures of bubble diagrams, and charts of what was measured."""
 
+from discrete_diffusion.viz.adjacency import draw_adjacency
+from discrete_diffusion.viz.bars import BarPanel, draw_bars
+from discrete_diffusion.viz.bound_curve import draw_bound_by_time
 from discrete_diffusion.viz.drawing import draw_diagram, draw_grid
 from discrete_diffusion.viz.placement import Placement, place, place_all
+from discrete_diffusion.viz.reliability import ReliabilityPanel, draw_reliability
 
-__all__ = ["Placement", "draw_diagram", "draw_grid", "place", "place_all"]
+__all__ = [
+    "BarPanel",
+    "Placement",
+    "ReliabilityPanel",
+    "draw_adjacency",
+    "draw_bars",
+    "draw_bound_by_time",
+    "draw_diagram",
+    "draw_grid",
+    "draw_reliability",
+    "place",
+    "place_all",
+]

@@ -14,6 +14,7 @@ from discrete_diffusion.data.bubble_diagrams import cache
 from discrete_diffusion.data.bubble_diagrams.cache import (
     cache_dir,
     cache_file,
+    cached_files,
     cached_plans,
     clear_cache,
 )
@@ -137,6 +138,15 @@ def test_clearing_removes_plans_only(folder: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     assert clear_cache() == [cache_file(3)]
     assert [p.name for p in folder.iterdir()] == ["notes.txt"]
+
+
+def test_what_a_killed_process_left_is_shown_and_cleared(folder: Path) -> None:
+    cached_plans(3)
+    left = folder / f".{cache_file(3).name}.123.unfinished"
+    left.write_bytes(b"half")
+    assert cached_files() == sorted([left, cache_file(3)])
+    assert clear_cache() == sorted([left, cache_file(3)])
+    assert cached_files() == []
 
 
 def test_negative_arguments_are_refused(folder: Path) -> None:

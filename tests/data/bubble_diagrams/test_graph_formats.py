@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import random
+import re
+
 import networkx
 import pytest
 from diagram_strategies import diagrams
 from hypothesis import given
 
 from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.data.bubble_diagrams.readers import read_report
 
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)), metadata={"name": "a"})
 
@@ -75,3 +79,37 @@ def test_metadata_that_json_cannot_hold_is_refused():
     text = PLAN.to_graphml().replace("{&quot;", "{").replace('{"', "{")
     with pytest.raises(ValueError, match="not JSON"):
         BubbleDiagram.from_graphml(text)
+
+
+def test_nothing_of_a_graphml_file_is_dropped_silently():
+    text = PLAN.to_graphml()
+    body = text[text.index("<graph ") : text.index("</graphml>")]
+    with pytest.raises(ValueError, match="it holds 2 graphs"):
+        BubbleDiagram.from_graphml(text.replace("</graphml>", body + "</graphml>"))
+    for metadata, reason in [
+        ('{"a": 1, "a": 2}', "given twice"),
+        ('{"a": NaN}', "not a finite number"),
+        ("[1]", "expected a mapping"),
+        ("{", "is not JSON"),
+    ]:
+        changed = text.replace(text[text.index("{") : text.index("}") + 1], metadata)
+        with pytest.raises(ValueError, match=reason):
+            BubbleDiagram.from_graphml(changed)
+
+
+def test_mutated_graphml_is_read_or_refused(tmp_path):
+    path, rng = tmp_path / "plan.graphml", random.Random(0)
+    parts = re.split(r'([<>"= ])', PLAN.to_graphml())
+    tokens = ["", "x", "1", "nan", "1e999", "int", "boolean", "undirected", "hyperedge", "d9", "-1"]
+    accepted = 0
+    for _ in range(600):
+        changed = list(parts)
+        for _ in range(rng.choice([1, 1, 2])):
+            k, other = rng.randrange(len(parts)), rng.randrange(len(parts))
+            changed[k] = rng.choice([changed[other], rng.choice(tokens)])
+        path.write_text("".join(changed))
+        report = read_report(path, skip_invalid=True)
+        assert len(report.diagrams) + len(report.problems) == report.num_records == 1
+        assert all(problem.sentence().isprintable() for problem in report.problems)
+        accepted += len(report.diagrams)
+    assert 50 < accepted < 550

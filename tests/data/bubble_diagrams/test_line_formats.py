@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from discrete_diffusion.data.bubble_diagrams.fields import DiagramError
+from discrete_diffusion.data.bubble_diagrams.fields import DiagramError, RepeatedKeys
 from discrete_diffusion.data.bubble_diagrams.line_formats import parse_plan
 
 BOXES = [[0, 0, 10, 10], [12, 0, 20, 10], [0, 40, 10, 50]]
@@ -14,6 +14,23 @@ RENDERED = {
     "rel": [[0, 1, 8], [2, 1, "left-of"]],
     "duplicate": False,
 }
+HOUSE_GAN = {
+    "room_type": [3, 2, 1, 3, 15, 17],
+    "boxes": [
+        [0.0, 0.0, 10.0, 10.0],
+        [12.0, 0.0, 20.0, 10.0],
+        [0.0, 12.0, 40.0, 30.0],
+        [22.0, 0.0, 40.0, 10.0],
+        [39.0, 20.0, 41.0, 24.0],
+        [4.0, 10.0, 8.0, 12.0],
+    ],
+    "edges": [[0.0, 0.0, 0.0, 10.0, 3, 0]],
+    "ed_rm": [[0]],
+    "source": "a",
+}
+NESTED: list = []
+for _ in range(70):
+    NESTED = [NESTED]
 
 
 def parse(data, n_max=8, threshold=9.0):
@@ -49,20 +66,55 @@ def test_rendered_plans_translate_coarse_rooms_and_keep_their_relations():
     assert parse(no_bedroom).rooms == (0, 2)
 
 
+def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
+    diagram = parse(HOUSE_GAN)
+    assert diagram.room_names == ("SecondRoom", "Kitchen", "LivingRoom", "MasterRoom")
+    assert diagram.boxes == tuple(map(tuple, HOUSE_GAN["boxes"][:4]))
+    assert diagram.relations == ((0, 1, 2), (0, 2, 3), (1, 2, 3), (1, 3, 2), (2, 3, 1))
+    assert diagram.metadata == {
+        "source": "a",
+        "doors": [
+            {"type": "front-door", "box": [39.0, 20.0, 41.0, 24.0]},
+            {"type": "interior-door", "box": [4.0, 10.0, 8.0, 12.0]},
+        ],
+    }
+    assert parse(HOUSE_GAN, n_max=4) == diagram  # doors do not count as rooms
+    assert len(parse(HOUSE_GAN, threshold=1).relations) == 0
+    every_type = {"room_type": [1, 2, 3, 4, 5, 6, 7, 8, 10], "ed_rm": []}
+    every_type["boxes"] = [[0, 100 * k, 5, 100 * k + 5] for k in range(9)]
+    assert parse(every_type, n_max=9).rooms == (0, 2, 1, 3, 9, 10, 4, 6, 11)
+
+
 @pytest.mark.parametrize(
     ("data", "field", "reason"),
     [
-        ([], "line", "expected a JSON object"),
+        ([], "", "expected a JSON object"),
         ({}, "rooms", "missing"),
         ({"rooms": [0]}, "relations", "missing"),
-        ({"rooms": [0] * 9, "relations": []}, "rooms", "9 rooms, more than n_max=8"),
+        (
+            {"rooms": [0] * 9, "relations": []},
+            "rooms",
+            "9 rooms, more than n_max=8; .*data.n_max=9 .*--n-max 9",
+        ),
         ({"rooms": [0] * 9, "boxes": []}, "rooms", "9 rooms, more than n_max=8"),
         ({"boxes": BOXES}, "room_type", "missing"),
         ({"rooms": [0, 1], "boxes": BOXES}, "boxes", "3 boxes for 2 rooms"),
         ({"rooms": [0], "boxes": None}, "boxes", "expected a list"),
         ({"rooms": [0], "boxes": [[0, 0, float("inf"), 1]]}, "boxes[0][2]", "finite"),
         ({"rooms": ["?"], "boxes": [[0, 0, 1, 1]]}, "rooms[0]", "unknown room type"),
-        ({"room_type": [1], "boxes": [[0, 0, 1, 1]], "ed_rm": []}, "ed_rm", "House-GAN"),
+        (HOUSE_GAN | {"room_type": [3, 16, 1, 3, 15, 17]}, "room_type[1]", "unknown type"),
+        (HOUSE_GAN | {"room_type": [3, 9, 1, 3, 15, 17]}, "room_type[1]", "room code .*got 9"),
+        (HOUSE_GAN | {"room_type": [3, True, 1, 3, 15, 17]}, "room_type[1]", "got True"),
+        (HOUSE_GAN | {"room_type": [15] * 6}, "room_type", "at least one room that is no door"),
+        (HOUSE_GAN | {"room_type": None}, "room_type", "expected a list"),
+        (HOUSE_GAN | {"boxes": BOXES}, "boxes", "3 boxes for 6 rooms and doors"),
+        (HOUSE_GAN | {"boxes": [*HOUSE_GAN["boxes"][:5], [3, 0, 1, 1]]}, "boxes[5]", "x0 <= x1"),
+        (HOUSE_GAN | {"doors": 2}, "doors", "among its rooms"),
+        ({"rooms": [0], "relations": [], "score": float("nan")}, "score", "finite"),
+        ({"rooms": [0], "relations": [], "a": [{"b": 1e999}]}, "a[0][b]", "finite"),
+        ({"rooms": [0], "relations": [], "a": NESTED}, "a", "nested deeper"),
+        (RepeatedKeys({"rooms": [0], "relations": []}, repeated="rooms"), "rooms", "twice"),
+        (RENDERED | {"name": [RepeatedKeys({"k": 1}, repeated="k")]}, "k", "twice"),
         (RENDERED | {"room_type": [0] * 9}, "room_type", "n_max=8"),
         (RENDERED | {"room_type": [0, 1, 1, 2, 3, 4, 6]}, "room_type[6]", r"0\.\.5, got 6"),
         (RENDERED | {"room_type": [True, 1, 1, 2, 3, 4, 5]}, "room_type[0]", "got True"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.data.bubble_diagrams.readers import read_diagrams, write_diagrams
+from discrete_diffusion.data.bubble_diagrams.readers import read_diagrams
 from discrete_diffusion.data.bubble_diagrams.tokens import decode, encode
+from discrete_diffusion.data.bubble_diagrams.writers import write_diagrams
 
 if TYPE_CHECKING:
     from discrete_diffusion.data.bubble_diagrams.generator import generate_plans

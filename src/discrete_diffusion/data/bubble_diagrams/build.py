@@ -23,12 +23,18 @@ logger = logging.getLogger(__name__)
 def build_generated(config: DictConfig) -> DiagramDataset:
     """``data=bubble_diagrams``: plans of the procedural generator, cached."""
     from discrete_diffusion.data.bubble_diagrams.cache import cached_plans
+    from discrete_diffusion.data.bubble_diagrams.programme import N_MAX
 
+    if config.n_max < N_MAX:
+        raise ValueError(
+            f"data.n_max={config.n_max}: the embedded plans have up to {N_MAX} rooms; take "
+            f"data.n_max={N_MAX} or more"
+        )
     vocab = VocabConfig(n_max=config.n_max)
     plans = cached_plans(config.num_plans, config.plan_seed)
     diagrams = plans.encode() if vocab == RPLAN_VOCAB_CONFIG else encode(plans.to_diagrams(), vocab)
     splits = split_by_diagram(diagrams, vocab, fractions=config.split, seed=config.split_seed)
-    return DiagramDataset(splits, vocab, node_order=config.node_order)
+    return _dataset(splits, vocab, config)
 
 
 def build_from_files(config: DictConfig) -> DiagramDataset:
@@ -48,7 +54,7 @@ def build_from_files(config: DictConfig) -> DiagramDataset:
             raise ValueError("give data.path or data.train_path and data.val_path, not both")
         diagrams = _read(config.path, config, vocab)
         splits = split_by_diagram(diagrams, vocab, fractions=config.split, seed=config.split_seed)
-        return DiagramDataset(splits, vocab, node_order=config.node_order)
+        return _dataset(splits, vocab, config)
     if separate["val"] is None:
         raise ValueError("data.train_path needs data.val_path=FILE beside it")
     splits = {
@@ -58,7 +64,15 @@ def build_from_files(config: DictConfig) -> DiagramDataset:
     kept = without_held_out(splits["train"], [splits["val"], splits["test"]], vocab)
     if removed := len(splits["train"]) - len(kept):
         logger.warning("%d training diagrams are held out elsewhere and were left out", removed)
-    return DiagramDataset({**splits, "train": kept}, vocab, node_order=config.node_order)
+    return _dataset({**splits, "train": kept}, vocab, config)
+
+
+def _dataset(
+    splits: dict[str, EncodedDiagrams], vocab: VocabConfig, config: DictConfig
+) -> DiagramDataset:
+    return DiagramDataset(
+        splits, vocab, node_order=config.node_order, symmetry=config.get("symmetry", "none")
+    )
 
 
 def _read(path: str, config: DictConfig, vocab: VocabConfig) -> EncodedDiagrams:
@@ -66,4 +80,6 @@ def _read(path: str, config: DictConfig, vocab: VocabConfig) -> EncodedDiagrams:
         path, skip_invalid=config.skip_invalid, n_max=config.n_max, threshold=config.threshold
     )
     logger.info("%s", report.summary())
+    if not report.diagrams:
+        raise ValueError(f"{path} holds no plan that can be read; see discrete-diffusion data check")
     return encode(report.diagrams, vocab)

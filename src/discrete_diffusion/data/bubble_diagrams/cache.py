@@ -17,12 +17,12 @@ from discrete_diffusion.data.bubble_diagrams.generator import (
     draw_plans,
 )
 from discrete_diffusion.data.bubble_diagrams.programme import N_MAX
-from discrete_diffusion.data.bubble_diagrams.whole_files import written_whole
+from discrete_diffusion.whole_files import written_whole
 
 CACHE_VARIABLE = "DISCRETE_DIFFUSION_CACHE"
 """Environment variable that names the cache folder."""
 
-_PATTERN = "plans-v*.npz"
+_PATTERNS = ("plans-v*.npz", ".plans-v*.unfinished")
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
@@ -75,9 +75,14 @@ def cached_plans(num: int, seed: int = 0) -> PlanArrays:
     return plans
 
 
+def cached_files() -> list[Path]:
+    """The cached plans, of any generator version, and what a killed process left unfinished."""
+    return sorted(file for pattern in _PATTERNS for file in cache_dir().glob(pattern))
+
+
 def clear_cache() -> list[Path]:
     """Delete the cached plans, of any generator version; returns the files that were there."""
-    files = sorted(cache_dir().glob(_PATTERN))
+    files = cached_files()
     for file in files:
         file.unlink(missing_ok=True)
     return files

@@ -10,6 +10,7 @@ from torch import Tensor
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset
 from discrete_diffusion.data.bubble_diagrams.canonical import canonical_orders
+from discrete_diffusion.data.bubble_diagrams.symmetries import SYMMETRIES, with_images
 from discrete_diffusion.data.bubble_diagrams.tokens import (
     EncodedDiagrams,
     count_nodes,
@@ -30,17 +31,33 @@ class DiagramDataset(TokenDataset):
     time a diagram is drawn; ``canonical`` computes one from the diagram alone, so equal diagrams
     get equal tokens; ``given`` keeps the source's.
 
+    ``symmetry``: ``mirror`` or ``square`` adds the images of every training diagram, see
+    ``SYMMETRIES``; held-out diagrams stay as they are.
+
     ``splits``: encoded diagrams by split name; build them with ``split_by_diagram``.
     """
 
     def __init__(
-        self, splits: dict[str, EncodedDiagrams], vocab: VocabConfig, *, node_order: str
+        self,
+        splits: dict[str, EncodedDiagrams],
+        vocab: VocabConfig,
+        *,
+        node_order: str,
+        symmetry: str = "none",
     ) -> None:
         if node_order not in NODE_ORDERS:
             raise ValueError(unknown_name("node order", node_order, NODE_ORDERS))
         self.vocab, self.layout, self.node_order = vocab, vocab.layout(), node_order
         self.bound = "ordered_random" if node_order == "random" else "ordered_fixed"
+        self.symmetry = symmetry
+        splits = {**splits, "train": with_images(splits["train"], vocab, symmetry)}
         self.splits = {name: self._examples(splits[name]) for name in SPLITS}
+
+    def originals(self, split: str) -> Examples:
+        """A split without the images that ``symmetry`` has added."""
+        examples = self.splits[split]
+        num = len(examples) // len(SYMMETRIES[self.symmetry]) if split == "train" else len(examples)
+        return examples[torch.arange(num)]
 
     def _examples(self, diagrams: EncodedDiagrams) -> Examples:
         x0, num_rooms = diagrams.x0, diagrams.num_rooms
@@ -71,7 +88,8 @@ class DiagramDataset(TokenDataset):
 
     def summary(self) -> str:
         parts = ", ".join(f"{len(self.splits[name]):,} {name}" for name in SPLITS)
-        return f"{parts} diagrams; node order {self.node_order}"
+        images = "" if self.symmetry == "none" else f" (train with {self.symmetry} images)"
+        return f"{parts} diagrams{images}; node order {self.node_order}"
 
 
 def split_by_diagram(

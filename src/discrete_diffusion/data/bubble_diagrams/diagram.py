@@ -14,13 +14,12 @@ from discrete_diffusion.data.bubble_diagrams.fields import (
     NO_EDGE,
     NUM_RELATIONS,
     DiagramError,
-    checked_box,
-    checked_integer,
+    checked_boxes,
     checked_relations,
+    checked_rooms,
     inverse_relation,
     read_relations,
     read_rooms,
-    room_code,
 )
 from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
 
@@ -51,20 +50,11 @@ class BubbleDiagram:
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rooms", checked_rooms(self.rooms))
         n = len(self.rooms)
-        if n == 0:
-            raise DiagramError("rooms", "a diagram needs at least one room")
-        rooms = tuple(
-            room_code(checked_integer(room, f"rooms[{k}]", "a room code"), f"rooms[{k}]")
-            for k, room in enumerate(self.rooms)
-        )
-        object.__setattr__(self, "rooms", rooms)
         object.__setattr__(self, "relations", checked_relations(self.relations, n))
         if self.boxes is not None:
-            if len(self.boxes) != n:
-                raise DiagramError("boxes", f"{len(self.boxes)} boxes for {n} rooms")
-            boxes = tuple(checked_box(box, f"boxes[{k}]") for k, box in enumerate(self.boxes))
-            object.__setattr__(self, "boxes", boxes)
+            object.__setattr__(self, "boxes", checked_boxes(self.boxes, n))
         for key in _RESERVED_KEYS:
             if key in self.metadata:
                 raise DiagramError("metadata", f"the key {key!r} is taken by the diagram itself")
@@ -156,6 +146,12 @@ class BubbleDiagram:
         from discrete_diffusion.data.bubble_diagrams import graph_formats
 
         return graph_formats.from_networkx(graph)
+
+    def to_node_link(self) -> dict[str, Any]:
+        """``to_networkx`` as the node-link object that ``networkx.node_link_graph`` reads."""
+        from discrete_diffusion.data.bubble_diagrams import graph_formats
+
+        return graph_formats.to_node_link(self)
 
     def to_graphml(self) -> str:
         """GraphML text of ``to_networkx``, metadata as a JSON string."""

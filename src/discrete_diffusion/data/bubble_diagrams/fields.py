@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,33 @@ _ROOM_CODES = {name: code for code, name in enumerate(ROOM_TYPES)}
 _RELATION_CODES = {name: code for code, name in enumerate(RELATIONS)}
 
 
+MAX_DEPTH = 64
+"""Lists and objects inside one another that a diagram's metadata may have."""
+
+
+_LONGEST_FIELD = 80
+"""Characters of a field's name that a sentence quotes."""
+
+
 class DiagramError(ValueError):
-    """A diagram that is wrong in one place: ``field`` (e.g. "relations[3]") and the ``reason``."""
+    """A diagram that is wrong in one place: ``field`` (e.g. "relations[3]") and the ``reason``.
+
+    ``field`` is empty where the whole of it is wrong.
+    """
 
     def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f"field '{field}': {reason}")
+        if not field.isprintable() or len(field) > _LONGEST_FIELD:  # a key of somebody's metadata
+            field = ascii(field[:_LONGEST_FIELD])[1:-1]
+        super().__init__(f"field '{field}': {reason}" if field else reason)
         self.field, self.reason = field, reason
+
+
+class RepeatedKeys(dict[str, Any]):
+    """A JSON object that gave the key ``repeated`` more than once; only one value is left of it."""
+
+    def __init__(self, values: Mapping[str, Any], *, repeated: str) -> None:
+        super().__init__(values)
+        self.repeated = repeated
 
 
 def inverse_relation(relation: int) -> int:
@@ -92,21 +113,66 @@ def checked_box(value: object, field: str) -> tuple[float, float, float, float]:
     return x0, y0, x1, y1
 
 
+def checked_rooms(rooms: Sequence[Any]) -> tuple[int, ...]:
+    """Room type codes, at least one."""
+    if len(rooms) == 0:
+        raise DiagramError("rooms", "a diagram needs at least one room")
+    if all(type(room) is int and 0 <= room < len(ROOM_TYPES) for room in rooms):
+        return tuple(rooms)  # the usual case, without the cost of the checks below
+    return tuple(
+        room_code(checked_integer(room, f"rooms[{k}]", "a room code"), f"rooms[{k}]")
+        for k, room in enumerate(rooms)
+    )
+
+
+def checked_boxes(boxes: Sequence[Any], n: int) -> tuple[tuple[float, float, float, float], ...]:
+    """A box for each of ``n`` rooms, see ``checked_box``."""
+    if len(boxes) != n:
+        raise DiagramError("boxes", f"{len(boxes)} boxes for {n} rooms")
+    if all(_is_plain_box(box) for box in boxes):
+        return tuple(boxes)
+    return tuple(checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes))
+
+
+def _is_plain_box(box: Any) -> bool:
+    """Whether ``checked_box`` would return the very same tuple; NaN and inf fail the comparison."""
+    if type(box) is not tuple or len(box) != 4:
+        return False
+    x0, y0, x1, y1 = box
+    return (
+        type(x0) is type(y0) is type(x1) is type(y1) is float
+        and -math.inf < x0 <= x1 < math.inf
+        and -math.inf < y0 <= y1 < math.inf
+    )
+
+
 def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int, int], ...]:
     """Triples sorted by pair, each pair i < j at most once, codes 0..9."""
     checked: dict[tuple[int, int], int] = {}
     for k, triple in enumerate(relations):
-        where = f"relations[{k}]"
-        i, j, r = _triple(triple, where)
-        i, j, r = checked_integer(i, where), checked_integer(j, where), checked_integer(r, where)
+        if not _is_plain_triple(triple):
+            where = f"relations[{k}]"
+            i, j, r = (checked_integer(number, where) for number in _triple(triple, where))
+        else:
+            i, j, r = triple
         if not 0 <= i < j < n:
-            raise DiagramError(where, f"pair ({i}, {j}): expected 0 <= i < j < {n} rooms")
+            reason = f"pair ({i}, {j}): expected 0 <= i < j < {n} rooms"
+            raise DiagramError(f"relations[{k}]", reason)
         if not 0 <= r < NUM_RELATIONS:
-            raise DiagramError(where, f"relation code {r} is not in 0..{NUM_RELATIONS - 1}")
+            reason = f"relation code {r} is not in 0..{NUM_RELATIONS - 1}"
+            raise DiagramError(f"relations[{k}]", reason)
         if (i, j) in checked:
-            raise DiagramError(where, f"pair ({i}, {j}) is listed twice")
+            raise DiagramError(f"relations[{k}]", f"pair ({i}, {j}) is listed twice")
         checked[i, j] = r
     return tuple(sorted((i, j, r) for (i, j), r in checked.items()))
+
+
+def _is_plain_triple(triple: Any) -> bool:
+    return (
+        type(triple) is tuple
+        and len(triple) == 3
+        and type(triple[0]) is type(triple[1]) is type(triple[2]) is int
+    )
 
 
 def _triple(value: object, field: str) -> tuple[Any, Any, Any]:
@@ -148,3 +214,53 @@ def read_rooms(value: object, field: str) -> tuple[int, ...]:
     if not value:
         raise DiagramError(field, "a diagram needs at least one room")
     return tuple(room_code(room, f"{field}[{k}]") for k, room in enumerate(value))
+
+
+def required_list(data: Mapping[str, Any], key: str) -> list[Any]:
+    """The list under ``key``; ``DiagramError`` if there is none."""
+    if key not in data:
+        raise DiagramError(key, f"missing; the fields are {reprlib.repr(list(data))}")
+    if not isinstance(data[key], list):
+        raise DiagramError(key, f"expected a list, got {reprlib.repr(data[key])}")
+    return data[key]
+
+
+def check_size(num_rooms: int, n_max: int, field: str) -> None:
+    """``DiagramError`` with the remedy if there are more than ``n_max`` rooms."""
+    if num_rooms > n_max:
+        raise DiagramError(
+            field,
+            f"{num_rooms} rooms, more than n_max={n_max}; allow more with data.n_max={num_rooms} "
+            f"(discrete-diffusion data: --n-max {num_rooms})",
+        )
+
+
+def check_keys(data: Mapping[str, Any]) -> None:
+    """``DiagramError`` if an object gave a key twice: which value holds cannot be told."""
+    if isinstance(data, RepeatedKeys):
+        shown = reprlib.repr(data.repeated)
+        raise DiagramError(data.repeated or shown, f"the key {shown} is given twice in one object")
+
+
+def check_metadata(metadata: Mapping[str, Any]) -> None:
+    """``DiagramError`` naming the key of what JSON could not write again.
+
+    That is a number beyond float64 or NaN, an object that gave a key twice, and what is nested
+    deeper than ``MAX_DEPTH``.
+    """
+    pending: list[tuple[str, Any, int]] = [
+        (key or repr(key), value, 0) for key, value in metadata.items()
+    ]
+    while pending:
+        field, value, depth = pending.pop()
+        if isinstance(value, float):
+            finite_number(value, field)
+        elif isinstance(value, list | dict):
+            if depth == MAX_DEPTH:
+                raise DiagramError(
+                    field[: field.find("[")], f"nested deeper than {MAX_DEPTH} levels"
+                )
+            if isinstance(value, dict):
+                check_keys(value)
+            inner = value.items() if isinstance(value, dict) else enumerate(value)
+            pending.extend((f"{field}[{key}]", item, depth + 1) for key, item in inner)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import reprlib
+import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.data.bubble_diagrams.fields import DiagramError, read_relations, room_code
+from discrete_diffusion.data.bubble_diagrams.fields import (
+    DiagramError,
+    check_keys,
+    check_metadata,
+    read_relations,
+    room_code,
+)
+from discrete_diffusion.data.bubble_diagrams.json_text import load_json
 from discrete_diffusion.rooms import RELATIONS
 
 if TYPE_CHECKING:
@@ -67,6 +76,24 @@ def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
     )
 
 
+def to_node_link(diagram: BubbleDiagram) -> dict[str, Any]:
+    """``to_networkx`` as networkx's node-link object, what ``node_link_data(edges="edges")`` gives.
+
+    Written out here because releases of networkx differ in the name of the list of edges.
+    """
+    graph = to_networkx(diagram)
+    return {
+        "directed": True,
+        "multigraph": False,
+        "graph": dict(graph.graph),
+        "nodes": [{**data, "id": node} for node, data in graph.nodes(data=True)],
+        "edges": [
+            {**data, "source": source, "target": target}
+            for source, target, data in graph.edges(data=True)
+        ],
+    }
+
+
 def to_graphml(diagram: BubbleDiagram) -> str:
     """GraphML text of ``to_networkx``, metadata as a JSON string.
 
@@ -83,15 +110,25 @@ def to_graphml(diagram: BubbleDiagram) -> str:
 
 
 def from_graphml(text: str) -> BubbleDiagram:
-    """The inverse of ``to_graphml``; raises ``ValueError`` for anything else."""
+    """The inverse of ``to_graphml``; ``ValueError`` for anything else, several graphs too."""
     import networkx
 
+    if (num_graphs := len(re.findall(r"<graph[\s>]", text))) > 1:
+        raise ValueError(f"it holds {num_graphs} graphs; expected one, a file each")
     try:
-        graph = networkx.parse_graphml(text)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="No key type for id")  # text is the default
+            graph = networkx.parse_graphml(text)
     except (ParseError, networkx.NetworkXError, KeyError, ValueError) as error:
         raise ValueError(f"not a GraphML graph: {error}") from error
+    written = graph.graph.get("metadata", "{}")
+    if not isinstance(written, str):
+        raise DiagramError("metadata", f"expected JSON text, got {reprlib.repr(written)}")
     try:
-        graph.graph["metadata"] = json.loads(graph.graph.get("metadata", "{}"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise DiagramError("metadata", f"is not JSON ({error})") from error
+        graph.graph["metadata"] = load_json(written.encode())
+    except DiagramError as error:
+        raise DiagramError("metadata", f"is not JSON ({error.reason})") from error
+    if isinstance(graph.graph["metadata"], Mapping):
+        check_keys(graph.graph["metadata"])
+        check_metadata(graph.graph["metadata"])
     return from_networkx(graph)

@@ -12,12 +12,15 @@ from pathlib import Path
 def written_whole(path: Path) -> Iterator[Path]:
     """A path beside ``path`` to write to, renamed to it if the block ends well, else removed.
 
-    Missing folders are made. Raises ``OSError`` if the folder cannot be written to.
+    The content is on the disk before it gets its name, so that not even a power cut leaves a part
+    of it. Missing folders are made. Raises ``OSError`` if the folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
         yield unfinished
+        with unfinished.open("rb+") as file:
+            os.fsync(file.fileno())
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

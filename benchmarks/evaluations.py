@@ -1,0 +1,38 @@
+"""``discrete-diffusion evaluate`` from a script, and its table for the documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.evaluate import run
+from discrete_diffusion.metrics import DISTANCES
+
+
+def evaluate(folder: Path, *overrides: str) -> dict[str, Any]:
+    """Evaluate into ``folder``; returns what its ``metrics.json`` holds, less machine paths."""
+    run(compose("evaluate", [*overrides, f"out={folder}"]))
+    metrics = json.loads((folder / "metrics.json").read_text())
+    return {name: value for name, value in metrics.items() if name != "checkpoint"}
+
+
+def table(metrics: Mapping[str, Any], aims: Mapping[str, str] | None = None) -> str:
+    """A row per metric that has a value of real data to stand beside."""
+    seeds = len(metrics["seeds"])
+    head = (
+        f"| | samples (95 % interval over {seeds} seeds) | real data, or floor | ratio to floor |"
+    )
+    lines = [head + (" aim |" if aims else ""), "|---|---:|---:|---:|" + ("---|" if aims else "")]
+    for name, (low, high) in metrics["intervals"].items():
+        real = metrics["real"].get(name)
+        if real is None or name.endswith(("_unweighted", "_reference")):
+            continue
+        ratio = f"{metrics[name] / real:.1f}" if name in DISTANCES and real else ""
+        cells = [f"{metrics[name]:.4g} ({low:.4g} to {high:.4g})", f"{real:.4g}", ratio]
+        if aims:
+            cells.append(aims.get(name, ""))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)

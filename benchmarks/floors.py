@@ -1,0 +1,102 @@
+"""What real plans, and generated ones, score against others of their kind, and against each other.
+
+    python benchmarks/floors.py plans.jsonl [--draws 20]
+
+Writes ``benchmarks/results/floors.json`` and two tables of ``docs/results.md``. Structural metrics
+are of the diagrams as they are read. Distances use seven coarse room types, the ones the real file
+tells apart: living, dining and entrance are one, all bedrooms but the largest are one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
+from discrete_diffusion.metrics import DISTANCES, DiagramSet, bubble_metrics, metric_floors
+from discrete_diffusion.rooms import ROOM_TYPES
+from record import write_result, write_section
+
+SIZE, LARGE = 489, 2000
+COARSE = {
+    "DiningRoom": "LivingRoom",
+    "Entrance": "LivingRoom",
+    "Wall-in": "Storage",
+} | dict.fromkeys(("ChildRoom", "StudyRoom", "GuestRoom"), "SecondRoom")
+STRUCTURE = (
+    "valid",
+    "exactly_one_living_room",
+    "transitive",
+    "inside_valid",
+    "edges_per_diagram",
+    "edge_presence",
+    "diversity",
+    "distinct_multisets",
+    "mode_coverage",
+    "mode_coverage_weighted",
+)
+PLAIN_DISTANCES = tuple(name for name in DISTANCES if not name.endswith("_unweighted"))
+
+
+def coarse(diagrams: list[BubbleDiagram]) -> list[BubbleDiagram]:
+    code = [ROOM_TYPES.index(COARSE.get(name, name)) for name in ROOM_TYPES]
+    return [replace(d, rooms=tuple(code[room] for room in d.rooms)) for d in diagrams]
+
+
+def across(ours: list[BubbleDiagram], theirs: list[BubbleDiagram], draws: int) -> dict[str, float]:
+    """Metrics of ``SIZE`` of ours against ``SIZE`` of theirs, mean over draws."""
+    sets = [DiagramSet(diagrams).prepare() for diagrams in (ours, theirs)]
+    found = []
+    for draw in range(draws):
+        rng = np.random.default_rng([1, draw])
+        a, b = (s.select(rng.permutation(len(s))[:SIZE]) for s in sets)
+        found.append(bubble_metrics(a, b))
+    return {name: float(np.mean([f[name] for f in found])) for name in found[0]}
+
+
+def table(columns: dict[str, dict[str, float]], names: tuple[str, ...]) -> str:
+    lines = [f"| | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
+    for name in names:
+        cells = (f"{column[name]:.4g}" for column in columns.values())
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("plans", type=Path)
+    parser.add_argument("--draws", type=int, default=20)
+    arguments = parser.parse_args()
+    real, generated = read_diagrams(arguments.plans), list(generate_plans(20_000, seed=0))
+
+    def floors(diagrams: list[BubbleDiagram], size: int) -> dict[str, float]:
+        return metric_floors(
+            diagrams, num_samples=size, num_reference=size, draws=arguments.draws
+        ).mean
+
+    structure = {
+        f"real ({SIZE} + {SIZE})": floors(real, SIZE),
+        f"generator ({SIZE} + {SIZE})": floors(generated, SIZE),
+        f"generator ({LARGE} + {LARGE})": floors(generated, LARGE),
+    }
+    real_coarse, generated_coarse = coarse(real), coarse(generated)
+    distances = {
+        f"real against real ({SIZE} + {SIZE})": floors(real_coarse, SIZE),
+        f"generator against generator ({SIZE} + {SIZE})": floors(generated_coarse, SIZE),
+        f"generator against real ({SIZE} + {SIZE})": across(
+            generated_coarse, real_coarse, arguments.draws
+        ),
+        f"generator, all 13 types ({LARGE} + {LARGE})": structure[f"generator ({LARGE} + {LARGE})"],
+    }
+    command = f"python benchmarks/floors.py {arguments.plans.name} --draws {arguments.draws}"
+    results = {"num_real": len(real), "as_read": structure, "coarse_types": distances}
+    write_result("floors", command=command, seed=0, results=results)
+    write_section("results.md", "floors of structure", table(structure, STRUCTURE))
+    write_section("results.md", "floors of distances", table(distances, PLAIN_DISTANCES))
+
+
+if __name__ == "__main__":
+    main()

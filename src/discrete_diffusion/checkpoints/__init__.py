@@ -1,0 +1,27 @@
+"""Checkpoints: what is in one, how an algorithm comes back out of it, when a run may go on."""
+
+from discrete_diffusion.checkpoints.contents import (
+    FORMAT,
+    INFO_KEY,
+    checkpoint_info,
+    sealed,
+    vocabulary,
+)
+from discrete_diffusion.checkpoints.files import read_training_file, write_weights_file
+from discrete_diffusion.checkpoints.loading import Checkpoint, load, read_checkpoint
+from discrete_diffusion.checkpoints.resuming import ResumePoint, check_resumable
+
+__all__ = [
+    "FORMAT",
+    "INFO_KEY",
+    "Checkpoint",
+    "ResumePoint",
+    "check_resumable",
+    "checkpoint_info",
+    "load",
+    "read_checkpoint",
+    "read_training_file",
+    "sealed",
+    "vocabulary",
+    "write_weights_file",
+]

@@ -1,0 +1,143 @@
+"""What a checkpoint says of itself, and the digest that notices a changed bit.
+
+Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, carry the same *info*:
+
+=====================  ==========================================================================
+``format``             number of this layout; a reader refuses one it does not know
+``version``            version of the package that wrote it
+``config``             the resolved config, enough to rebuild the algorithm
+``vocabulary``         ``n_max``, ``room_types``, ``relations``; for other data a layout digest
+``size_counts``        training samples of each size
+``data_fingerprint``   ``TokenDataset.fingerprint()`` of the data trained on
+``step``               optimiser steps taken
+``machine``            what the last bits depend on: threads, processes, device, torch
+``digest``             SHA-256 of all of the above and of the averaged weights
+=====================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion import __version__
+from discrete_diffusion.layout import VocabConfig, build_layout
+
+FORMAT = 1
+INFO_KEY = "discrete_diffusion"
+WEIGHTS_PREFIX = "algorithm."
+"""The algorithm's parameters inside the Lightning module."""
+
+_CONFIG_KEYS = ("data", "algo", "model", "noise", "forward_process")
+
+
+def checkpoint_info(
+    config: Mapping[str, Any], size_counts: list[int], *, data_fingerprint: str
+) -> dict[str, Any]:
+    """The part of the info known before training: plain containers, so that no pickle is needed."""
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "config": dict(config),
+        "vocabulary": vocabulary(config["data"]),
+        "size_counts": list(size_counts),
+        "data_fingerprint": data_fingerprint,
+    }
+
+
+def vocabulary(data_config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the token ids of a ``config.data`` mean, as far as this version's tables say."""
+    if data_config.get("n_max") is not None:
+        graph = VocabConfig(n_max=data_config["n_max"])
+        return {
+            "n_max": graph.n_max,
+            "room_types": list(graph.node_types),
+            "relations": list(graph.edge_types),
+        }
+    layout = build_layout(data_config)
+    text = f"{layout.length} {layout.vocab_size} {layout.mask_id} {layout.pad_id}".encode()
+    text += layout.support.to(torch.uint8).numpy().tobytes()
+    return {"layout": hashlib.sha256(text).hexdigest()[:16]}
+
+
+def averaged_weights(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The algorithm's own tensors of a Lightning ``state_dict``, by their name in it."""
+    return {
+        name.removeprefix(WEIGHTS_PREFIX): value
+        for name, value in state_dict.items()
+        if name.startswith(WEIGHTS_PREFIX) and isinstance(value, Tensor)
+    }
+
+
+def sealed(
+    info: Mapping[str, Any], state_dict: Mapping[str, Any], *, step: int, machine: dict[str, Any]
+) -> dict[str, Any]:
+    """``info`` with step, machine and the digest of it all and of the weights."""
+    content = {**info, "step": step, "machine": machine}
+    return {**content, "digest": _digest(content, averaged_weights(state_dict))}
+
+
+def check_info(info: Any, weights: Mapping[str, Tensor], path: object) -> dict[str, Any]:
+    """The info, once it is known to be ours, readable by this version, unchanged and to speak of
+    the same vocabulary; else ``ValueError`` with one sentence. ``weights``: the averaged ones."""
+    if not isinstance(info, dict) or not {"config", "size_counts"} <= set(info):
+        raise ValueError(f"{path} is not a checkpoint of discrete_diffusion: it names no config")
+    written = info.get("format", 0)
+    if not isinstance(written, int) or written > FORMAT:
+        raise ValueError(
+            f"{path} is a checkpoint of format {written}, written by version "
+            f"{info.get('version', '?')}; this version ({__version__}) reads up to {FORMAT}: "
+            "upgrade discrete-diffusion"
+        )
+    if written >= 1:  # earlier checkpoints carry neither digest nor vocabulary
+        content = {key: value for key, value in info.items() if key != "digest"}
+        if info.get("digest") != _digest(content, weights):
+            raise ValueError(
+                f"{path} is a damaged checkpoint: its contents do not match its digest"
+            )
+    _check_config(info["config"], path)
+    if "vocabulary" in info:
+        _check_vocabulary(info, path)
+    return info
+
+
+def _check_config(config: Any, path: object) -> None:
+    missing = [k for k in _CONFIG_KEYS if not isinstance(config, dict) or k not in config]
+    if missing:
+        raise ValueError(
+            f"{path} is not a checkpoint of discrete_diffusion: its config has no "
+            f"{', '.join(missing)}"
+        )
+
+
+def _check_vocabulary(info: Mapping[str, Any], path: object) -> None:
+    written, ours = info["vocabulary"], vocabulary(info["config"]["data"])
+    differing = [key for key in ours if written.get(key) != ours[key]]
+    if differing:
+        key = differing[0]
+        raise ValueError(
+            f"{path} was written by version {info.get('version', '?')} with other {key}: "
+            f"{_first_difference(written.get(key), ours[key])}; read it with that version"
+        )
+
+
+def _first_difference(written: Any, ours: Any) -> str:
+    if isinstance(written, list) and isinstance(ours, list) and len(written) == len(ours):
+        k = next(k for k in range(len(ours)) if written[k] != ours[k])
+        return f"number {k} is {written[k]} there and {ours[k]} here"
+    return f"{written} there and {ours} here"
+
+
+def _digest(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 of the info as JSON, then of every tensor's name, type, shape and bytes by name."""
+    digest = hashlib.sha256(json.dumps(info, sort_keys=True, default=str).encode())
+    for name in sorted(weights):
+        value = weights[name].detach().cpu().contiguous()
+        digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,121 @@
+"""The two kinds of checkpoint file, read without ever running what they hold.
+
+``.ckpt`` is Lightning's: a zip of a pickle and raw tensors, with all that training needs to go on.
+``.safetensors`` holds the averaged weights alone, and no pickle.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from discrete_diffusion.checkpoints.contents import INFO_KEY, averaged_weights
+
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, pickle.UnpicklingError, SafetensorError),
+    *(RuntimeError, EOFError, LookupError, TypeError, AttributeError, ValueError),
+    *(AssertionError, OverflowError, ImportError, MemoryError, OSError),
+)
+"""What zipfile, torch's restricted unpickler and safetensors raise for bytes that make no sense."""
+
+_WANTS_CODE = ("Unsupported global", "Unsupported class", "Unsupported operand", "GLOBAL")
+
+
+def is_weights_file(path: Path) -> bool:
+    """Whether a file starts like safetensors: eight bytes of length, then a JSON object.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` if there is no file or nothing in it.
+    """
+    _check_is_file(path)
+    with path.open("rb") as file:
+        return file.read(9)[8:] == b"{"
+
+
+def read_training_file(path: str | Path) -> dict[str, Any]:
+    """A ``.ckpt`` as plain containers and tensors.
+
+    The zip's checksums are compared first, which torch does not do, then the pickle is read by
+    torch's restricted unpickler (``weights_only=True``).
+
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence: no file, damaged, not a
+    checkpoint, or a pickle that wants to run code.
+    """
+    path = Path(path)
+    _check_is_file(path)
+    try:
+        _check_zip(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except _DAMAGE as error:
+        if isinstance(error, pickle.UnpicklingError) and any(w in str(error) for w in _WANTS_CODE):
+            raise ValueError(
+                f"{path} is refused: its pickle wants to run code, which no checkpoint of "
+                "discrete_diffusion does"
+            ) from error
+        raise ValueError(f"{path} is not a readable checkpoint: damaged, or not one") from error
+    if not isinstance(state, dict):
+        raise ValueError(f"{path} is not a checkpoint: it holds a {type(state).__name__}")
+    return state
+
+
+def read_weights_file(path: str | Path) -> tuple[Any, dict[str, Tensor]]:
+    """(info, weights by name) of a ``.safetensors``; the info is None if it has none of ours.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` as ``read_training_file``.
+    """
+    path = Path(path)
+    _check_is_file(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        info = json.loads(metadata[INFO_KEY]) if INFO_KEY in metadata else None
+    except _DAMAGE as error:
+        raise ValueError(f"{path} is not a readable checkpoint: damaged, or not one") from error
+    return info, weights
+
+
+def write_weights_file(path: Path, checkpoint: Mapping[str, Any]) -> None:
+    """Write the averaged weights and the info of a Lightning checkpoint as ``.safetensors``."""
+    weights = averaged_weights(checkpoint["state_dict"])
+    # clones, because safetensors refuses tensors that share memory (tied weights)
+    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
+    info = json.dumps(checkpoint[INFO_KEY], sort_keys=True)
+    path.write_bytes(save(tensors, metadata={INFO_KEY: info}))
+
+
+def _check_is_file(path: Path) -> None:
+    if not path.exists():
+        raise FileNotFoundError(f"no checkpoint at {path.absolute()}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the file in it, e.g. {path}/last.ckpt")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is not a readable checkpoint: it is empty")
+
+
+def _check_zip(path: Path) -> None:
+    """Raise one of ``_DAMAGE`` unless the zip is one that torch writes and its checksums hold.
+
+    torch stores without compression; anything else could claim to unpack to any size.
+    """
+    with path.open("rb") as file:
+        if file.read(4) != b"PK\x03\x04":  # torch would go on to read a bare pickle
+            raise zipfile.BadZipFile("no zip")
+    size = path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            stored = entry.compress_type == zipfile.ZIP_STORED
+            if not stored or entry.file_size != entry.compress_size or entry.file_size > size:
+                raise zipfile.BadZipFile(f"{entry.filename} is not stored as it is")
+        if (broken := archive.testzip()) is not None:
+            raise zipfile.BadZipFile(f"{broken} is damaged")

@@ -1,0 +1,276 @@
+"""``discrete-diffusion evaluate``: measure samples, and the model they come from."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, ListConfig
+
+from discrete_diffusion.cli.compose import check_counts, plain
+
+if TYPE_CHECKING:
+    from discrete_diffusion.cli.real_data import RealData
+    from discrete_diffusion.cli.sample_source import SampleSource
+    from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.evaluation import ModelScores, SampleScores
+    from discrete_diffusion.evaluation.table import TableSection
+
+logger = logging.getLogger(__name__)
+
+_MODEL_STREAM = 3
+"""Keeps the noise of the model's measurements apart from that of its samples."""
+
+
+def run(config: DictConfig) -> None:
+    """Measure, print the table, and write everything into ``out``.
+
+    ``metrics.json``, ``table.md``; for diagrams ``samples.jsonl`` and ``samples.png`` (of the first
+    sampling seed), ``adjacency.png``, ``histograms.png``, ``relations.png``; from a checkpoint
+    ``calibration.png`` and ``nelbo_by_t.png``.
+    """
+    if (config.checkpoint is None) == (config.samples is None):
+        raise ValueError(
+            "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
+            f"(samples=[A,B] for a file per sampling seed); got {_given(config)}"
+        )
+    check_counts(
+        config,
+        num_samples=1,
+        seeds=1,
+        steps=1,
+        floor_draws=0,
+        bound_draws=1,
+        time_bins=1,
+        batch_size=1,
+        seed=0,
+        threads=1,
+        n_max=1,
+    )
+    folder = Path(config.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    done = _evaluate_files(config) if config.checkpoint is None else _evaluate_checkpoint(config)
+    done.write(folder)
+    if config.pictures:
+        done.draw(folder)
+    _print_table(done.sections())
+    for line in done.notes():
+        logger.info("%s", line)
+    logger.info("metrics.json, table.md%s: %s", " and pictures" * config.pictures, folder)
+
+
+def _given(config: DictConfig) -> str:
+    return "neither" if config.checkpoint is None else "both"
+
+
+@dataclass(frozen=True)
+class _SampleSets:
+    """``sets``: diagrams by sampling seed (or file), ``names`` of these. ``facts``: how they were
+    made, for ``metrics.json``. ``paths``: the files they were read from."""
+
+    sets: list[list[BubbleDiagram]]
+    names: list[Any]
+    facts: dict[str, Any]
+    paths: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """All that was measured; what there is none of is None."""
+
+    facts: dict[str, Any]
+    real: RealData
+    samples: _SampleSets | None
+    sample_scores: SampleScores | None
+    model_scores: ModelScores | None
+    absorbing: bool = True
+
+    def sections(self) -> list[TableSection]:
+        """The tables, samples first."""
+        from discrete_diffusion.evaluation.table import model_section, sample_sections
+
+        sections = [] if self.sample_scores is None else sample_sections(self.sample_scores)
+        return sections + ([] if self.model_scores is None else [model_section(self.model_scores)])
+
+    def notes(self) -> list[str]:
+        """How to read the table."""
+        from discrete_diffusion.evaluation.table import sample_notes
+
+        notes = [f"Real data: {self.real.name}."]
+        if self.sample_scores is not None and self.samples is not None:
+            sizes = [len(diagrams) for diagrams in self.samples.sets]
+            notes += sample_notes(self.sample_scores, sizes, len(self.real.reference or ()))
+        return notes
+
+    def metrics(self) -> dict[str, Any]:
+        """What ``metrics.json`` holds."""
+        samples = {} if self.sample_scores is None else self.sample_scores.as_dict()
+        model = {} if self.model_scores is None else self.model_scores.as_dict()
+        scalars = {k: v for k, v in {**samples, **model}.items() if not isinstance(v, dict | list)}
+        return {**self.facts, **scalars, **samples, **model}
+
+    def write(self, folder: Path) -> None:
+        """Numbers, table and the samples of the first set, unless they were read from there."""
+        from discrete_diffusion.data.bubble_diagrams import write_diagrams
+        from discrete_diffusion.evaluation.table import markdown
+
+        text = json.dumps(self.metrics(), indent=2, allow_nan=False)
+        (folder / "metrics.json").write_text(text + "\n")
+        (folder / "table.md").write_text(markdown(self.sections(), self.notes()))
+        if self.samples is not None:
+            target = folder / "samples.jsonl"
+            if not any(target.exists() and target.samefile(path) for path in self.samples.paths):
+                write_diagrams(target, self.samples.sets[0])
+
+    def draw(self, folder: Path) -> None:
+        """The pictures."""
+        from discrete_diffusion.evaluation import draw_model_pictures, draw_sample_pictures
+        from discrete_diffusion.evaluation.report import MAX_DRAWN
+        from discrete_diffusion.viz import draw_grid
+
+        if self.samples is not None and self.real.reference is not None:
+            draw_grid(self.samples.sets[0][:MAX_DRAWN], folder / "samples.png")
+            pooled = [diagram for diagrams in self.samples.sets for diagram in diagrams]
+            draw_sample_pictures(pooled, self.real.reference, folder)
+        if self.model_scores is not None:
+            draw_model_pictures(self.model_scores, folder, absorbing=self.absorbing)
+
+
+def _evaluate_files(config: DictConfig) -> _Evaluation:
+    """``samples=FILE`` or ``samples=[A,B]``."""
+    from discrete_diffusion.cli.real_data import real_data_for_samples
+
+    samples = _read_samples(config)
+    real = real_data_for_samples(config)
+    return _Evaluation(
+        facts={**samples.facts, **_facts(config, real)},
+        real=real,
+        samples=samples,
+        sample_scores=_score(config, samples, real),
+        model_scores=None,
+    )
+
+
+def _evaluate_checkpoint(config: DictConfig) -> _Evaluation:
+    """``checkpoint=FILE``: its samples if it makes diagrams, and the model itself."""
+    from discrete_diffusion.cli.real_data import real_data_for_model
+    from discrete_diffusion.cli.sample_source import open_sample_source
+    from discrete_diffusion.evaluation import score_model
+
+    source = open_sample_source(config)
+    real = real_data_for_model(config, source.checkpoint)
+    assert real.data is not None
+    samples = None if real.reference is None else _draw_samples(config, source)
+    sample_scores = None if samples is None else _score(config, samples, real)
+    num = len(real.data.splits[real.split])
+    logger.info("measuring the model on %s held-out samples", f"{num:,}")
+    model_scores = score_model(
+        source.checkpoint.algorithm,
+        real.data,
+        real.split,
+        bound_draws=config.bound_draws,
+        time_bins=config.time_bins,
+        batch_size=config.batch_size,
+        seed=config.seed + _MODEL_STREAM,
+        device=source.device,
+    )
+    checkpoint = source.checkpoint
+    facts = {
+        "checkpoint": str(config.checkpoint),
+        "step": checkpoint.step,
+        "data_fingerprint": checkpoint.data_fingerprint,
+        "seed": config.seed,
+        "ema": config.ema,
+        **({} if samples is None else samples.facts),
+        **_facts(config, real),
+    }
+    absorbing = checkpoint.algorithm.process.absorbing
+    return _Evaluation(facts, real, samples, sample_scores, model_scores, absorbing)
+
+
+def _draw_samples(config: DictConfig, source: SampleSource) -> _SampleSets:
+    from discrete_diffusion.data.bubble_diagrams import decode
+    from discrete_diffusion.layout import VocabConfig
+
+    vocab, sets, calls, seconds = VocabConfig(n_max=source.n_max), [], [], []
+    seeds = list(range(config.seed, config.seed + config.seeds))
+    for seed in seeds:
+        drawn = source.draw(config.num_samples, seed)
+        sets.append(decode(drawn.tokens, vocab))
+        calls.append(drawn.network_calls)
+        seconds.append(drawn.seconds)
+        logger.info("seed %d: %s samples in %.1f s", seed, f"{len(sets[-1]):,}", drawn.seconds)
+    facts = {
+        "seeds": seeds,
+        "num_samples": config.num_samples,
+        "sampling": plain(config.sampling),
+        "steps": config.steps,
+        "network_calls_per_sample": sum(calls) / len(calls),
+        "seconds": sum(seconds) / len(seconds),
+    }
+    return _SampleSets(sets, seeds, facts)
+
+
+def _read_samples(config: DictConfig) -> _SampleSets:
+    from discrete_diffusion.cli.real_data import read_plans
+
+    many = isinstance(config.samples, ListConfig)
+    names = [str(name) for name in config.samples] if many else [str(config.samples)]
+    if not names:
+        raise ValueError("samples=[]: give at least one file")
+    sets = [read_plans(name, config) for name in names]
+    sizes = [len(diagrams) for diagrams in sets]
+    if len(set(sizes)) > 1:
+        logger.warning(
+            "the sample files differ in size (%s): distances depend on it, so their mean mixes "
+            "unlike numbers",
+            ", ".join(map(str, sizes)),
+        )
+    facts = {"samples": names, "num_samples": sizes[0] if len(set(sizes)) == 1 else sizes}
+    return _SampleSets(sets, names, facts, tuple(Path(name) for name in names))
+
+
+def _score(config: DictConfig, samples: _SampleSets, real: RealData) -> SampleScores:
+    from discrete_diffusion.evaluation import score_samples
+
+    assert real.reference is not None
+    logger.info(
+        "measuring %d x %s samples against %s real plans",
+        len(samples.sets),
+        f"{len(samples.sets[0]):,}",
+        f"{len(real.reference):,}",
+    )
+    return score_samples(
+        samples.sets,
+        real.reference,
+        training=real.training,
+        known=real.known,
+        floor_draws=config.floor_draws,
+        seed=config.seed,
+    )
+
+
+def _facts(config: DictConfig, real: RealData) -> dict[str, Any]:
+    held_out = real.reference if real.data is None else real.data.splits[real.split]
+    return {"reference": real.name, "num_reference": len(held_out or ())}
+
+
+def _print_table(sections: list[TableSection]) -> None:
+    """To standard output, as wide as it needs to be."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    for section in sections:
+        table = Table(
+            title=section.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        )
+        for k, column in enumerate(section.columns):
+            table.add_column(column, justify="left" if k == 0 else "right", no_wrap=True)
+        for row in section.rows:
+            table.add_row(*row.cells[: len(section.columns)])
+        console.print(table)

@@ -1,0 +1,213 @@
+"""What an evaluation compares with: held-out plans of a checkpoint, of a file, of the generator."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from discrete_diffusion.naming import unknown_name
+
+if TYPE_CHECKING:
+    from discrete_diffusion.checkpoints import Checkpoint
+    from discrete_diffusion.data import TokenDataset
+    from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
+
+logger = logging.getLogger(__name__)
+
+HELD_OUT = ("test", "val")
+"""Splits to compare with, the preferred one first."""
+_ANY = 1_000_000
+
+
+@dataclass(frozen=True)
+class RealData:
+    """``reference``: the plans to compare samples with, described by ``name``; ``training``: those
+    the model was trained on, None if unknown; ``known``: all real plans at hand, for the floors.
+
+    ``reference`` is None for data that is not diagrams: then only the model can be measured.
+    ``data``, ``split``: what to measure the model on; None without a checkpoint.
+    """
+
+    name: str
+    reference: list[BubbleDiagram] | None
+    training: list[BubbleDiagram] | None
+    known: list[BubbleDiagram]
+    data: TokenDataset | None = None
+    split: str = "test"
+
+
+def read_plans(
+    path: str, config: DictConfig, *, trained_for: int | None = None
+) -> list[BubbleDiagram]:
+    """The plans of a file, in any format the readers take, counted in the log.
+
+    Raises the readers' errors, and ``ValueError`` if there is no plan or one with more rooms than
+    the model was trained for, or without a model than ``n_max`` (left out under ``skip_invalid``).
+    """
+    from discrete_diffusion.data.bubble_diagrams.readers import read_report
+
+    most = config.n_max if trained_for is None else trained_for
+    report = read_report(
+        path,
+        skip_invalid=config.skip_invalid,
+        n_max=most if config.skip_invalid else _ANY,  # refused below, with a remedy that fits
+        threshold=config.threshold,
+    )
+    logger.info("%s", report.summary())
+    if not report.diagrams:
+        raise ValueError(f"{path} holds no plan that can be measured; expected at least one")
+    largest = max(diagram.num_rooms for diagram in report.diagrams)
+    if largest > most:
+        raise ValueError(
+            f"{path} holds a plan of {largest} rooms, more than n_max={most}; allow it with "
+            f"n_max={largest}"
+            if trained_for is None
+            else f"{path} holds a plan of {largest} rooms, more than the {most} that "
+            f"{config.checkpoint} was trained for; leave such plans out with skip_invalid=true"
+        )
+    return list(report.diagrams)
+
+
+def real_data_for_samples(config: DictConfig) -> RealData:
+    """``reference=FILE``, or the held-out plans of the embedded generator."""
+    training = None if config.training is None else read_plans(config.training, config)
+    if config.reference is not None:
+        reference = read_plans(config.reference, config)
+        return RealData(str(config.reference), reference, training, reference)
+    from discrete_diffusion.cli.compose import compose
+    from discrete_diffusion.data import build_data
+
+    data = build_data(compose("train"))
+    split = _held_out(config.split, data)
+    reference, known = _diagrams(data, split), _known(data)
+    name = f"the {split} split of the embedded generator's plans"
+    logger.info("no reference=FILE: comparing with %s", name)
+    return RealData(name, reference, training, known)
+
+
+def real_data_for_model(config: DictConfig, checkpoint: Checkpoint) -> RealData:
+    """The split that a checkpoint held out, or ``reference=FILE``."""
+    from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset
+
+    own = _own_data(config, checkpoint)
+    if config.reference is not None:
+        return _file_for_model(config, checkpoint, own)
+    assert own is not None  # or _own_data would have raised
+    split = _held_out(config.split, own)
+    name = f"the {split} split of the checkpoint's data"
+    if not isinstance(own, DiagramDataset):
+        logger.info("no sample metrics exist for this data; measuring the model alone")
+        return RealData(name, None, None, [], own, split)
+    training = _training(config, own.vocab.n_max, own)
+    return RealData(name, _diagrams(own, split), training, _known(own), own, split)
+
+
+def _file_for_model(
+    config: DictConfig, checkpoint: Checkpoint, own: TokenDataset | None
+) -> RealData:
+    """A reference file as the test split; training data from the checkpoint's own, if it is there.
+
+    Raises ``ValueError`` if the checkpoint was not trained on plans.
+    """
+    from discrete_diffusion.data.bubble_diagrams import encode
+    from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset
+    from discrete_diffusion.layout import VocabConfig
+
+    trained_on = checkpoint.config.data
+    if trained_on.get("n_max") is None or not isinstance(own, DiagramDataset | None):
+        raise ValueError(
+            f"reference={config.reference}: {config.checkpoint} was not trained on plans; "
+            "leave reference out"
+        )
+    if config.split is not None:
+        raise ValueError(
+            f"split={config.split} chooses among the checkpoint's own data; leave it out with "
+            "reference=FILE"
+        )
+    vocab = VocabConfig(n_max=trained_on.n_max)
+    reference = read_plans(config.reference, config, trained_for=vocab.n_max)
+    nothing = encode([], vocab)
+    data = DiagramDataset(
+        {"train": nothing, "val": nothing, "test": encode(reference, vocab)},
+        vocab,
+        node_order=trained_on.node_order,
+    )
+    if own is not None:
+        data.splits["train"] = own.splits["train"]
+    training = _training(config, vocab.n_max, own)
+    return RealData(str(config.reference), reference, training, reference, data, "test")
+
+
+def _own_data(config: DictConfig, checkpoint: Checkpoint) -> TokenDataset | None:
+    """The data a checkpoint was trained on, rebuilt from its config.
+
+    None if that fails and there is a reference file instead; else ``ValueError`` says to give one.
+    """
+    from discrete_diffusion.data import build_data
+
+    try:
+        data = build_data(checkpoint.config)
+    except (OSError, ValueError, OmegaConfBaseException) as error:
+        reason = str(error).split("\n")[0]
+        if config.reference is None:
+            raise ValueError(
+                f"the data of {config.checkpoint} cannot be read ({reason}); give reference=FILE"
+            ) from error
+        logger.warning("the checkpoint's training data cannot be read (%s)", reason)
+        return None
+    found, expected = data.fingerprint(), checkpoint.data_fingerprint
+    if expected is not None and found != expected:
+        logger.warning(
+            "this is not the data that %s was trained on (fingerprint %s, then %s): what is held "
+            "out here may have been trained on",
+            config.checkpoint,
+            found,
+            expected,
+        )
+    logger.info("data: %s", data.summary())
+    return data
+
+
+def _held_out(split: str | None, data: TokenDataset) -> str:
+    """The split asked for, or the first of ``HELD_OUT`` that is not empty."""
+    from discrete_diffusion.data.base import SPLITS
+
+    if split is None:
+        split = next((name for name in HELD_OUT if len(data.splits[name])), HELD_OUT[0])
+    if split not in SPLITS:
+        raise ValueError(unknown_name("split", split, SPLITS))
+    if len(data.splits[split]) == 0:
+        raise ValueError(f"the {split} split is empty; choose another split or give reference=FILE")
+    return split
+
+
+def _known(data: TokenDataset) -> list[BubbleDiagram]:
+    """The plans of all splits, without images that training was given beside them."""
+    from discrete_diffusion.data.base import SPLITS
+    from discrete_diffusion.data.bubble_diagrams import decode
+    from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset
+
+    assert isinstance(data, DiagramDataset)
+    parts = [data.originals(name).x0 for name in SPLITS]
+    return [diagram for x0 in parts if len(x0) for diagram in decode(x0, data.vocab)]
+
+
+def _diagrams(data: TokenDataset, split: str) -> list[BubbleDiagram]:
+    from discrete_diffusion.data.bubble_diagrams import decode
+    from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset
+
+    assert isinstance(data, DiagramDataset)
+    return decode(data.splits[split].x0, data.vocab) if len(data.splits[split]) else []
+
+
+def _training(
+    config: DictConfig, n_max: int, own: TokenDataset | None
+) -> list[BubbleDiagram] | None:
+    """``training=FILE``, or the checkpoint's own; None if there is neither."""
+    if config.training is not None:
+        return read_plans(config.training, config, trained_for=n_max)
+    return (_diagrams(own, "train") or None) if own is not None else None

@@ -1,0 +1,96 @@
+"""What ``train`` says of a run that goes on, and of one that was stopped."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omegaconf import DictConfig
+
+from discrete_diffusion.cli.compose import plain
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Trainer
+
+    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.checkpoints import ResumePoint
+    from discrete_diffusion.stopping import Stop
+
+logger = logging.getLogger(__name__)
+
+
+def resume_point(config: DictConfig, algorithm: Algorithm, data_fingerprint: str) -> ResumePoint:
+    """Where the run of ``config.resume`` stands; ``ValueError`` if this one would not repeat it,
+    or should have ended before."""
+    from discrete_diffusion.checkpoints import check_resumable
+
+    point = check_resumable(
+        config.resume, algorithm, config=plain(config), data_fingerprint=data_fingerprint
+    )
+    if 0 < config.trainer.max_steps < point.step:
+        raise ValueError(
+            f"{config.resume} is of step {point.step}, past trainer.max_steps="
+            f"{config.trainer.max_steps}; give a larger trainer.max_steps"
+        )
+    return point
+
+
+def announce(point: ResumePoint, config: DictConfig, trainer: Trainer, folder: Path) -> None:
+    """Log where a run goes on, and what may make its numbers differ."""
+    logger.info("resuming %s at step %d, in %s", point.path, point.step, folder)
+    steps, former = config.trainer.max_steps, point.config.get("trainer", {}).get("max_steps")
+    if point.step == steps:
+        logger.info("it has all its trainer.max_steps=%d: no training, only the evaluation", steps)
+    elif former not in (steps, None) and config.optim.lr_schedule == "cosine":
+        _announce_learning_rate(point.step, former, config)
+    for sentence in machine_changes(point, trainer):
+        logger.warning("%s", sentence)
+
+
+def _announce_learning_rate(step: int, former: int, config: DictConfig) -> None:
+    """Say what a new length does to a learning rate that falls along it."""
+    from discrete_diffusion.training.module import lr_factor
+
+    before, now = (
+        lr_factor(
+            step, schedule="cosine", warmup_steps=config.optim.warmup_steps, num_steps=num_steps
+        )
+        for num_steps in (former, config.trainer.max_steps)
+    )
+    if now != before:
+        logger.info(
+            "trainer.max_steps was %d and is %d: the cosine learning rate goes on along the new "
+            "length, here at %.3g of its peak instead of %.3g",
+            *(former, config.trainer.max_steps, now, before),
+        )
+
+
+def machine_changes(point: ResumePoint, trainer: Trainer) -> list[str]:
+    """A sentence for each thing that changes last bits, or the order of batches."""
+    import torch
+
+    now = {
+        "threads": torch.get_num_threads(),
+        "device": trainer.strategy.root_device.type,
+        "torch": torch.__version__,
+    }
+    was = point.machine
+    sentences = [
+        f"{name} was {was[name]} and is {value}: numbers may differ in their last bits"
+        for name, value in now.items()
+        if was.get(name, value) != value
+    ]
+    if (former := was.get("processes", trainer.world_size)) != trainer.world_size:
+        sentences.append(
+            f"the run had {former} processes and has {trainer.world_size}: each step sees other "
+            "batches, so numbers will differ"
+        )
+    return sentences
+
+
+def how_to_go_on(stop: Stop, folder: Path) -> str:
+    """The rest of the last line of a run that was stopped."""
+    if stop.checkpoint is None:
+        return "nothing was saved yet"
+    return f"to go on, add resume={stop.checkpoint} hydra.run.dir={folder} to the same command"

@@ -1,0 +1,43 @@
+"""JSON text, read strictly: nothing in it is lost or guessed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from discrete_diffusion.data.bubble_diagrams.fields import DiagramError, RepeatedKeys
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def load_json(text: bytes) -> Any:
+    """The one JSON value of ``text`` (UTF-8); objects with a key twice become ``RepeatedKeys``.
+
+    Raises ``DiagramError`` without a field if there is no such value.
+    """
+    if not text.strip():
+        raise DiagramError("", "empty; expected a JSON object")
+    try:
+        return json.loads(text.decode("utf-8"), object_pairs_hook=_object)
+    except UnicodeDecodeError as error:
+        byte = text[error.start]
+        raise DiagramError(
+            "", f"not UTF-8 text: byte 0x{byte:02x} at position {error.start}"
+        ) from error
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise DiagramError(
+            "", f"not valid JSON, or cut short: {error.msg} at {line}character {error.colno - 1}"
+        ) from error
+    except ValueError as error:  # an integer of more digits than Python reads
+        raise DiagramError("", f"not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise DiagramError("", "not valid JSON: nested too deeply") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    keys = [key for key, _ in pairs]
+    return RepeatedKeys(found, repeated=next(key for key in keys if keys.count(key) > 1))

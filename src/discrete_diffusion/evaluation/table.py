@@ -1,0 +1,162 @@
+"""The table of an evaluation: every metric beside its interval and what real data scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from discrete_diffusion.evaluation.model_scores import ModelScores
+from discrete_diffusion.evaluation.sample_scores import REFERENCE_SUFFIX, SampleScores
+from discrete_diffusion.metrics import DISTANCES, METRIC_MEANINGS
+
+COLUMNS = ("metric", "value", "real data", "ratio")
+_MEMORISED = "share that is a relabelling of a training diagram"
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One metric. ``value``: with its 95 % interval over seeds (or standard error), ``real``: the
+    floor of a distance, else the reference's own value; ``ratio``: value / floor, of distances.
+    Texts, "" where there is nothing."""
+
+    name: str
+    value: str
+    real: str = ""
+    ratio: str = ""
+    meaning: str = ""
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """What stands under ``COLUMNS``."""
+        return (self.name, self.value, self.real, self.ratio)
+
+
+@dataclass(frozen=True)
+class TableSection:
+    """Rows under a heading."""
+
+    title: str
+    rows: tuple[TableRow, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of ``COLUMNS`` up to the last that any row fills."""
+        filled = [k for row in self.rows for k, cell in enumerate(row.cells) if cell]
+        return COLUMNS[: max(filled, default=1) + 1]
+
+
+def sample_sections(scores: SampleScores) -> list[TableSection]:
+    """Properties of the samples, then their distances from the reference."""
+    rows = {
+        name: _sample_row(name, scores)
+        for name in scores.intervals
+        if not name.endswith(REFERENCE_SUFFIX)
+    }
+    distances = tuple(rows[name] for name in rows if name in DISTANCES)
+    others = tuple(rows[name] for name in rows if name not in DISTANCES)
+    return [
+        TableSection("the samples by themselves, and what they cover", others),
+        TableSection("distances from the reference (0 is best)", distances),
+    ]
+
+
+def sample_notes(scores: SampleScores, sizes: Sequence[int], num_reference: int) -> list[str]:
+    """What the numbers of ``sample_sections`` are, in sentences. ``sizes``: of the sample sets."""
+    notes = [
+        f"Samples: {len(sizes)} x {sizes[0]:,} against {num_reference:,} real diagrams; "
+        + (
+            "± is half of the 95 % interval (Student's t) over sampling seeds."
+            if len(sizes) > 1
+            else "one set, so no interval."
+        )
+    ]
+    if scores.floors is not None:
+        floors = scores.floors
+        notes.append(
+            f"Floor: the metric of {floors.num_samples:,} real diagrams against "
+            f"{floors.num_reference:,} others, mean of {floors.draws} draws; it stands under "
+            "'real data' for distances, coverage and diversity; ratio = value / floor."
+        )
+        if (floors.num_samples, floors.num_reference) != (sizes[0], num_reference):
+            notes.append(
+                "There are too few real diagrams for a floor at the sizes measured: a smaller set "
+                "has a higher floor, so the ratios flatter the samples."
+            )
+    return notes
+
+
+def model_section(scores: ModelScores) -> TableSection:
+    """The bound and the calibration errors."""
+    bound, base = scores.bound, scores.baselines
+    unordered = bound.unordered is not None
+    quantity = "nelbo_unordered" if unordered else f"nelbo_{bound.quantity}"
+    of = "the unordered diagram" if unordered else "the sequence"
+    value = bound.unordered if bound.unordered is not None else bound.per_sample
+    rows = [
+        TableRow(
+            quantity,
+            f"{value:.3f} ± {bound.standard_error:.3f}",
+            meaning=f"held-out bound on -log p of {of}, nats (± standard error)",
+        ),
+        TableRow(
+            f"nelbo_{bound.quantity}_per_token",
+            f"{bound.per_token:.4f}",
+            meaning="the bound of the sequence in its node order, nats per token",
+        ),
+    ]
+    meanings = {
+        "nelbo_blind": "what knowing only the frequencies of ids costs, nats",
+        "nelbo_uniform": "what knowing nothing costs, nats",
+    }
+    rows += [TableRow(k, f"{v:.3f}", meaning=meanings.get(k, "")) for k, v in base.items()]
+    error = scores.calibration.error.nanmean(dim=0)
+    rows += [
+        TableRow(
+            f"calibration_error_{group}",
+            f"{float(error[g]):.4f}",
+            meaning=f"expected gap between predicted and observed ({group}), mean over shares",
+        )
+        for g, group in enumerate(scores.calibration.groups)
+        if not error[g].isnan()
+    ]
+    return TableSection("the model on held-out data", tuple(rows))
+
+
+def markdown(sections: Sequence[TableSection], notes: Sequence[str]) -> str:
+    """The sections as one table each, with the meaning of every row; then the notes."""
+    lines = []
+    for section in sections:
+        lines += [f"## {section.title[0].upper()}{section.title[1:]}", ""]
+        width = len(section.columns)
+        lines.append("| " + " | ".join((*section.columns, "meaning")) + " |")
+        lines.append("|---|" + "---:|" * (width - 1) + "---|")
+        lines += [
+            "| " + " | ".join((*row.cells[:width], row.meaning)) + " |" for row in section.rows
+        ]
+        lines.append("")
+    return "\n".join([*lines, *(f"* {note}" for note in notes)]) + "\n"
+
+
+def _sample_row(name: str, scores: SampleScores) -> TableRow:
+    interval, real = scores.intervals[name], scores.real.get(name)
+    digits = _digits(name, interval.mean)
+    value = f"{interval.mean:.{digits}f}"
+    if interval.low is not None:
+        value += f" ± {interval.mean - interval.low:.{digits}f}"
+    ratio = ""
+    if name in DISTANCES and real:  # a floor of 0 is not divided by
+        ratio = f"{interval.mean / real:.{0 if interval.mean >= 100 * real else 1}f}"
+    return TableRow(
+        name,
+        value,
+        "" if real is None else f"{real:.{digits}f}",
+        ratio,
+        METRIC_MEANINGS.get(name, _MEMORISED),
+    )
+
+
+def _digits(name: str, value: float) -> int:
+    """Decimals: four for shares and distances (five for the smallest), two for other numbers."""
+    if name in DISTANCES or value <= 1:
+        return 5 if name.startswith("mmd_") else 4
+    return 2

@@ -1,0 +1,16 @@
+"""At which positions of a noisy sequence a prediction says anything."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from discrete_diffusion.forward_process import ForwardProcess
+
+
+def uncertain_positions(process: ForwardProcess, xt: Tensor, real: Tensor) -> Tensor:
+    """Bool[B, L]: real positions whose clean id xt does not give away.
+
+    Under an absorbing process those are the MASKs. Under any other, a noisy token may or may not be
+    the clean one, and the network is not told: every real position counts.
+    """
+    return (xt == process.layout.mask_id) & real if process.absorbing else real

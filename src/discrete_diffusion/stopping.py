@@ -1,0 +1,81 @@
+"""Ctrl-C and SIGTERM: end a run between two steps, where it can go on from."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop(BaseException):
+    """A run was asked to end. No ``Exception``, so that nothing takes it for an error.
+
+    ``number``: the signal; ``checkpoint``: where the run so far is, None if nothing was saved.
+    """
+
+    def __init__(self, number: int, checkpoint: Path | None = None) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number, self.checkpoint = number, checkpoint
+
+    @property
+    def exit_status(self) -> int:
+        """What a shell reports of a process that the signal ended: 130 or 143."""
+        return 128 + self.number
+
+
+class StopSignals:
+    """While entered, the first SIGINT or SIGTERM asks for an end, the second one kills at once.
+
+    ``received`` is the signal asked with, or None. Between steps that can be repeated the answer is
+    ``Stop``, raised on the spot; under ``finish_step`` it is up to whoever looks at ``received``.
+
+    Signals belong to the main thread: entered elsewhere, this does nothing. A signal that the
+    parent process chose to ignore stays ignored. The former handlers come back at the end.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self.finish_step = False
+        self._former: dict[int, Any] = {}
+
+    def __enter__(self) -> StopSignals:
+        self._former = {number: signal.getsignal(number) for number in _SIGNALS}
+        self.install()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._install(lambda number: self._former[number])
+        self._former = {}
+
+    def install(self) -> None:
+        """Take the signals over (again: Lightning puts its own SIGTERM handler on top)."""
+        self._install(lambda _: self._handle)
+
+    def _install(self, handler: Callable[[int], Any]) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number, former in self._former.items():
+            if former not in (signal.SIG_IGN, None):
+                signal.signal(number, handler(number))
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        self.received = number
+        if not self.finish_step:
+            raise Stop(number)
+        # not print: the signal may have come in the middle of one
+        os.write(2, b"\nstopping after this step; the same signal again kills at once\n")

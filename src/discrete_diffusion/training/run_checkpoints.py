@@ -1,0 +1,182 @@
+"""``last.ckpt`` and ``best.ckpt``: when they are written, and what a resumed run finds."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+
+from discrete_diffusion.checkpoints import read_training_file, write_weights_file
+from discrete_diffusion.stopping import Stop, StopSignals
+from discrete_diffusion.whole_files import written_whole
+
+logger = logging.getLogger(__name__)
+
+
+class RunCheckpoints(Checkpoint):
+    """Keeps ``last.ckpt`` (newest) and ``best.ckpt`` (lowest ``monitor``) in a folder.
+
+    ``last`` is written after every validation, at the end of training, and after the step in which
+    ``signals`` were received, before ``Stop`` ends the run. It names the best score and step and is
+    written *before* ``best``, a copy of it: killed between the two, the next run finds in ``last``
+    that it is itself the best and makes the copy.
+
+    Lightning calls checkpoint callbacks after all others, so averaged weights are up to date.
+    ``holds_run``: whether ``last`` is of this run yet, and not of an earlier one in the folder.
+    """
+
+    def __init__(
+        self, folder: Path, *, monitor: str = "val/nelbo", signals: StopSignals | None = None
+    ) -> None:
+        self.last, self.best = folder / "last.ckpt", folder / "best.ckpt"
+        self.monitor, self.signals = monitor, signals or StopSignals()
+        self.best_score: float | None = None
+        self.best_step: int | None = None
+        self.holds_run = False
+        self._saved_step: int | None = None
+        self._stopping = False
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best_score": self.best_score, "best_step": self.best_step}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.best_score, self.best_step = state_dict["best_score"], state_dict["best_step"]
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Clear away what a killed run left half-written."""
+        if trainer.is_global_zero:
+            for litter in self.last.parent.glob(".*.unfinished"):
+                litter.unlink(missing_ok=True)
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.ckpt_path is not None and trainer.is_global_zero:
+            self._adopt(Path(trainer.ckpt_path))
+
+    def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.signals.install()  # on top of Lightning's, which end a run without a checkpoint
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.signals.install()
+        self.signals.finish_step = True
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        if self._stopping:  # here and not at the end of the step, whose metrics are logged by now
+            raise self._stop()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self._stop_requested(trainer) and _can_stop_here(trainer):
+            self._save(trainer)
+            self._stopping = True
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.sanity_checking:
+            return
+        score = float(trainer.callback_metrics[self.monitor])
+        improved = score < (float("inf") if self.best_score is None else self.best_score)
+        if improved:
+            self.best_score, self.best_step = score, trainer.global_step
+        self._save(trainer)
+        if improved and trainer.is_global_zero:
+            self._copy_last_to_best()
+        if self._stop_requested(trainer):
+            raise self._stop()
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.signals.finish_step = False
+        if self._saved_step != trainer.global_step:
+            self._save(trainer)
+        if self.best_step is None and trainer.is_global_zero:  # it ended before any validation
+            self._copy_last_to_best()
+        if self._stop_requested(trainer):
+            raise self._stop()
+
+    def on_exception(
+        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
+    ) -> None:
+        self.signals.finish_step = False
+
+    def _save(self, trainer: Trainer) -> None:
+        if self.best_step is None and trainer.is_global_zero:  # an earlier run's, not ours
+            self.best.unlink(missing_ok=True)
+            self.best.with_suffix(".safetensors").unlink(missing_ok=True)
+        trainer.save_checkpoint(self.last)
+        self._saved_step, self.holds_run = trainer.global_step, True
+
+    def _copy_last_to_best(self) -> None:
+        for suffix in (".ckpt", ".safetensors"):
+            source = self.last.with_suffix(suffix)
+            if source.exists():
+                _copy(source, self.best.with_suffix(suffix))
+
+    def _stop_requested(self, trainer: Trainer) -> bool:
+        asked = self.signals.received is not None
+        if trainer.world_size > 1:  # all processes leave after the same step
+            asked = bool(trainer.strategy.reduce_boolean_decision(asked, all=False))
+        return asked
+
+    def _stop(self) -> Stop:
+        return Stop(self.signals.received or signal.SIGINT, self.last)
+
+    def _adopt(self, resumed: Path) -> None:
+        """Make the folder that of the resumed run: its last checkpoint, and its best one."""
+        if resumed.resolve().parent != self.last.resolve().parent:
+            _copy(resumed, self.last)
+            _export(self.last)
+        self.holds_run = True
+        if self.best_step is None:
+            return
+        candidates = (self.best, resumed, resumed.with_name("best.ckpt"))
+        found = next((path for path in candidates if self._is_best(path)), None)
+        if found is None:
+            logger.warning(
+                "the best checkpoint so far, of step %d, is not beside %s; the best is sought anew",
+                *(self.best_step, resumed),
+            )
+            self.best_score = self.best_step = None
+            return
+        if found != self.best:
+            _copy(found, self.best)
+        _export(self.best)
+
+    def _is_best(self, path: Path) -> bool:
+        """Whether a file is the best checkpoint that this run has seen."""
+        try:
+            state = read_training_file(path)
+        except (FileNotFoundError, ValueError):  # none there, or cut short: then it is not
+            return False
+        seen = state.get("callbacks", {}).get(self.state_key, {})
+        return state.get("global_step") == self.best_step and seen == self.state_dict()
+
+
+def _can_stop_here(trainer: Trainer) -> bool:
+    """Whether Lightning goes on from a checkpoint of this step as if nothing had happened.
+
+    Not before a validation, which it would skip, nor at the end of an epoch, nor between batches
+    whose gradients add up; then the end of the validation or another step will do.
+    """
+    loop = trainer.fit_loop
+    assert loop._data_fetcher is not None  # a batch has just come out of it
+    between_steps = (loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
+    at_epoch_end = loop.epoch_loop.batch_progress.is_last_batch
+    validates = loop.epoch_loop._should_check_val_fx(loop._data_fetcher)  # no public way to ask
+    return between_steps and not at_epoch_end and not validates
+
+
+def _copy(source: Path, target: Path) -> None:
+    with written_whole(target) as unfinished:
+        shutil.copyfile(source, unfinished)
+
+
+def _export(path: Path) -> None:
+    """Write the ``.safetensors`` beside a ``.ckpt``, whatever stood there."""
+    with written_whole(path.with_suffix(".safetensors")) as unfinished:
+        write_weights_file(unfinished, read_training_file(path))

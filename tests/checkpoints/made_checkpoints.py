@@ -1,0 +1,33 @@
+"""A checkpoint's contents, made without training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, sealed
+from discrete_diffusion.cli.compose import plain
+
+MACHINE = {"threads": 1, "processes": 1, "device": "cpu", "torch": "2"}
+
+
+def training_state(config: Any, /, **info: Any) -> dict[str, Any]:
+    """What Lightning would save of a fresh model; ``info`` replaces entries of the info."""
+    torch.manual_seed(0)
+    algorithm = build_algorithm(config)
+    for value in algorithm.parameters():  # heads start at zero, which would hide a lost tensor
+        torch.nn.init.normal_(value)
+    averaged = {f"algorithm.{k}": v.detach() for k, v in algorithm.state_dict().items()}
+    trained = {k: v + 1 if v.is_floating_point() else v for k, v in averaged.items()}
+    content = {**checkpoint_info(plain(config), [0, 3, 4], data_fingerprint="f" * 16), **info}
+    return {
+        "state_dict": averaged,
+        "current_model_state": trained,
+        "global_step": 7,
+        "loops": {"fit_loop": {"state_dict": {"combined_loader": [{"epoch": 1, "position": 2}]}}},
+        "optimizer_states": [],
+        "callbacks": {},
+        INFO_KEY: sealed(content, averaged, step=7, machine=MACHINE),
+    }

@@ -1,0 +1,206 @@
+"""Checkpoints come back exactly, or end with one sentence; none of them ever runs code."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from made_checkpoints import training_state
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from discrete_diffusion.checkpoints import (
+    FORMAT,
+    INFO_KEY,
+    load,
+    read_checkpoint,
+    write_weights_file,
+)
+
+KINDS = ("ckpt", "safetensors")
+
+
+def sentence(path: Path, **options) -> str:
+    """The one-sentence error of a file that is refused."""
+    with pytest.raises((ValueError, FileNotFoundError)) as caught:
+        read_checkpoint(path, **options)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert path.name in text
+    return text
+
+
+def written(path: Path, state: dict) -> Path:
+    if path.suffix == ".ckpt":
+        torch.save(state, path)
+    else:
+        write_weights_file(path, state)
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_either_file_gives_the_averaged_weights_and_the_facts(files, config, kind):
+    found, expected = read_checkpoint(files[kind]), training_state(config)["state_dict"]
+    weights = found.algorithm.state_dict()
+    assert {f"algorithm.{name}" for name in weights} == set(expected)
+    assert all(torch.equal(weights[k], expected[f"algorithm.{k}"]) for k in weights)
+    assert found.config == config
+    assert found.size_counts == [0, 3, 4]
+    assert (found.step, found.data_fingerprint) == (7, "f" * 16)
+    assert not found.algorithm.training
+    assert type(load(files[kind])) is type(found.algorithm)
+
+
+def test_only_the_ckpt_has_the_training_weights(files):
+    trained, averaged = load(files["ckpt"], ema=False), load(files["ckpt"])
+    pairs = zip(trained.parameters(), averaged.parameters(), strict=True)
+    assert all(torch.equal(a, b + 1) for a, b in pairs)
+    assert "needs the .ckpt" in sentence(files["safetensors"], ema=False)
+
+
+def test_metadata_can_be_read_by_anything_that_reads_safetensors(files):
+    with safe_open(files["safetensors"], "pt") as file:
+        metadata = file.metadata()
+    for key in ("config", "vocabulary", "size_counts", "data_fingerprint", "step", "digest"):
+        assert f'"{key}"' in metadata[INFO_KEY]
+    assert "MasterRoom" in metadata[INFO_KEY]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_newer_formats_and_other_vocabularies_are_named(config, tmp_path, kind):
+    path = tmp_path / f"x.{kind}"
+    newer = training_state(config, format=FORMAT + 1, version="9.0")
+    assert "written by version 9.0" in sentence(written(path, newer))
+    assert "upgrade" in sentence(path)
+    words = training_state(config)[INFO_KEY]["vocabulary"]
+    rooms = ["Attic", *words["room_types"][1:]]
+    other = training_state(config, vocabulary={**words, "room_types": rooms})
+    assert "number 0 is Attic there and LivingRoom here" in sentence(written(path, other))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_changed_bit_under_correct_checksums_is_noticed(config, tmp_path, kind):
+    """As if somebody had written the file anew: the digest of weights and info differs."""
+    state = training_state(config)
+    state["state_dict"]["algorithm.backbone.denoiser.node_head.weight"][0, 0] += 1e-6
+    assert "digest" in sentence(written(tmp_path / f"a.{kind}", state))
+    state = training_state(config)
+    state[INFO_KEY]["config"]["model"]["n_heads"] = 2
+    assert "digest" in sentence(written(tmp_path / f"b.{kind}", state))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_models_that_this_version_cannot_build_and_weights_that_do_not_fit(config, tmp_path, kind):
+    path = tmp_path / f"x.{kind}"
+    settings = training_state(config)[INFO_KEY]["config"]
+    unknown = {**settings, "algo": {**settings["algo"], "backbone": "bd-denoisr"}}
+    text = sentence(written(path, training_state(config, config=unknown)))
+    assert "cannot be rebuilt" in text
+    assert "did you mean 'bd-denoiser'" in text
+    wider = {**settings, "model": {**settings["model"], "d_model": 32}}
+    text = sentence(written(path, training_state(config, config=wider)))
+    assert "do not fit" in text
+
+
+def test_a_checkpoint_of_an_early_version_still_loads(config, tmp_path):
+    """Before formats were numbered there was neither digest nor vocabulary."""
+    state = training_state(config)
+    info = state[INFO_KEY]
+    state[INFO_KEY] = {k: info[k] for k in ("version", "config", "size_counts")}
+    assert read_checkpoint(written(tmp_path / "x.ckpt", state)).data_fingerprint is None
+
+
+def test_foreign_files_end_with_a_sentence(files, tmp_path):
+    contents = {
+        "empty.ckpt": b"",
+        "empty.safetensors": b"",
+        "text.ckpt": b"not a checkpoint",
+        "text.safetensors": b"12345678{not a checkpoint",
+        "brace.ckpt": b"12345678{}",
+        "bare.ckpt": pickle.dumps({"state_dict": {}}),
+        "cut.ckpt": files["ckpt"].read_bytes()[:5000],
+        "cut.safetensors": files["safetensors"].read_bytes()[:5000],
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    torch.save({"weights": torch.zeros(2)}, tmp_path / "dict.ckpt")
+    torch.save([1, 2], tmp_path / "list.ckpt")
+    torch.save({"state_dict": {}, INFO_KEY: {"config": 3, "size_counts": 1}}, tmp_path / "odd.ckpt")
+    save_file({"weights": torch.zeros(2)}, tmp_path / "someone.safetensors")
+    save_file({"w": torch.zeros(2)}, tmp_path / "odd.safetensors", metadata={INFO_KEY: "[1"})
+    with zipfile.ZipFile(tmp_path / "zip.ckpt", "w") as archive:
+        archive.writestr("holiday.txt", "sunny")
+    for path in sorted(tmp_path.iterdir()):
+        assert "checkpoint" in sentence(path)
+    assert "is a folder" in sentence(tmp_path)
+    assert "no checkpoint at" in sentence(tmp_path / "nowhere.ckpt")
+
+
+class Malice:
+    def __reduce__(self):
+        return os.mkdir, ("executed",)
+
+
+def test_a_pickle_that_wants_code_is_refused_and_never_run(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    state = torch.load(files["ckpt"], weights_only=True)
+    torch.save({**state, "extra": Malice()}, "malice.ckpt")
+    assert "wants to run code" in sentence(Path("malice.ckpt"))
+    torch.save({**state, "extra": Malice()}, "old.ckpt", _use_new_zipfile_serialization=False)
+    sentence(Path("old.ckpt"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["malice.ckpt", "old.ckpt"]
+
+
+def test_an_archive_that_would_unpack_to_gigabytes_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "bomb.ckpt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb/data.pkl", b"\0" * 10_000_000)
+    assert "not a readable checkpoint" in sentence(tmp_path / "bomb.ckpt")
+
+
+def mutated(content: bytes, chance: random.Random) -> bytes:
+    """A copy with a bit flipped, cut off, blocks swapped, or bytes of its ends edited."""
+    data, size = bytearray(content), len(content)
+    kind = chance.randrange(6)
+    near_an_end = chance.choice([chance.randrange(3000), size - 1 - chance.randrange(3000)])
+    if kind == 0:
+        data[chance.randrange(size)] ^= 1 << chance.randrange(8)
+    elif kind == 1:
+        data[near_an_end] ^= 1 << chance.randrange(8)
+    elif kind == 2:
+        del data[chance.randrange(size) :]
+    elif kind == 3:
+        block = chance.choice([64, 512, 4096])
+        a, b = (chance.randrange(0, size - block, block) for _ in range(2))
+        data[a : a + block], data[b : b + block] = content[b : b + block], content[a : a + block]
+    elif kind == 4:
+        data[near_an_end : near_an_end + 4] = chance.randbytes(4)
+    elif chance.random() < 0.5:
+        del data[near_an_end]
+    else:
+        data.insert(near_an_end, chance.randrange(256))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mutated_checkpoints_are_refused_or_unharmed(files, tmp_path, kind):
+    """100 of each kind: one sentence, or exactly the same weights and config."""
+    content, chance = files[kind].read_bytes(), random.Random(0)
+    original, path, refused = read_checkpoint(files[kind]), tmp_path / f"x.{kind}", 0
+    for _ in range(100):
+        path.write_bytes(mutated(content, chance))
+        try:
+            found = read_checkpoint(path)
+        except (ValueError, FileNotFoundError):
+            sentence(path)
+            refused += 1
+            continue
+        assert found.config == original.config
+        assert found.size_counts == original.size_counts
+        weights = zip(found.algorithm.parameters(), original.algorithm.parameters(), strict=True)
+        assert all(torch.equal(a, b) for a, b in weights)
+    assert refused > 60

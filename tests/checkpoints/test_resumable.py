@@ -1,0 +1,88 @@
+"""A run goes on only as the run that wrote the checkpoint."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from made_checkpoints import training_state
+
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.checkpoints import INFO_KEY, check_resumable
+from discrete_diffusion.cli.compose import plain
+
+
+@pytest.fixture
+def check(files, config):
+    """Check against the config with changes; ``fingerprint``: of the data at hand."""
+
+    def run(*, path=files["ckpt"], fingerprint="f" * 16, algorithm=None, **changes):
+        settings = plain(config)
+        for key, value in changes.items():
+            *parents, leaf = key.split("__")
+            node = settings
+            for parent in parents:
+                node = node[parent]
+            node[leaf] = value
+        algorithm = build_algorithm(config) if algorithm is None else algorithm
+        return check_resumable(path, algorithm, config=settings, data_fingerprint=fingerprint)
+
+    return run
+
+
+def test_the_same_run_goes_on(check):
+    point = check(
+        trainer__max_steps=99,
+        trainer__val_check_interval=1,
+        eval__num_samples=1,
+        threads=7,
+        logger={},
+        sampling__temperature=0.5,
+        callbacks__num_samples=3,
+        data__num_plans=5,  # how the data is found; what it is, its fingerprint says
+    )
+    assert (point.step, point.stream) == (7, {"epoch": 1, "position": 2})
+    assert point.machine["threads"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seed": 4}, "seed 3 -> 4"),
+        ({"optim__lr": 0.5}, "optim.lr 0.001 -> 0.5"),
+        ({"data__batch_size": 8}, "data.batch_size 256 -> 8"),
+        ({"data__node_order": "given"}, "data.node_order canonical -> given"),
+        ({"callbacks__ema_decay": None}, "callbacks.ema_decay 0.9999 -> None"),
+        ({"model__dropout": 0.5}, "model.dropout 0.1 -> 0.5"),
+        ({"model": {}}, "model.name bd_tiny -> absent"),
+        ({"algo__draw": "uniform"}, "algo.draw forced_mask -> uniform"),
+        ({"noise__name": "cosine"}, "noise.name log_linear -> cosine"),
+        ({"forward_process__name": "uniform"}, "forward_process.name absorbing -> uniform"),
+        ({"fingerprint": "0" * 16}, f"fingerprint {'f' * 16} -> {'0' * 16}"),
+    ],
+)
+def test_another_run_is_refused_with_what_differs(check, changes, words):
+    with pytest.raises(ValueError, match="this run do not fit") as caught:
+        check(**changes)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_several_differences_stand_in_one_sentence(check):
+    with pytest.raises(ValueError, match=r"seed 3 -> 4, optim\.lr 0\.001 -> 0\.5 \(was -> is\)"):
+        check(seed=4, optim__lr=0.5)
+    with pytest.raises(ValueError, match=r"and \d+ more"):
+        check(model={}, seed=1)
+
+
+def test_files_without_training_state_are_refused(check, files, config, tmp_path):
+    with pytest.raises(ValueError, match="holds weights only"):
+        check(path=files["safetensors"])
+    state = training_state(config)
+    del state["loops"]
+    torch.save(state, tmp_path / "x.ckpt")
+    with pytest.raises(ValueError, match="no training state"):
+        check(path=tmp_path / "x.ckpt")
+    state[INFO_KEY]["format"] = 5
+    torch.save(state, tmp_path / "x.ckpt")
+    with pytest.raises(ValueError, match="upgrade"):
+        check(path=tmp_path / "x.ckpt")

@@ -1,0 +1,218 @@
+"""``discrete-diffusion data``: what it prints, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from discrete_diffusion.cli import main
+from discrete_diffusion.data.bubble_diagrams import (
+    BubbleDiagram,
+    generate_plans,
+    read_diagrams,
+    write_diagrams,
+)
+from discrete_diffusion.data.bubble_diagrams.cache import cached_plans
+
+PLANS = generate_plans(6, seed=1)
+NINE = BubbleDiagram((0,) * 9, ())
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder with plans.jsonl in it, where commands run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "100")
+    write_diagrams("plans.jsonl", PLANS)
+    return tmp_path
+
+
+def output(capsys, *arguments: str) -> str:
+    capsys.readouterr()
+    main(["data", *arguments])
+    found = capsys.readouterr()
+    assert found.err == ""
+    return found.out
+
+
+def failure(capsys, *arguments: str) -> str:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main(["data", *arguments])
+    assert stop.value.code == 1
+    error = capsys.readouterr().err
+    assert error.startswith("discrete-diffusion: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def spoil(path) -> None:
+    """Add a wrong line and one with nine rooms."""
+    with path.open("a") as file:
+        file.write('{"rooms": ["LivingRoom", "Kitchn"], "relations": []}\n')
+        file.write(json.dumps(NINE.to_json()) + "\n")
+
+
+def test_describe_prints_counts_and_shares(capsys):
+    text = output(capsys, "describe", "plans.jsonl")
+    assert text.startswith("plans.jsonl: 6 diagrams from 6 lines\n6 diagrams, 6 distinct")
+    for word in ("LivingRoom", "left-above", "transitive", "valid"):
+        assert word in text
+    mean = sum(len(plan.relations) for plan in PLANS) / 6
+    assert f"{mean:.2f}" in text
+
+
+def test_describe_as_json(capsys, folder):
+    spoil(folder / "plans.jsonl")
+    found = json.loads(output(capsys, "describe", "plans.jsonl", "--skip-invalid", "--json"))
+    assert (found["num_lines"], found["num_diagrams"], found["num_invalid"]) == (8, 6, 2)
+    assert found["room_types"]["LivingRoom"] == 6
+    assert found["structure"]["connected"] == 1.0
+    found = json.loads(
+        output(capsys, "describe", "plans.jsonl", "--skip-invalid", "--json", "--n-max", "9")
+    )
+    assert (found["num_diagrams"], found["rooms"]["9"]) == (7, 1)
+
+
+def test_describe_without_a_file_describes_the_embedded_plans(capsys, monkeypatch):
+    from discrete_diffusion.data.bubble_diagrams import cache
+
+    monkeypatch.setattr(cache, "cached_plans", lambda num, seed: cached_plans(200, seed))
+    text = output(capsys, "describe")
+    assert text.startswith("the embedded plans: 200 of seed 0 (data=bubble_diagrams)\n200 diagrams")
+
+
+def test_check_prints_every_problem_and_ends_with_status_1(capsys, folder):
+    assert output(capsys, "check", "plans.jsonl") == (
+        "plans.jsonl: 6 diagrams from 6 lines; all can be read\n"
+    )
+    spoil(folder / "plans.jsonl")
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main(["data", "check", "plans.jsonl"])
+    assert stop.value.code == 1
+    found = capsys.readouterr()
+    assert found.err == ""
+    assert found.out.splitlines() == [
+        "plans.jsonl, line 7, field 'rooms[1]': unknown room type 'Kitchn'; "
+        "did you mean 'Kitchen'?",
+        "plans.jsonl, line 8, field 'rooms': 9 rooms, more than n_max=8; allow more with "
+        "data.n_max=9 (discrete-diffusion data: --n-max 9)",
+        "plans.jsonl: 6 diagrams from 8 lines; 2 invalid left out",
+    ]
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.json", "new/out.jsonl", "out.graphml"])
+def test_converted_plans_are_the_same_plans(capsys, folder, name):
+    text = output(capsys, "convert", "plans.jsonl", name)
+    assert text.startswith("plans.jsonl: 6 diagrams from 6 lines\n")
+    written = folder / name.removesuffix(".graphml")
+    assert f"{name.removesuffix('.graphml')}: 6 diagrams written" in text
+    assert read_diagrams(written) == PLANS
+
+
+def test_convert_counts_what_is_left_out(capsys, folder):
+    spoil(folder / "plans.jsonl")
+    assert "line 7, field 'rooms[1]'" in failure(capsys, "convert", "plans.jsonl", "out.jsonl")
+    assert not (folder / "out.jsonl").exists()
+    text = output(capsys, "convert", "plans.jsonl", "out.jsonl", "--skip-invalid", "--first", "2")
+    assert "2 invalid left out, the first: plans.jsonl, line 7" in text
+    assert "out.jsonl: 2 of 6 diagrams written" in text
+    assert read_diagrams("out.jsonl") == PLANS[:2]
+
+
+def test_codes_node_links_and_single_graphs(capsys, folder):
+    output(capsys, "convert", "plans.jsonl", "codes.jsonl", "--codes")
+    first = json.loads((folder / "codes.jsonl").read_text().splitlines()[0])
+    assert first["rooms"] == list(PLANS[0].rooms)
+    output(capsys, "convert", "plans.jsonl", "graphs.json", "--node-link")
+    assert len(json.loads((folder / "graphs.json").read_text())) == 6
+    output(capsys, "convert", "plans.jsonl", "one.graphml", "--first", "1")
+    assert read_diagrams("one.graphml") == PLANS[:1]
+
+
+def test_pictures(capsys, folder):
+    output(capsys, "convert", "plans.jsonl", "new/grid.svg")
+    assert (folder / "new" / "grid.svg").read_text().startswith("<?xml")
+    text = output(capsys, "convert", "plans.jsonl", "each.svg", "--each", "--first", "2")
+    assert "each: 2 of 6 diagrams written, a file each" in text
+    assert sorted(p.name for p in (folder / "each").iterdir()) == ["0001.svg", "0002.svg"]
+    write_diagrams("many.jsonl", [BubbleDiagram((0,), ())] * 101)
+    assert "too many for one picture" in failure(capsys, "convert", "many.jsonl", "grid.png")
+
+
+def test_the_input_is_never_overwritten(capsys, folder):
+    before = (folder / "plans.jsonl").read_bytes()
+    (folder / "link.jsonl").symlink_to("plans.jsonl")
+    for target in ("plans.jsonl", "link.jsonl", str(folder / "plans.jsonl")):
+        assert "is the input" in failure(capsys, "convert", "plans.jsonl", target)
+    assert "is the input" in failure(capsys, "convert", ".", "plans.jsonl")
+    assert (folder / "plans.jsonl").read_bytes() == before
+
+
+def test_the_cache_is_shown_and_cleared(capsys, folder):
+    assert output(capsys, "cache").splitlines()[-1] == "0 files, 0.0 MB cached"
+    cached_plans(3)
+    (folder / "cache" / "notes.txt").write_text("mine")
+    shown = output(capsys, "cache")
+    assert str(folder / "cache") in shown
+    assert "plans-v" in shown
+    assert "1 file, 0.0 MB cached" in shown
+    assert "deleted plans-v" in output(capsys, "cache", "--clear")
+    assert [p.name for p in (folder / "cache").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["chek", "plans.jsonl"], "did you mean 'check'"),
+        (["check"], "arguments are required: FILE; see discrete-diffusion data check --help"),
+        (["check", "nowhere.jsonl"], "no plans file at"),
+        (["check", "plans.jsonl", "other.jsonl"], "'other.jsonl' is one argument too many"),
+        (["check", "plans.jsonl", "--n-mx", "9"], "did you mean '--n-max'"),
+        (["check", "plans.jsonl", "--n-max", "many"], "invalid int value: 'many'"),
+        (["check", "plans.jsonl", "--n-max", "0"], "n_max=0: expected at least 1"),
+        (["check", "plans.jsonl", "--threshold", "nan"], "threshold=nan: expected"),
+        (["describe", "folder.json"], "is a folder without a .json"),
+        (["convert", "plans.jsonl", "out.xml"], "expected a name that ends in .jsonl, .json"),
+        (["convert", "plans.jsonl", "out"], "expected a name that ends in"),
+        (["convert", "plans.jsonl", "out.svg", "--codes"], "--codes is for .jsonl and .json"),
+        (["convert", "plans.jsonl", "out.jsonl", "--node-link"], "--node-link writes .json"),
+        (["convert", "plans.jsonl", "out.json", "--each"], "--each is for pictures"),
+        (["convert", "plans.jsonl", "out.json", "--first", "0"], "--first 0: expected"),
+        (["convert", "plans.jsonl", "folder.json"], "folder.json is a folder"),
+    ],
+)
+def test_errors_end_with_a_sentence(capsys, folder, arguments, sentence):
+    (folder / "folder.json").mkdir()
+    assert sentence in failure(capsys, *arguments)
+
+
+def test_nothing_read_is_nothing_written(capsys, folder):
+    (folder / "bad.jsonl").write_text("{\n")
+    text = failure(capsys, "convert", "bad.jsonl", "out.jsonl", "--skip-invalid")
+    assert "nothing is written" in text
+    assert "no diagram" in failure(capsys, "describe", "bad.jsonl", "--skip-invalid")
+
+
+@pytest.mark.parametrize("command", ["describe", "check", "convert", "cache"])
+def test_every_command_explains_itself(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        main(["data", command, "--help"])
+    assert stop.value.code == 0
+    assert f"discrete-diffusion data {command}" in capsys.readouterr().out
+    assert f"data {command}" in output(capsys)
+
+
+def test_looking_at_data_needs_no_training_framework():
+    code = (
+        "import sys\nfrom discrete_diffusion.cli import main\n"
+        "main(['data', 'check', 'plans.jsonl'])\nmain(['data', 'describe', 'plans.jsonl'])\n"
+        "print([m for m in ('lightning', 'hydra', 'matplotlib') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "[]"

@@ -1,0 +1,331 @@
+"""``discrete-diffusion evaluate`` as a user runs it, in this process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from discrete_diffusion import data as data_package
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, sealed, write_weights_file
+from discrete_diffusion.cli import compose, evaluate, main
+from discrete_diffusion.data import Examples, TokenDataset
+from discrete_diffusion.data.bubble_diagrams import (
+    BubbleDiagram,
+    generate_plans,
+    read_diagrams,
+    write_diagrams,
+)
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.metrics import DISTANCES, bubble_metrics
+
+QUICK = ["floor_draws=2", "bound_draws=1", "time_bins=2", "num_samples=6", "seeds=2"]
+PLAIN = [*QUICK, "pictures=false"]
+PICTURES = {"samples.png", "adjacency.png", "histograms.png", "relations.png"}
+BIG = [BubbleDiagram((0, *[3] * 8), ((0, 1, 2),))]
+MODEL_PICTURES = {"calibration.png", "nelbo_by_t.png"}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """Commands run from a folder that is not the checkout."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+
+
+def save(path: Path, config, size_counts: list[int], fingerprint: str = "unknown") -> Path:
+    """An untrained model as a checkpoint."""
+    torch.manual_seed(0)
+    weights = build_algorithm(config).state_dict()
+    info = checkpoint_info(
+        OmegaConf.to_container(config, resolve=True), size_counts, data_fingerprint=fingerprint
+    )
+    state = {f"algorithm.{name}": value for name, value in weights.items()}
+    state |= {f"algorithm.{name}": value for name, value in weights.items()}
+    info = sealed(info, state, step=0, machine={})
+    write_weights_file(path, {"state_dict": state, INFO_KEY: info})
+    return path
+
+
+@pytest.fixture
+def plans_model(tmp_path) -> Path:
+    """A model of 90 plans in ``plans.jsonl``: 60 to train on, 30 held out for validation."""
+    write_diagrams("plans.jsonl", generate_plans(90, seed=0))
+    config = compose(
+        overrides=[
+            "model=bd_tiny",
+            "data=plans",
+            f"data.path={tmp_path}/plans.jsonl",
+            "data.split=[0.667,0.333,0.0]",
+        ]
+    )
+    data = data_package.build_data(config)
+    return save(tmp_path / "plans.safetensors", config, data.size_counts(), data.fingerprint())
+
+
+def failure(capsys, *arguments: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(["evaluate", *arguments])
+    assert stop.value.code == 1
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    assert len(error.strip().splitlines()) == 1
+    return error
+
+
+def metrics(folder: str = "evaluation") -> dict:
+    return json.loads(Path(folder, "metrics.json").read_text())
+
+
+def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
+    main(["evaluate", f"checkpoint={plans_model}", *QUICK, "out=mine", "seed=4"])
+    names = {path.name for path in Path("mine").iterdir()}
+    assert names == {
+        "metrics.json",
+        "table.md",
+        "samples.jsonl",
+        *PICTURES,
+        *MODEL_PICTURES,
+    }
+    found = metrics("mine")
+    assert found["reference"] == "the val split of the checkpoint's data"  # test is empty
+    assert found["num_reference"] == 30
+    assert found["seeds"] == [4, 5]
+    assert found["num_samples"] == len(read_diagrams("mine/samples.jsonl")) == 6
+    assert found["floor_sizes"] == {"num_samples": 6, "num_reference": 30, "draws": 2}
+    for name in (*DISTANCES, "valid", "novelty", "memorised", "diversity"):
+        assert found[name] == pytest.approx(sum(found["per_seed"][name]) / 2)
+        low, high = found["intervals"][name]
+        assert low <= found[name] <= high
+    assert {"nelbo_ordered_fixed", "nelbo_unordered", "nelbo_blind", "nelbo_uniform"} <= set(found)
+    # an untrained model guesses uniformly among 13 room types and 11 relations
+    tokens = found["nelbo_ordered_fixed"] / found["nelbo_ordered_fixed_per_token"]
+    assert 2.39 * tokens < found["nelbo_ordered_fixed"] < 2.57 * tokens
+    by_time = found["nelbo_by_t"]
+    assert by_time["area"] == pytest.approx(
+        found["nelbo_ordered_fixed"], abs=4 * by_time["area_standard_error"]
+    )
+    assert {r["group"] for r in found["calibration"]} == {"node", "edge"}
+    assert found["network_calls_per_sample"] > 10
+    output = capsys.readouterr().out
+    assert "seed 4: 6 samples in" in output
+    assert "node_tv" in output
+    assert "nelbo_unordered" in output
+    table = Path("mine/table.md").read_text()
+    assert "| node_tv |" in table
+    assert "| nelbo_unordered |" in table
+
+
+def test_its_first_samples_are_those_of_the_sample_command(plans_model):
+    main(["evaluate", f"checkpoint={plans_model}", *PLAIN, "seeds=1", "seed=3"])
+    main(["sample", f"checkpoint={plans_model}", "num_samples=6", "seed=3"])
+    assert read_diagrams("evaluation/samples.jsonl") == read_diagrams("samples/samples.jsonl")
+    assert metrics()["intervals"]["valid"] == [None, None]
+
+
+def test_a_checkpoint_against_a_file(plans_model, capsys):
+    write_diagrams("other.jsonl", generate_plans(25, seed=9))
+    main(["evaluate", f"checkpoint={plans_model}", "reference=other.jsonl", *PLAIN])
+    found = metrics()
+    assert (found["reference"], found["num_reference"]) == ("other.jsonl", 25)
+    assert "novelty" in found  # against the checkpoint's own training plans
+    assert "nelbo_blind" in found
+    assert found["floor_sizes"]["num_reference"] < 25  # the reference alone: two parts of it
+    assert "other.jsonl: 25 diagrams from 25 lines" in capsys.readouterr().out
+    Path("plans.jsonl").unlink()
+    main(["evaluate", f"checkpoint={plans_model}", "reference=other.jsonl", *PLAIN])
+    found = metrics()
+    assert "novelty" not in found
+    assert "nelbo_blind" not in found
+    assert "training data cannot be read (no plans file at" in capsys.readouterr().out
+
+
+def test_samples_files_of_any_origin(capsys):
+    plans = generate_plans(60, seed=2)
+    write_diagrams("a.jsonl", plans[:20])
+    write_diagrams("b.jsonl", plans[20:40])
+    write_diagrams("real.jsonl", plans[40:])
+    main(
+        [
+            "evaluate",
+            "samples=[a.jsonl,b.jsonl]",
+            "reference=real.jsonl",
+            "training=a.jsonl",
+            "floor_draws=2",
+        ]
+    )
+    found = metrics()
+    assert {path.name for path in Path("evaluation").iterdir()} == {
+        "metrics.json",
+        "table.md",
+        "samples.jsonl",
+        *PICTURES,
+    }
+    assert found["per_seed"]["memorised"][0] == 1
+    expected = bubble_metrics(plans[20:40], plans[40:], training=plans[:20])
+    for name, value in expected.items():
+        assert found["per_seed"][name][1] == pytest.approx(value)
+    assert not any(name.startswith("nelbo") for name in found)
+    assert read_diagrams("evaluation/samples.jsonl") == plans[:20]
+    assert "a.jsonl: 20 diagrams from 20 lines" in capsys.readouterr().out
+
+
+def test_files_of_different_size_are_pointed_out(capsys):
+    write_diagrams("a.jsonl", generate_plans(5, seed=1))
+    write_diagrams("b.jsonl", generate_plans(7, seed=2))
+    main(
+        [
+            "evaluate",
+            "samples=[a.jsonl,b.jsonl]",
+            "reference=b.jsonl",
+            "floor_draws=0",
+            "pictures=false",
+        ]
+    )
+    assert "differ in size (5, 7)" in capsys.readouterr().out
+    assert "floors" not in metrics()
+
+
+def test_without_a_reference_the_embedded_plans_are_it(monkeypatch, capsys):
+    def small(config):
+        config.num_plans = 120
+        return data_package.build_generated(config)
+
+    monkeypatch.setitem(data_package._DATA_BUILDERS, "bubble_diagrams", small)
+    write_diagrams("a.jsonl", generate_plans(10, seed=1))
+    main(["evaluate", "samples=a.jsonl", "floor_draws=2", "pictures=false"])
+    found = metrics()
+    assert found["reference"] == "the test split of the embedded generator's plans"
+    assert found["floor_sizes"]["num_samples"] == 10
+    assert "novelty" not in found  # what these samples were trained on is not known
+    assert "comparing with the test split of the embedded generator's" in capsys.readouterr().out
+
+
+def test_the_samples_file_is_never_overwritten():
+    plans = generate_plans(8, seed=1)
+    Path("mine").mkdir()
+    lines = [json.dumps({**plan.to_json(), "note": "kept"}) for plan in plans]
+    Path("mine/samples.jsonl").write_text("\n".join(lines) + "\n")
+    before = Path("mine/samples.jsonl").read_text()
+    shutil.copy("mine/samples.jsonl", "real.jsonl")
+    main(["evaluate", "samples=mine/samples.jsonl", "reference=real.jsonl", "out=mine", *PLAIN])
+    assert Path("mine/samples.jsonl").read_text() == before
+    names = {path.name for path in Path("mine").iterdir()}
+    assert names == {"metrics.json", "table.md", "samples.jsonl"}
+
+
+class Words(TokenDataset):
+    """A plug-in data set that is not diagrams: sequences of six letters."""
+
+    def __init__(self) -> None:
+        self.layout = TokenLayout.flat(6, 6, mask_id=5)
+        x0 = torch.randint(5, (40, 6), generator=torch.Generator().manual_seed(0))
+        real = torch.ones_like(x0, dtype=torch.bool)
+        self.splits = {
+            "train": Examples(x0[:20], real[:20]),
+            "val": Examples(x0[20:30], real[20:30]),
+            "test": Examples(x0[30:], real[30:]),
+        }
+
+    def real_positions(self, sizes):
+        return torch.ones(len(sizes), 6, dtype=torch.bool)
+
+    def size_counts(self):
+        return [0] * 6 + [20]
+
+    def summary(self):
+        return "40 words"
+
+
+def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(data_package._DATA_BUILDERS, "words", lambda config: Words())
+    config = compose(overrides=["algo.backbone=dit", "model=dit_tiny"])
+    config.data = {"name": "words", "length": 6, "vocab_size": 6, "mask_id": 5, "batch_size": 8}
+    path = save(tmp_path / "words.safetensors", config, Words().size_counts())
+    main(["evaluate", f"checkpoint={path}", *QUICK])
+    output = capsys.readouterr().out
+    assert "no sample metrics exist for this data" in output
+    assert "fingerprint" in output  # the data is not what the checkpoint names
+    found = metrics()
+    assert found["nelbo_plain"] > 0
+    assert found["num_reference"] == 10
+    assert "valid" not in found
+    assert {r["group"] for r in found["calibration"]} == {"token"}
+    assert {path.name for path in Path("evaluation").iterdir()} == {
+        "metrics.json",
+        "table.md",
+        *MODEL_PICTURES,
+    }
+    write_diagrams("real.jsonl", generate_plans(5, seed=1))
+    error = failure(capsys, f"checkpoint={path}", "reference=real.jsonl")
+    assert "was not trained on plans" in error
+
+
+@pytest.fixture(scope="module")
+def defaults():
+    return compose("evaluate")
+
+
+def refused(defaults, **values) -> str:
+    """The sentence that ``run`` refuses a config with."""
+    with pytest.raises((ValueError, FileNotFoundError)) as error:
+        evaluate.run(OmegaConf.merge(defaults, values))
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({}, "checkpoint=FILE, which draws the samples, or samples=FILE"),
+        ({"checkpoint": "a.ckpt", "samples": "a.jsonl"}, "got both"),
+        ({"samples": []}, "give at least one file"),
+        ({"samples": "nowhere.jsonl"}, "no plans file at"),
+        ({"checkpoint": "nowhere.ckpt"}, "no checkpoint at"),
+        ({"samples": "a.jsonl", "reference": "nowhere.jsonl"}, "no plans file at"),
+        ({"samples": "empty.jsonl"}, "empty.jsonl"),
+        ({"samples": "bad.jsonl", "skip_invalid": True}, "holds no plan that can be measured"),
+        ({"samples": "big.jsonl"}, "a plan of 9 rooms, more than n_max=8; allow it with n_max=9"),
+        ({"samples": "a.jsonl", "seeds": 0}, "seeds=0: expected a whole number, at least 1"),
+        ({"samples": "a.jsonl", "floor_draws": -1}, "floor_draws=-1"),
+        ({"checkpoint": "a.ckpt", "sampling": {"top_p": 2}}, "top_p=2"),
+    ],
+)
+def test_what_is_refused(defaults, values, sentence):
+    write_diagrams("a.jsonl", generate_plans(5, seed=0))
+    write_diagrams("big.jsonl", BIG)
+    Path("empty.jsonl").write_bytes(b"")
+    Path("bad.jsonl").write_text("{}\n")
+    assert sentence in refused(defaults, **values)
+
+
+def test_what_is_refused_with_a_checkpoint(defaults, plans_model):
+    def sentence(**values) -> str:
+        return refused(defaults, checkpoint=str(plans_model), **values)
+
+    write_diagrams("big.jsonl", BIG)
+    assert "the test split is empty" in sentence(split="test")
+    assert "unknown split 'vall'; did you mean 'val'?" in sentence(split="vall")
+    assert "a plan of 9 rooms, more than the 8 that" in sentence(reference="big.jsonl")
+    error = sentence(reference="plans.jsonl", split="val")
+    assert "leave it out with reference=FILE" in error
+    Path("plans.jsonl").unlink()
+    error = sentence()
+    assert "cannot be read (no plans file at" in error
+    assert error.endswith("give reference=FILE")
+
+
+def test_errors_end_with_one_sentence_on_stderr(capsys):
+    assert "got neither" in failure(capsys)
+    assert "did you mean 'samples'?" in failure(capsys, "sampels=b.jsonl")
+
+
+def test_changed_data_is_pointed_out(plans_model, capsys):
+    write_diagrams("plans.jsonl", generate_plans(91, seed=0))
+    main(["evaluate", f"checkpoint={plans_model}", *PLAIN])
+    assert "this is not the data that" in capsys.readouterr().out

@@ -1,0 +1,125 @@
+"""``train resume=...`` and stopped runs, as a user sees them."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+import torch
+
+from discrete_diffusion import load
+from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.cli import main
+from discrete_diffusion.evaluation import SampleReport
+
+TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200", "logger=none"]
+SHORT = [*TINY, "trainer.max_steps=4", "callbacks.num_samples=0", "eval.num_samples=2"]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    main(["train", *SHORT, f"hydra.run.dir={folder}"])
+    return folder
+
+
+def stopped(capsys, *arguments: str) -> tuple[int, str]:
+    """Exit status and the last line on stderr."""
+    with pytest.raises(SystemExit) as stop:
+        main(["train", *arguments])
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    return stop.value.code, error.strip().splitlines()[-1]
+
+
+def numbers(folder) -> dict:
+    return json.loads((folder / "metrics.json").read_text())
+
+
+def test_a_finished_run_has_both_kinds_of_file(finished):
+    kept = finished / "checkpoints"
+    assert {p.name for p in kept.iterdir()} == {
+        f"{name}.{kind}" for name in ("best", "last") for kind in ("ckpt", "safetensors")
+    }
+    pairs = [load(kept / f"last.{kind}").parameters() for kind in ("ckpt", "safetensors")]
+    assert all(torch.equal(a, b) for a, b in zip(*pairs, strict=True))
+    info = read_training_file(kept / "last.ckpt")["discrete_diffusion"]
+    assert info["data_fingerprint"] == numbers(finished)["data_fingerprint"]
+    main(["sample", f"checkpoint={kept}/best.safetensors", "num_samples=2", "out=drawn"])
+
+
+def test_a_finished_run_resumed_is_evaluated_again(finished, tmp_path, capsys):
+    """As after a kill between the last step and ``metrics.json``; here in another folder."""
+    last = finished / "checkpoints" / "last.ckpt"
+    main(["train", *SHORT, f"resume={last}", "hydra.run.dir=again"])
+    assert numbers(tmp_path / "again") == numbers(finished)
+    said = capsys.readouterr().out
+    assert "no training, only the evaluation" in said
+    assert f"at step 4, in {tmp_path / 'again'}" in said
+    for name in ("best", "last"):
+        load(tmp_path / "again" / "checkpoints" / f"{name}.ckpt")
+
+
+def test_a_shorter_run_than_was_made_is_refused(finished, capsys):
+    last = finished / "checkpoints" / "last.ckpt"
+    status, line = stopped(capsys, *SHORT, "trainer.max_steps=3", f"resume={last}")
+    assert status == 1
+    assert "is of step 4, past trainer.max_steps=3" in line
+
+
+def test_other_settings_or_data_are_refused_by_name(finished, capsys):
+    last = finished / "checkpoints" / "last.ckpt"
+    status, line = stopped(capsys, *SHORT, "seed=3", "optim.lr=0.5", f"resume={last}")
+    assert status == 1
+    assert "seed 0 -> 3, optim.lr 0.001 -> 0.5" in line
+    _, line = stopped(capsys, *SHORT, "data.num_plans=210", f"resume={last}")
+    assert "the data (fingerprint" in line
+
+
+def test_what_changes_the_numbers_is_said(finished, capsys):
+    state = read_training_file(finished / "checkpoints" / "last.ckpt")
+    state["discrete_diffusion"].pop("format")  # of an early version: no digest is looked for
+    state["discrete_diffusion"]["machine"] |= {"threads": 99, "processes": 4}
+    state["discrete_diffusion"]["config"]["optim"]["warmup_steps"] = 2
+    torch.save(state, "other.ckpt")
+    longer = ["trainer.max_steps=5", "optim.warmup_steps=2", "resume=other.ckpt"]
+    main(["train", *SHORT, *longer, "hydra.run.dir=longer"])
+    said = capsys.readouterr().out
+    assert "threads was 99 and is 1: numbers may differ in their last bits" in said
+    assert "the run had 4 processes and has 1" in said
+    assert "trainer.max_steps was 4 and is 5: the cosine learning rate goes on" in said
+    assert "here at 0.25 of its peak instead of 0" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_final_evaluation_leaves_a_run_to_go_on_with(
+    number, finished, tmp_path, capsys, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(SampleReport, "save", lambda *_: signal.raise_signal(number))
+        status, line = stopped(capsys, *SHORT, "hydra.run.dir=run")
+    assert status == 128 + number
+    last = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    assert line == (
+        f"discrete-diffusion: stopped by {number.name}; to go on, add resume={last} "
+        f"hydra.run.dir={tmp_path / 'run'} to the same command"
+    )
+    main(["train", *SHORT, f"resume={last}", "hydra.run.dir=run"])
+    assert numbers(tmp_path / "run") == numbers(finished)
+
+
+def test_a_signal_before_the_first_step_says_that_nothing_was_saved(capsys, monkeypatch):
+    from discrete_diffusion import data
+
+    monkeypatch.setattr(data, "build_data", lambda _: signal.raise_signal(signal.SIGINT))
+    status, line = stopped(capsys, *SHORT, "hydra.run.dir=run")
+    assert status == 130
+    assert line == "discrete-diffusion: stopped by SIGINT; nothing was saved yet"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,0 +1,256 @@
+"""A run that was broken off and resumed ends like one that was not: every number, every file."""
+
+from __future__ import annotations
+
+import signal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from lightning.pytorch import Callback
+from toy_training import fit, make_module
+
+from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.stopping import Stop, StopSignals
+from discrete_diffusion.training import EMA, MetricsLog, RunCheckpoints
+
+STEPS = 14
+INFO = {"config": {}, "size_counts": [1, 2]}
+pytestmark = pytest.mark.filterwarnings("ignore:Experiment logs directory:UserWarning")
+
+
+class Crash(Exception):
+    pass
+
+
+class DoAt(Callback):
+    """Calls ``action`` once, at the end of a step, in its middle, or in the validation after it."""
+
+    def __init__(self, step, action, where="end"):
+        self.step, self.action, self.where = step, action, where
+
+    def _do(self, step, where):
+        if (step, where) == (self.step, self.where):
+            self.step = None
+            self.action()
+
+    def on_train_batch_start(self, trainer, *_):
+        self._do(trainer.global_step + 1, "middle")
+
+    def on_train_batch_end(self, trainer, *_):
+        self._do(trainer.global_step, "end")
+
+    def on_validation_batch_end(self, trainer, *_):
+        self._do(trainer.global_step, "validation")
+
+
+def crash():
+    raise Crash
+
+
+def run(folder, steps=STEPS, *, at=(), interval=4, resume=None):
+    """Train with all that ``train`` uses; returns the module and the checkpoint callback."""
+    module = make_module(checkpoint_info=INFO)
+    first_step = None if resume is None else read_training_file(resume)["global_step"]
+    with StopSignals() as signals:
+        kept = RunCheckpoints(folder / "checkpoints", signals=signals)
+        log = MetricsLog(save_dir=str(folder), name="logs", version="", first_step=first_step)
+        callbacks = [*([DoAt(*at)] if at else []), EMA(decay=0.9), kept]
+        options = {"val_check_interval": interval, "logger": log, "ckpt_path": resume}
+        fit(module, folder, callbacks, steps, **options)
+    return module, kept
+
+
+def result(folder, module):
+    """Weights, checkpoints and metrics of a finished run, comparable with ==."""
+    out = {"csv": (folder / "logs" / "metrics.csv").read_text()}
+    out |= {f"final {name}": value.tolist() for name, value in module.state_dict().items()}
+    for name in ("last", "best"):
+        state = read_training_file(folder / "checkpoints" / f"{name}.ckpt")
+        for key in ("state_dict", "current_model_state", "averaging_state"):
+            out |= {f"{name} {key} {k}": v.tolist() for k, v in state[key].items()}
+        moments = state["optimizer_states"][0]["state"]
+        out[f"{name} optimiser"] = [
+            {k: torch.as_tensor(v).tolist() for k, v in m.items()} for m in moments.values()
+        ]
+        out[f"{name} choice"] = state["callbacks"]
+        out[f"{name} schedule"] = state["lr_schedulers"]
+        out[f"{name} stream"] = state["loops"]["fit_loop"]["state_dict"]
+        out[f"{name} info"] = state["discrete_diffusion"]
+        weights = (folder / "checkpoints" / f"{name}.safetensors").read_bytes()
+        out[f"{name} safetensors"] = hash(weights)
+    return out
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The uninterrupted run, for a validation interval within the epoch and one across it."""
+    results = {}
+    for interval in (4, 5):
+        folder = tmp_path_factory.mktemp(f"whole_{interval}")
+        results[interval] = result(folder, run(folder, interval=interval)[0])
+    return results
+
+
+@pytest.mark.parametrize(
+    ("step", "interval", "where"),
+    [(6, 4, "middle"), (8, 4, "end"), (11, 4, "middle"), (13, 4, "end"), (9, 5, "middle")],
+)
+def test_a_crash_at_any_step_loses_nothing(whole, tmp_path, step, interval, where):
+    with pytest.raises(Crash):
+        run(tmp_path, at=(step, crash, where), interval=interval)
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    module, _ = run(tmp_path, resume=last, interval=interval)
+    assert result(tmp_path, module) == whole[interval]
+
+
+@pytest.mark.parametrize(
+    ("number", "step", "where", "saved"),
+    [
+        (signal.SIGINT, 1, "end", 1),
+        (signal.SIGINT, 6, "middle", 6),
+        (signal.SIGTERM, 6, "end", 6),
+        (signal.SIGTERM, 12, "end", 12),  # a validation is due: it is made, then the run stops
+        (signal.SIGINT, 8, "validation", 8),
+        (signal.SIGINT, STEPS, "end", STEPS),
+    ],
+)
+def test_signals_stop_after_the_step_and_lose_nothing(whole, tmp_path, number, step, where, saved):
+    with pytest.raises(Stop) as stop:
+        run(tmp_path, at=(step, lambda: signal.raise_signal(number), where))
+    assert stop.value.exit_status == 128 + number
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    assert stop.value.checkpoint == last
+    assert read_training_file(last)["global_step"] == saved
+    module, _ = run(tmp_path, resume=last)
+    assert result(tmp_path, module) == whole[4]
+
+
+def test_a_stop_asked_for_at_the_end_of_an_epoch_takes_one_step_more(whole, tmp_path):
+    """8 batches an epoch, no validation due: Lightning would repeat a batch from there."""
+    with pytest.raises(Stop):
+        run(tmp_path, at=(8, lambda: signal.raise_signal(signal.SIGINT)), interval=5)
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    assert read_training_file(last)["global_step"] == 9
+    assert result(tmp_path, run(tmp_path, resume=last, interval=5)[0]) == whole[5]
+
+
+def test_many_interruptions_lose_nothing(whole, tmp_path):
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    stop = lambda: signal.raise_signal(signal.SIGTERM)  # noqa: E731
+    for at in ((3, stop), (6, crash), (7, stop), (10, crash), (11, stop)):
+        with pytest.raises((Stop, Crash)):
+            run(tmp_path, at=at, resume=last if last.exists() else None)
+    assert result(tmp_path, run(tmp_path, resume=last)[0]) == whole[4]
+
+
+def test_a_longer_run_goes_on_from_a_finished_one(whole, tmp_path):
+    """With a constant learning rate, 10 + 4 steps are 14 steps."""
+    run(tmp_path, 10)
+    module, _ = run(tmp_path, resume=tmp_path / "checkpoints" / "last.ckpt")
+    found = result(tmp_path, module)
+    differing = {key for key in found if found[key] != whole[4][key]}
+    assert not {key for key in differing if key.startswith(("final", "best"))}
+
+
+def test_a_new_folder_takes_last_and_best_with_it(whole, tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    with pytest.raises(Stop):
+        run(old, at=(10, lambda: signal.raise_signal(signal.SIGINT)))
+    before = {path.name: path.read_bytes() for path in (old / "checkpoints").iterdir()}
+    with pytest.raises(Crash):
+        run(new, resume=old / "checkpoints" / "last.ckpt", at=(11, crash))
+    names = ("best.ckpt", "best.safetensors", "last.ckpt", "last.safetensors")
+    assert {p.name for p in (new / "checkpoints").iterdir()} == set(names)
+    assert read_training_file(new / "checkpoints" / "best.ckpt")["global_step"] in (4, 8)
+    module, _ = run(new, resume=new / "checkpoints" / "last.ckpt")
+    found = result(new, module)
+    assert {k for k in found if found[k] != whole[4][k]} == {"csv"}  # the rows of its own steps
+    assert {p.name: p.read_bytes() for p in (old / "checkpoints").iterdir()} == before
+
+
+def test_killed_between_last_and_best_the_copy_is_made_up_for(whole, tmp_path):
+    run(tmp_path)
+    folder = tmp_path / "checkpoints"
+    state = read_training_file(folder / "last.ckpt")
+    assert state["callbacks"]["RunCheckpoints"]["best_step"] == 12  # else choose another STEPS
+    with pytest.raises(Crash):
+        run(tmp_path / "b", at=(13, crash))
+    folder = tmp_path / "b" / "checkpoints"
+    (folder / "best.ckpt").write_bytes(b"cut short")
+    (folder / "best.safetensors").unlink()
+    module, _ = run(tmp_path / "b", resume=folder / "last.ckpt")
+    assert result(tmp_path / "b", module) == whole[4]
+
+
+def test_a_best_checkpoint_that_is_gone_is_sought_anew(tmp_path, caplog):
+    with pytest.raises(Crash):
+        run(tmp_path, at=(7, crash))
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    state = read_training_file(last)
+    state["callbacks"]["RunCheckpoints"] = {"best_score": 0.0, "best_step": 2}
+    torch.save(state, last)
+    _, kept = run(tmp_path, resume=last)
+    assert "the best is sought anew" in caplog.text
+    assert kept.best_step in (8, 12)
+
+
+def test_an_earlier_run_in_the_folder_leaves_no_best_behind(tmp_path):
+    run(tmp_path, 4)
+    with pytest.raises(Stop):
+        run(tmp_path, at=(2, lambda: signal.raise_signal(signal.SIGINT)))
+    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == [
+        "last.ckpt",
+        "last.safetensors",
+    ]
+
+
+def test_a_write_that_is_cut_short_leaves_the_former_file(tmp_path, monkeypatch):
+    run(tmp_path, 8)
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    before, save = last.read_bytes(), torch.save
+
+    def half(state, path):
+        save(state, path)
+        content = Path(path).read_bytes()
+        Path(path).write_bytes(content[: len(content) // 2])
+        raise Crash
+
+    monkeypatch.setattr(torch, "save", half)
+    with pytest.raises(Crash):
+        run(tmp_path, 12, resume=last)
+    assert last.read_bytes() == before
+    assert not list(last.parent.glob(".*"))
+
+
+def test_litter_of_a_killed_run_goes(tmp_path):
+    litter = tmp_path / "checkpoints" / ".last.ckpt.123.unfinished"
+    litter.parent.mkdir()
+    litter.write_bytes(b"half")
+    run(tmp_path, 4)
+    assert not litter.exists()
+
+
+def test_both_files_of_a_checkpoint_say_the_same(whole):
+    """The info, step and machine among it, and a digest of weights that changed on the way."""
+    info = whole[4]["last info"]
+    assert info["step"] == STEPS
+    assert info["machine"]["threads"] == torch.get_num_threads()
+    assert info["digest"] != whole[4]["best info"]["digest"]
+
+
+def test_metrics_rows_are_kept_up_to_the_step_and_never_doubled(tmp_path):
+    with pytest.raises(Crash):
+        run(tmp_path, at=(11, crash))
+    path = tmp_path / "logs" / "metrics.csv"
+    with path.open("a") as file:
+        file.write("0,1")  # a line that the end cut short
+    run(tmp_path, resume=tmp_path / "checkpoints" / "last.ckpt")
+    header, *rows = [line.split(",") for line in path.read_text().splitlines()]
+    steps = [int(row[header.index("step")]) for row in rows]
+    validations = [s for s, row in zip(steps, rows, strict=True) if row[header.index("val/nelbo")]]
+    assert all(a <= b for a, b in pairwise(steps))
+    assert validations == [3, 7, 11]
+    run(tmp_path, 4)  # a new run starts a new table
+    assert len(path.read_text().splitlines()) < len(rows)
