@@ -1,7 +1,7 @@
 """Measure the choices behind the defaults: each variant changes one thing of a short run.
 
-    python benchmarks/choices.py choices [--seeds 2] [--steps 400]
-    python benchmarks/choices.py node_order [--seeds 2] [--steps 1500]
+    python benchmarks/choices.py [--seeds 2] [--steps 400]
+    python benchmarks/choices.py node_order --steps 1500
 
 Writes ``benchmarks/results/<study>.json`` and its table in ``docs/results.md``. All runs of a study
 see the same number of diagrams; the bound is per unordered diagram, so that node orders compare.
@@ -74,7 +74,7 @@ def run(overrides: list[str], seed: int, steps: int) -> dict[str, Any]:
 
 def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> str:
     lines = [
-        f"| one change | NELBO, nats (each seed) | {' | '.join(columns.values())} |",
+        f"| | NELBO, nats (each seed) | {' | '.join(columns.values())} |",
         f"|---|---:|{'---:|' * len(columns)}",
     ]
     for name, runs in results.items():
@@ -88,7 +88,7 @@ def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("study", choices=list(STUDIES))
+    parser.add_argument("study", nargs="?", choices=list(STUDIES), default="choices")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=400)
     arguments = parser.parse_args()

@@ -9,7 +9,7 @@ from typing import Any
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.evaluate import run
-from discrete_diffusion.metrics import DISTANCES
+from discrete_diffusion.metrics import DISTANCES, METRIC_MEANINGS
 
 
 def evaluate(folder: Path, *overrides: str) -> dict[str, Any]:
@@ -20,18 +20,19 @@ def evaluate(folder: Path, *overrides: str) -> dict[str, Any]:
 
 
 def table(metrics: Mapping[str, Any], aims: Mapping[str, str] | None = None) -> str:
-    """A row per metric that has a value of real data to stand beside."""
+    """A row per metric beside its floor or, for properties of a set, what real data scores."""
     seeds = len(metrics["seeds"])
     head = (
         f"| | samples (95 % interval over {seeds} seeds) | real data, or floor | ratio to floor |"
     )
     lines = [head + (" aim |" if aims else ""), "|---|---:|---:|---:|" + ("---|" if aims else "")]
     for name, (low, high) in metrics["intervals"].items():
-        real = metrics["real"].get(name)
-        if real is None or name.endswith(("_unweighted", "_reference")):
+        if name not in METRIC_MEANINGS or name.endswith(("_unweighted", "_reference")):
             continue
+        real = metrics["real"].get(name) if name != "novelty" else None  # 1 by the way of splitting
         ratio = f"{metrics[name] / real:.1f}" if name in DISTANCES and real else ""
-        cells = [f"{metrics[name]:.4g} ({low:.4g} to {high:.4g})", f"{real:.4g}", ratio]
+        shown = "" if real is None else f"{real:.4g}"
+        cells = [f"{metrics[name]:.4g} ({low:.4g} to {high:.4g})", shown, ratio]
         if aims:
             cells.append(aims.get(name, ""))
         lines.append(f"| {name} | {' | '.join(cells)} |")

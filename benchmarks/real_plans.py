@@ -69,7 +69,8 @@ def main() -> None:
         "runs": runs,
         "evaluation": evaluation,
     }
-    command = " ".join(["python benchmarks/real_plans.py plans.jsonl", *arguments.overrides])
+    words = ["python benchmarks/real_plans.py plans.jsonl", f"--seeds {arguments.seeds}"]
+    command = " ".join([*words, *arguments.overrides])
     path = write_result(
         "real_plans", command=command, seed=list(range(arguments.seeds)), results=results
     )

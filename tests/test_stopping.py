@@ -29,7 +29,7 @@ def test_within_a_step_it_is_only_noted(number, capfd):
         signals.finish_step = True
         signal.raise_signal(number)
         assert signals.received == number
-    assert "stopping after this step" in capfd.readouterr().err
+    assert "as soon as the run can go on from there" in capfd.readouterr().err
 
 
 def test_the_former_handlers_come_back_and_ignored_signals_stay_ignored():

@@ -78,4 +78,8 @@ class StopSignals:
         if not self.finish_step:
             raise Stop(number)
         # not print: the signal may have come in the middle of one
-        os.write(2, b"\nstopping after this step; the same signal again kills at once\n")
+        os.write(
+            2,
+            b"\nstopping as soon as the run can go on from there; the same signal again kills "
+            b"at once\n",
+        )

@@ -19,6 +19,7 @@ from discrete_diffusion.checkpoints import (
     INFO_KEY,
     load,
     read_checkpoint,
+    sealed,
     write_weights_file,
 )
 
@@ -107,12 +108,31 @@ def test_models_that_this_version_cannot_build_and_weights_that_do_not_fit(confi
     assert "do not fit" in text
 
 
-def test_a_checkpoint_of_an_early_version_still_loads(config, tmp_path):
-    """Before formats were numbered there was neither digest nor vocabulary."""
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [0, -1, None, "1"])
+def test_no_number_of_a_format_switches_the_digest_off(config, tmp_path, kind, number):
     state = training_state(config)
-    info = state[INFO_KEY]
-    state[INFO_KEY] = {k: info[k] for k in ("version", "config", "size_counts")}
-    assert read_checkpoint(written(tmp_path / "x.ckpt", state)).data_fingerprint is None
+    state["state_dict"]["algorithm.backbone.denoiser.node_head.weight"][0, 0] += 1
+    state[INFO_KEY]["format"] = number
+    path = written(tmp_path / f"x.{kind}", state)
+    assert "is not a checkpoint of discrete_diffusion" in sentence(path)
+    del state[INFO_KEY]["format"]
+    assert "is not a checkpoint of discrete_diffusion" in sentence(written(path, state))
+
+
+def test_what_every_checkpoint_says_must_be_there_and_have_keys(config, tmp_path):
+    path, settings = tmp_path / "x.ckpt", training_state(config)[INFO_KEY]["config"]
+    for key in ("data", "algo", "model", "noise", "forward_process"):
+        for value in (None, 3, "x"):
+            state = training_state(config, config={**settings, key: value})
+            assert f"its config has no {key}" in sentence(written(path, state))
+    assert "its config has no data, algo" in sentence(
+        written(path, training_state(config, config=None))
+    )
+    state = training_state(config)
+    info = {k: v for k, v in state[INFO_KEY].items() if k not in ("vocabulary", "digest")}
+    state[INFO_KEY] = sealed(info, state["state_dict"], step=7, machine={})
+    assert "it has no vocabulary" in sentence(written(path, state))
 
 
 def test_foreign_files_end_with_a_sentence(files, tmp_path):

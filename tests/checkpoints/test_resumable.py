@@ -44,6 +44,17 @@ def test_the_same_run_goes_on(check):
     assert point.machine["threads"] == 1
 
 
+def test_a_default_is_the_same_whether_it_is_written_out_or_not(check):
+    check(
+        trainer__precision=None,
+        trainer__gradient_clip_algorithm="norm",
+        trainer__accumulate_grad_batches=None,
+        trainer__limit_train_batches=1.0,
+        trainer__overfit_batches=0.0,
+        optim__further=None,
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -57,6 +68,13 @@ def test_the_same_run_goes_on(check):
         ({"algo__draw": "uniform"}, "algo.draw forced_mask -> uniform"),
         ({"noise__name": "cosine"}, "noise.name log_linear -> cosine"),
         ({"forward_process__name": "uniform"}, "forward_process.name absorbing -> uniform"),
+        ({"trainer__precision": "bf16-mixed"}, "trainer.precision 32-true -> bf16-mixed"),
+        ({"trainer__gradient_clip_val": None}, "trainer.gradient_clip_val 1.0 -> None"),
+        ({"trainer__gradient_clip_algorithm": "value"}, "clip_algorithm absent -> value"),
+        ({"trainer__accumulate_grad_batches": 2}, "trainer.accumulate_grad_batches 1 -> 2"),
+        ({"trainer__limit_train_batches": 0.5}, "trainer.limit_train_batches absent -> 0.5"),
+        ({"trainer__limit_train_batches": 1}, "trainer.limit_train_batches absent -> 1"),
+        ({"trainer__overfit_batches": 2}, "trainer.overfit_batches absent -> 2"),
         ({"fingerprint": "0" * 16}, f"fingerprint {'f' * 16} -> {'0' * 16}"),
     ],
 )

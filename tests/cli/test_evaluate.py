@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import math
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from discrete_diffusion import data as data_package
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, sealed, write_weights_file
-from discrete_diffusion.cli import compose, evaluate, main
+from discrete_diffusion.cli import compose, config_dir, evaluate, main, real_data
 from discrete_diffusion.data import Examples, TokenDataset
 from discrete_diffusion.data.bubble_diagrams import (
     BubbleDiagram,
@@ -21,8 +21,9 @@ from discrete_diffusion.data.bubble_diagrams import (
     read_diagrams,
     write_diagrams,
 )
+from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.metrics import DISTANCES, bubble_metrics
+from discrete_diffusion.metrics import DISTANCES, bubble_metrics, structure_metrics
 
 QUICK = ["floor_draws=2", "bound_draws=1", "time_bins=2", "num_samples=6", "seeds=2"]
 PLAIN = [*QUICK, "pictures=false"]
@@ -38,34 +39,39 @@ def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
 
 
-def save(path: Path, config, size_counts: list[int], fingerprint: str = "unknown") -> Path:
-    """An untrained model as a checkpoint."""
+def save(path: Path, config, size_counts: list[int], fingerprint="unknown", bias=0.0) -> Path:
+    """An untrained model as a checkpoint, ``bias`` added to its weights."""
     torch.manual_seed(0)
     weights = build_algorithm(config).state_dict()
+    weights = {k: w + bias if w.is_floating_point() else w for k, w in weights.items()}
     info = checkpoint_info(
         OmegaConf.to_container(config, resolve=True), size_counts, data_fingerprint=fingerprint
     )
     state = {f"algorithm.{name}": value for name, value in weights.items()}
-    state |= {f"algorithm.{name}": value for name, value in weights.items()}
     info = sealed(info, state, step=0, machine={})
     write_weights_file(path, {"state_dict": state, INFO_KEY: info})
     return path
 
 
-@pytest.fixture
-def plans_model(tmp_path) -> Path:
+def save_plans_model(folder: Path, bias: float = 0.0) -> Path:
     """A model of 90 plans in ``plans.jsonl``: 60 to train on, 30 held out for validation."""
     write_diagrams("plans.jsonl", generate_plans(90, seed=0))
     config = compose(
         overrides=[
             "model=bd_tiny",
             "data=plans",
-            f"data.path={tmp_path}/plans.jsonl",
+            f"data.path={folder}/plans.jsonl",
             "data.split=[0.667,0.333,0.0]",
         ]
     )
     data = data_package.build_data(config)
-    return save(tmp_path / "plans.safetensors", config, data.size_counts(), data.fingerprint())
+    path = folder / "plans.safetensors"
+    return save(path, config, data.size_counts(), data.fingerprint(), bias)
+
+
+@pytest.fixture
+def plans_model(tmp_path) -> Path:
+    return save_plans_model(tmp_path)
 
 
 def failure(capsys, *arguments: str) -> str:
@@ -96,9 +102,11 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
     assert found["reference"] == "the val split of the checkpoint's data"  # test is empty
     assert found["num_reference"] == 30
     assert found["seeds"] == [4, 5]
+    assert found["data_fingerprint"] == found["trained_on_fingerprint"] != "unknown"
+    assert "novelty" not in found["real"]  # what is held out is new by construction
     assert found["num_samples"] == len(read_diagrams("mine/samples.jsonl")) == 6
     assert found["floor_sizes"] == {"num_samples": 6, "num_reference": 30, "draws": 2}
-    for name in (*DISTANCES, "valid", "novelty", "memorised", "diversity"):
+    for name in (*DISTANCES, "valid", "novelty", "diversity"):
         assert found[name] == pytest.approx(sum(found["per_seed"][name]) / 2)
         low, high = found["intervals"][name]
         assert low <= found[name] <= high
@@ -166,7 +174,8 @@ def test_samples_files_of_any_origin(capsys):
         "samples.jsonl",
         *PICTURES,
     }
-    assert found["per_seed"]["memorised"][0] == 1
+    assert found["per_seed"]["novelty"][0] == 0
+    assert found["num_unreadable_samples"] == [0, 0]
     expected = bubble_metrics(plans[20:40], plans[40:], training=plans[:20])
     for name, value in expected.items():
         assert found["per_seed"][name][1] == pytest.approx(value)
@@ -191,32 +200,92 @@ def test_files_of_different_size_are_pointed_out(capsys):
     assert "floors" not in metrics()
 
 
-def test_without_a_reference_the_embedded_plans_are_it(monkeypatch, capsys):
-    def small(config):
-        config.num_plans = 120
-        return data_package.build_generated(config)
-
-    monkeypatch.setitem(data_package._DATA_BUILDERS, "bubble_diagrams", small)
+def test_without_a_reference_fresh_plans_of_the_generator_are_it(monkeypatch, capsys):
+    monkeypatch.setattr(real_data, "NUM_KNOWN", 120)
+    monkeypatch.setattr(real_data, "NUM_REFERENCE", 30)
     write_diagrams("a.jsonl", generate_plans(10, seed=1))
     main(["evaluate", "samples=a.jsonl", "floor_draws=2", "pictures=false"])
-    found = metrics()
-    assert found["reference"] == "the test split of the embedded generator's plans"
+    found, seed = metrics(), real_data.REFERENCE_SEED
+    assert found["reference"] == f"30 fresh plans of the embedded generator, plan_seed={seed}"
+    fresh = generate_plans(30, seed=seed)
+    assert found["edges_per_diagram_reference"] == structure_metrics(fresh)["edges_per_diagram"]
+    assert found["num_reference"] == 30
     assert found["floor_sizes"]["num_samples"] == 10
     assert "novelty" not in found  # what these samples were trained on is not known
-    assert "comparing with the test split of the embedded generator's" in capsys.readouterr().out
+    assert f"plan_seed={seed}" in capsys.readouterr().out
 
 
-def test_the_samples_file_is_never_overwritten():
+def test_no_recipe_trains_on_the_plans_of_the_default_reference():
+    for path in config_dir().rglob("*.yaml"):
+        if path.name != "evaluate.yaml":
+            assert str(real_data.REFERENCE_SEED) not in path.read_text()
+    assert f"({real_data.REFERENCE_SEED})" in (config_dir() / "evaluate.yaml").read_text()
+
+
+def test_what_is_read_is_never_overwritten(defaults, plans_model, tmp_path):
     plans = generate_plans(8, seed=1)
-    Path("mine").mkdir()
-    lines = [json.dumps({**plan.to_json(), "note": "kept"}) for plan in plans]
-    Path("mine/samples.jsonl").write_text("\n".join(lines) + "\n")
-    before = Path("mine/samples.jsonl").read_text()
-    shutil.copy("mine/samples.jsonl", "real.jsonl")
-    main(["evaluate", "samples=mine/samples.jsonl", "reference=real.jsonl", "out=mine", *PLAIN])
-    assert Path("mine/samples.jsonl").read_text() == before
-    names = {path.name for path in Path("mine").iterdir()}
-    assert names == {"metrics.json", "table.md", "samples.jsonl"}
+    mine, other = Path("mine/samples.jsonl"), Path("other.jsonl")
+    for path in (mine, other):
+        write_diagrams(path, plans)
+    before = mine.read_bytes()
+    for key in ("samples", "reference", "training"):
+        for given in ("mine/samples.jsonl", str(mine.absolute()), "mine"):
+            values = {"samples": "other.jsonl", "out": "mine", key: given}
+            sentence = refused(defaults, **values)
+            assert sentence == (
+                f"{key}={given}: mine/samples.jsonl would be overwritten; choose another out=FOLDER"
+            )
+    assert "samples=mine" in refused(defaults, samples=["other.jsonl", "mine"], out="mine")
+    Path("plans.jsonl").rename("samples.jsonl")
+    Path("plans.jsonl").symlink_to("samples.jsonl")  # what the model was trained on
+    sentence = refused(defaults, checkpoint=str(plans_model), out=str(tmp_path))
+    assert sentence.startswith("data.path=")
+    assert [path.name for path in Path("mine").iterdir()] == ["samples.jsonl"]
+    assert mine.read_bytes() == before
+
+
+def test_unreadable_samples_are_counted(capsys):
+    write_diagrams("a.jsonl", generate_plans(6, seed=1))
+    with Path("a.jsonl").open("a") as file:
+        file.write("{}\nnonsense\n")
+    write_diagrams("b.jsonl", generate_plans(6, seed=2))
+    main(
+        [
+            "evaluate",
+            "samples=[a.jsonl,b.jsonl]",
+            "reference=b.jsonl",
+            "skip_invalid=true",
+            "floor_draws=0",
+            "pictures=false",
+        ]
+    )
+    assert metrics()["num_unreadable_samples"] == [2, 0]
+    note = "2 of 14 samples could not be read and were left out"
+    assert note in capsys.readouterr().out
+    assert note in Path("evaluation/table.md").read_text()
+
+
+def test_a_diverged_model_has_null_for_what_is_no_number(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(data_package._DATA_BUILDERS, "words", lambda config: Words())
+    path = save_words_model(tmp_path, bias=math.nan)
+    main(["evaluate", f"checkpoint={path}", *QUICK])
+    found = metrics()
+    assert found["nelbo_plain"] is None
+    assert found["nelbo_uniform"] > 0
+    output = capsys.readouterr().out
+    assert "null in metrics.json: nelbo_plain, nelbo_standard_error, " in output
+    assert Path("evaluation/nelbo_by_t.png").exists()
+    path = save_plans_model(tmp_path, bias=math.nan)
+    assert "training has diverged; take an earlier checkpoint" in failure(
+        capsys, f"checkpoint={path}", *PLAIN
+    )
+
+
+def test_the_table_is_as_wide_as_it_needs_to_be(capsys):
+    rows = (TableRow("n" * 60, "v" * 40, "r" * 20, "q" * 10),)
+    evaluate._print_table([TableSection("title", rows)])
+    line = next(line for line in capsys.readouterr().out.splitlines() if "nn" in line)
+    assert line.split() == list(rows[0].cells)
 
 
 class Words(TokenDataset):
@@ -242,11 +311,15 @@ class Words(TokenDataset):
         return "40 words"
 
 
-def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, capsys):
-    monkeypatch.setitem(data_package._DATA_BUILDERS, "words", lambda config: Words())
+def save_words_model(folder: Path, bias: float = 0.0) -> Path:
     config = compose(overrides=["algo.backbone=dit", "model=dit_tiny"])
     config.data = {"name": "words", "length": 6, "vocab_size": 6, "mask_id": 5, "batch_size": 8}
-    path = save(tmp_path / "words.safetensors", config, Words().size_counts())
+    return save(folder / "words.safetensors", config, Words().size_counts(), bias=bias)
+
+
+def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(data_package._DATA_BUILDERS, "words", lambda config: Words())
+    path = save_words_model(tmp_path)
     main(["evaluate", f"checkpoint={path}", *QUICK])
     output = capsys.readouterr().out
     assert "no sample metrics exist for this data" in output
@@ -290,7 +363,14 @@ def refused(defaults, **values) -> str:
         ({"samples": "a.jsonl", "reference": "nowhere.jsonl"}, "no plans file at"),
         ({"samples": "empty.jsonl"}, "empty.jsonl"),
         ({"samples": "bad.jsonl", "skip_invalid": True}, "holds no plan that can be measured"),
-        ({"samples": "big.jsonl"}, "a plan of 9 rooms, more than n_max=8; allow it with n_max=9"),
+        (
+            {"samples": "big.jsonl"},
+            "line 1, field 'rooms': 9 rooms, more than n_max=8; allow more with n_max=9",
+        ),
+        (
+            {"samples": "a.jsonl", "split": "val"},
+            "split=val chooses among the data of a checkpoint",
+        ),
         ({"samples": "a.jsonl", "seeds": 0}, "seeds=0: expected a whole number, at least 1"),
         ({"samples": "a.jsonl", "floor_draws": -1}, "floor_draws=-1"),
         ({"checkpoint": "a.ckpt", "sampling": {"top_p": 2}}, "top_p=2"),
@@ -311,7 +391,9 @@ def test_what_is_refused_with_a_checkpoint(defaults, plans_model):
     write_diagrams("big.jsonl", BIG)
     assert "the test split is empty" in sentence(split="test")
     assert "unknown split 'vall'; did you mean 'val'?" in sentence(split="vall")
-    assert "a plan of 9 rooms, more than the 8 that" in sentence(reference="big.jsonl")
+    error = sentence(reference="big.jsonl")
+    assert "big.jsonl, line 1, field 'rooms': 9 rooms, more than n_max=8, which" in error
+    assert error.endswith("was trained for; leave such plans out with skip_invalid=true")
     error = sentence(reference="plans.jsonl", split="val")
     assert "leave it out with reference=FILE" in error
     Path("plans.jsonl").unlink()
@@ -329,3 +411,5 @@ def test_changed_data_is_pointed_out(plans_model, capsys):
     write_diagrams("plans.jsonl", generate_plans(91, seed=0))
     main(["evaluate", f"checkpoint={plans_model}", *PLAIN])
     assert "this is not the data that" in capsys.readouterr().out
+    found = metrics()
+    assert found["data_fingerprint"] != found["trained_on_fingerprint"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from discrete_diffusion import load
-from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.checkpoints import read_training_file, sealed
 from discrete_diffusion.cli import main
 from discrete_diffusion.evaluation import SampleReport
 
@@ -37,6 +37,21 @@ def stopped(capsys, *arguments: str) -> tuple[int, str]:
     error = capsys.readouterr().err
     assert "Traceback" not in error
     return stop.value.code, error.strip().splitlines()[-1]
+
+
+def other_run(finished) -> None:
+    """``other.ckpt``, as a machine with more of everything would have written it."""
+    state = read_training_file(finished / "checkpoints" / "last.ckpt")
+    info = state["discrete_diffusion"]
+    info["config"]["optim"]["warmup_steps"] = 2
+    state["discrete_diffusion"] = sealed(
+        {key: value for key, value in info.items() if key != "digest"},
+        state["state_dict"],
+        step=info["step"],
+        scheduled_steps=info["scheduled_steps"],
+        machine=info["machine"] | {"threads": 99, "processes": 4},
+    )
+    torch.save(state, "other.ckpt")
 
 
 def numbers(folder) -> dict:
@@ -83,18 +98,38 @@ def test_other_settings_or_data_are_refused_by_name(finished, capsys):
     assert "the data (fingerprint" in line
 
 
+def test_no_limit_of_steps_is_no_shorter_run(finished, tmp_path, capsys):
+    """trainer.max_steps=null: the epochs count, of which one was begun."""
+    last = finished / "checkpoints" / "last.ckpt"
+    _, line = stopped(capsys, *SHORT, "trainer.max_steps=null", f"resume={last}")
+    assert "the run has no end along which a cosine learning rate could fall" in line
+    other_run(finished)
+    by_epochs = ["trainer.max_steps=null", "trainer.max_epochs=1", "optim.warmup_steps=2"]
+    main(["train", *SHORT, *by_epochs, "resume=other.ckpt", "hydra.run.dir=by_epochs"])
+    steps = numbers(tmp_path / "by_epochs")["steps"]
+    assert steps > 4
+    said = capsys.readouterr().out
+    assert f"the run was to take 4 steps and is to take {steps}: the cosine" in said
+
+
+def test_a_diverged_run_leaves_metrics_that_are_json(tmp_path, capsys, monkeypatch):
+    measure = SampleReport.measure
+    monkeypatch.setattr(SampleReport, "measure", lambda *a: {**measure(*a), "valid": float("nan")})
+    main(["train", *SHORT, "hydra.run.dir=run"])
+    text = (tmp_path / "run" / "metrics.json").read_text()
+    assert "NaN" not in text
+    assert json.loads(text)["valid"] is None
+    assert "not finite, so null in metrics.json: valid\n" in capsys.readouterr().out
+
+
 def test_what_changes_the_numbers_is_said(finished, capsys):
-    state = read_training_file(finished / "checkpoints" / "last.ckpt")
-    state["discrete_diffusion"].pop("format")  # of an early version: no digest is looked for
-    state["discrete_diffusion"]["machine"] |= {"threads": 99, "processes": 4}
-    state["discrete_diffusion"]["config"]["optim"]["warmup_steps"] = 2
-    torch.save(state, "other.ckpt")
+    other_run(finished)
     longer = ["trainer.max_steps=5", "optim.warmup_steps=2", "resume=other.ckpt"]
     main(["train", *SHORT, *longer, "hydra.run.dir=longer"])
     said = capsys.readouterr().out
     assert "threads was 99 and is 1: numbers may differ in their last bits" in said
     assert "the run had 4 processes and has 1" in said
-    assert "trainer.max_steps was 4 and is 5: the cosine learning rate goes on" in said
+    assert "the run was to take 4 steps and is to take 5: the cosine learning rate goes on" in said
     assert "here at 0.25 of its peak instead of 0" in said
 
 

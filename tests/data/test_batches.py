@@ -89,6 +89,25 @@ def test_ranks_share_the_batches_of_one_process(dataset):
         assert torch.equal(batch.x0, halves[k % 2][k // 2].x0)
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3), (3, 2), (1, 5)])
+def test_a_stream_goes_on_with_more_or_fewer_ranks(dataset, before, after):
+    """From any batch on, the epoch is finished and the next one follows; none begins anew."""
+
+    def stream(ranks):
+        return BatchStream(dataset, "train", batch_size=32, seed=0, rank=0, world_size=ranks)
+
+    for taken in range(1, len(stream(before))):
+        first, second = stream(before), stream(after)
+        for _ in zip(range(taken), first, strict=False):
+            pass
+        second.load_state_dict(first.state_dict())
+        rest = len(list(second)) if second.epoch == 0 else 0
+        assert 0 <= (len(second) - rest) * after <= taken * before or rest == 0
+        assert (len(second) - rest + 1) * after > taken * before
+        assert second.epoch == 1
+        assert len(list(second)) == len(second)
+
+
 def test_batches_move_and_count(dataset):
     batch = next(iter(BatchStream(dataset, "train", batch_size=8, seed=0)))
     moved = batch.to("cpu")

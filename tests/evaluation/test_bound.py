@@ -13,7 +13,7 @@ from discrete_diffusion.data import BatchStream
 from discrete_diffusion.data.bubble_diagrams import generate_plans
 from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
 from discrete_diffusion.data.bubble_diagrams.tokens import encode
-from discrete_diffusion.evaluation import blind_bounds, estimate_bound
+from discrete_diffusion.evaluation import BoundMeter, blind_bounds, estimate_bound
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.noise_schedules import LogLinear
@@ -73,3 +73,43 @@ def test_baselines_do_not_depend_on_the_node_order():
         ) / len(val)
         assert bounds["nelbo_blind"] == pytest.approx((cost - orders).item(), abs=0.15)
         assert bounds["nelbo_blind"] < bounds["nelbo_uniform"]
+
+
+def test_each_bound_has_its_own_standard_error():
+    """Nelbo and log(n!/|Aut|) rise together, so the unordered bound varies less."""
+    generator = torch.Generator().manual_seed(0)
+    orders = 4 * torch.rand(50, generator=generator, dtype=torch.float64)
+    nelbo = 20 + 3 * orders + torch.rand(50, generator=generator, dtype=torch.float64)
+    real = torch.full((50,), 7)
+    meter, parts = BoundMeter(), [BoundMeter(), BoundMeter()]
+    meter.add(nelbo, real, orders)
+    for part, rows in zip(parts, (slice(0, 20), slice(20, 50)), strict=True):
+        part.add(nelbo[rows], real[rows], orders[rows])
+    reduced = BoundMeter()
+    reduced.sums = parts[0].sums + parts[1].sums  # as processes are
+    for estimate in (meter.estimate("ordered_random"), reduced.estimate("ordered_random")):
+        for values, mean, error in (
+            (nelbo, estimate.per_sample, estimate.standard_error),
+            (nelbo - orders, estimate.unordered, estimate.unordered_standard_error),
+        ):
+            assert mean == pytest.approx(float(values.mean()))
+            assert error == pytest.approx(float(values.std()) / 50**0.5)
+        assert estimate.unordered_standard_error < 0.7 * estimate.standard_error
+    meter = BoundMeter()
+    meter.add(nelbo, real, torch.zeros_like(orders))
+    fixed = meter.estimate("ordered_fixed").as_dict()
+    assert fixed["nelbo_unordered_standard_error"] == fixed["nelbo_standard_error"]
+    assert "nelbo_unordered_standard_error" not in meter.estimate("plain").as_dict()
+
+
+def test_streams_keep_the_noise_apart():
+    data = dataset("random")
+    algorithm = MDLM(ZeroBackbone(), Absorbing(VOCAB.layout(), LogLinear()))
+
+    def bound(**options) -> float:
+        stream = BatchStream(data, "val", batch_size=256, seed=0)
+        return estimate_bound(algorithm, stream, quantity="plain", draws=1, **options).per_sample
+
+    found = [bound(seed=0), bound(seed=0, stream=(1,)), bound(seed=0, stream=(2,))]
+    assert len({*found, bound(seed=1), bound(seed=2)}) == 5  # adding to the seed would repeat some
+    assert bound(seed=0, stream=(1,)) == found[1]

@@ -42,14 +42,24 @@ def test_files_and_folders_the_documents_name_exist():
                 assert (page.parent / link).exists(), f"{page.name} links to {link}"
 
 
-def test_commands_of_the_readme_compose():
-    """Every ``discrete-diffusion train`` line of the README is a config that composes."""
-    lines = re.findall(r"^discrete-diffusion train (.*)$", README, flags=re.MULTILINE)
-    assert len(lines) >= 5
-    for line in lines:
-        words = line.split("#")[0].split()
-        if "--help" not in words:
-            compose("train", [word for word in words if not word.startswith("hydra.")])
+def test_commands_of_the_documents_compose():
+    """Every ``discrete-diffusion COMMAND key=value ...`` line is a config that composes."""
+    pages = [README, *(page.read_text() for page in (ROOT / "docs").glob("*.md"))]
+    pattern = r"^discrete-diffusion (train|sample|evaluate) ((?:.*\\\n)*.*)$"
+    commands = [found for page in pages for found in re.findall(pattern, page, flags=re.MULTILINE)]
+    assert {command for command, _ in commands} == {"train", "sample", "evaluate"}
+    for command, line in commands:
+        words = line.replace("\\\n", " ").split("#")[0].split()
+        compose(command, [w for w in words if "=" in w and not w.startswith("hydra.")])
+
+
+def test_settings_that_troubleshooting_names_exist():
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    settings = re.findall(r"`([a-z_]+\.[a-z_.]+=[^` ]+)`", page)
+    assert len(settings) >= 6
+    for setting in settings:
+        if not setting.endswith(("=abc", "=mps")):
+            compose("train", ["data=plans", setting])
 
 
 def test_python_of_the_readme_is_python():
@@ -59,16 +69,22 @@ def test_python_of_the_readme_is_python():
         compile(block, "README.md", "exec")
 
 
-@pytest.mark.parametrize("name", ["demo", "real_plans", "generator_statistics", "choices"])
-def test_results_say_where_they_come_from(name):
-    record = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_results_say_where_they_come_from(path):
+    record = json.loads(path.read_text())
     assert set(record) == {"command", "seed", "hardware", "results"}
+    assert (ROOT / record["command"].split()[1]).is_file()
 
 
 def test_numbers_of_the_readme_come_from_the_results():
     folder = ROOT / "benchmarks" / "results"
     demo = json.loads((folder / "demo.json").read_text())["results"]
     real = json.loads((folder / "real_plans.json").read_text())["results"]
+    quality = json.loads((folder / "quality.json").read_text())["results"]
+    samples = quality["evaluation"]
     worst, best = (100 * f(run["valid"] for run in demo) for f in (min, max))
     quoted = [
         f"{worst:.1f}–{best:.1f} %",
@@ -78,6 +94,10 @@ def test_numbers_of_the_readme_come_from_the_results():
         f"{real['runs'][0]['nelbo_blind']:.1f}",
         f"{real['runs'][0]['nelbo_uniform']:.1f}",
         real["train"],
+        f"{quality['minutes_of_training']:.0f} minutes of training",
+        f"{100 * samples['valid']:.1f} % are valid",
+        f"{100 * samples['transitive']:.1f} % transitive",
+        f"{samples['edges_per_diagram']:.2f} relations each",
     ]
     for text in quoted:
         assert text in README, f"the README does not say {text}"

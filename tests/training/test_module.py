@@ -24,6 +24,11 @@ def test_learning_rate_warms_up_then_stays_or_falls():
         make_module(lr=0)
 
 
+def test_a_run_without_an_end_has_no_cosine_along_it(tmp_path):
+    with pytest.raises(ValueError, match=r"give trainer\.max_steps .* optim\.lr_schedule=constant"):
+        fit(make_module(lr_schedule="cosine"), tmp_path, steps=-1)
+
+
 def test_training_lowers_the_bound(tmp_path):
     module = make_module(lr=1e-2)
     trainer = fit(module, tmp_path, steps=150)

@@ -17,7 +17,10 @@ from discrete_diffusion.training import EMA, MetricsLog, RunCheckpoints
 
 STEPS = 14
 INFO = {"config": {}, "size_counts": [1, 2]}
-pytestmark = pytest.mark.filterwarnings("ignore:Experiment logs directory:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Experiment logs directory:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The number of training batches:UserWarning"),
+]
 
 
 class Crash(Exception):
@@ -49,15 +52,20 @@ def crash():
     raise Crash
 
 
-def run(folder, steps=STEPS, *, at=(), interval=4, resume=None):
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+
+def run(folder, steps=STEPS, *, at=(), interval=4, resume=None, **options):
     """Train with all that ``train`` uses; returns the module and the checkpoint callback."""
     module = make_module(checkpoint_info=INFO)
     first_step = None if resume is None else read_training_file(resume)["global_step"]
     with StopSignals() as signals:
         kept = RunCheckpoints(folder / "checkpoints", signals=signals)
-        log = MetricsLog(save_dir=str(folder), name="logs", version="", first_step=first_step)
+        former = None if resume is None else resume.parent.parent
+        log = MetricsLog(*(folder, "logs", ""), first_step=first_step, former_run=former)
         callbacks = [*([DoAt(*at)] if at else []), EMA(decay=0.9), kept]
-        options = {"val_check_interval": interval, "logger": log, "ckpt_path": resume}
+        options |= {"val_check_interval": interval, "logger": log, "ckpt_path": resume}
         fit(module, folder, callbacks, steps, **options)
     return module, kept
 
@@ -127,13 +135,41 @@ def test_signals_stop_after_the_step_and_lose_nothing(whole, tmp_path, number, s
     assert result(tmp_path, module) == whole[4]
 
 
-def test_a_stop_asked_for_at_the_end_of_an_epoch_takes_one_step_more(whole, tmp_path):
-    """8 batches an epoch, no validation due: Lightning would repeat a batch from there."""
+def test_a_stop_asked_for_at_the_end_of_an_epoch_takes_no_step_more(whole, tmp_path):
+    """8 batches an epoch, no validation due."""
     with pytest.raises(Stop):
-        run(tmp_path, at=(8, lambda: signal.raise_signal(signal.SIGINT)), interval=5)
+        run(tmp_path, at=(8, interrupt), interval=5)
     last = tmp_path / "checkpoints" / "last.ckpt"
-    assert read_training_file(last)["global_step"] == 9
+    assert read_training_file(last)["global_step"] == 8
     assert result(tmp_path, run(tmp_path, resume=last, interval=5)[0]) == whole[5]
+
+
+@pytest.mark.parametrize(
+    ("step", "options"),
+    [
+        (1, {"batch_size": 256}),  # one batch an epoch: each of its steps is the last
+        (6, {"batch_size": 256}),
+        (3, {"accumulate_grad_batches": 3}),  # the third step of an epoch has two batches
+    ],
+)
+def test_a_stop_never_waits_for_the_validation(tmp_path, step, options):
+    undisturbed = tmp_path / "undisturbed"
+    whole = result(undisturbed, run(undisturbed, 8, interval=100, **options)[0])
+    with pytest.raises(Stop):
+        run(tmp_path, 8, at=(step, interrupt), interval=100, **options)
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    assert read_training_file(last)["global_step"] == step
+    module, _ = run(tmp_path, 8, interval=100, resume=last, **options)
+    assert result(tmp_path, module) == whole
+
+
+def test_a_run_goes_on_with_more_processes(tmp_path):
+    """6 of 8 batches into the epoch, with streams of 4 batches each: it ends, and on time."""
+    with pytest.raises(Crash):
+        run(tmp_path, at=(7, crash), interval=6)
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    module, _ = run(tmp_path, resume=last, interval=6, world_size=2)
+    assert module.trainer.global_step == STEPS
 
 
 def test_many_interruptions_lose_nothing(whole, tmp_path):
@@ -166,7 +202,7 @@ def test_a_new_folder_takes_last_and_best_with_it(whole, tmp_path):
     assert read_training_file(new / "checkpoints" / "best.ckpt")["global_step"] in (4, 8)
     module, _ = run(new, resume=new / "checkpoints" / "last.ckpt")
     found = result(new, module)
-    assert {k for k in found if found[k] != whole[4][k]} == {"csv"}  # the rows of its own steps
+    assert {k for k in found if found[k] != whole[4][k]} == set()
     assert {p.name: p.read_bytes() for p in (old / "checkpoints").iterdir()} == before
 
 
@@ -182,6 +218,35 @@ def test_killed_between_last_and_best_the_copy_is_made_up_for(whole, tmp_path):
     (folder / "best.safetensors").unlink()
     module, _ = run(tmp_path / "b", resume=folder / "last.ckpt")
     assert result(tmp_path / "b", module) == whole[4]
+
+
+def test_killed_between_the_last_two_files_both_are_made_up_for(tmp_path):
+    """At the last step, after which nothing is trained that would write them again."""
+    run(tmp_path, 6, interval=100)
+    folder = tmp_path / "checkpoints"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert len(before) == 4
+    for name in ("best.ckpt", "best.safetensors"):
+        (folder / name).unlink()
+    (folder / "last.safetensors").write_bytes(b"of an earlier step")
+    run(tmp_path, 6, interval=100, resume=folder / "last.ckpt")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_signal_in_the_last_save_lets_it_finish(tmp_path, monkeypatch):
+    save, steps = torch.save, []
+
+    def interrupted(state, path):
+        steps.append(state["global_step"])
+        if steps[-1] == 6:
+            interrupt()
+        save(state, path)
+
+    monkeypatch.setattr(torch, "save", interrupted)
+    with pytest.raises(Stop) as stop:
+        run(tmp_path, 6)
+    assert steps == [4, 6]
+    assert read_training_file(stop.value.checkpoint)["global_step"] == 6
 
 
 def test_a_best_checkpoint_that_is_gone_is_sought_anew(tmp_path, caplog):
@@ -238,6 +303,21 @@ def test_both_files_of_a_checkpoint_say_the_same(whole):
     assert info["step"] == STEPS
     assert info["machine"]["threads"] == torch.get_num_threads()
     assert info["digest"] != whole[4]["best info"]["digest"]
+
+
+def test_rows_of_another_run_in_the_folder_go(tmp_path):
+    """The table is that of the resumed run, whatever the folder held."""
+    former, folder = tmp_path / "former", tmp_path / "folder"
+    with pytest.raises(Crash):
+        run(former, at=(6, crash))
+    run(folder, 10)
+    stray = tmp_path / "stray.ckpt"
+    stray.write_bytes((former / "checkpoints" / "last.ckpt").read_bytes())
+    table = folder / "logs" / "metrics.csv"
+    for path, steps in ((former / "checkpoints" / "last.ckpt", {2, 3}), (stray, set())):
+        run(folder, 6, resume=path)
+        header, *rows = [line.split(",") for line in table.read_text().splitlines()]
+        assert {int(row[header.index("step")]) for row in rows} == {*steps, 5}
 
 
 def test_metrics_rows_are_kept_up_to_the_step_and_never_doubled(tmp_path):

@@ -63,7 +63,20 @@ def make_module(**options) -> DiffusionModule:
     )
 
 
-def fit(module, folder, callbacks=(), steps=12, *, val_check_interval=4, logger=False, **options):
+def fit(
+    module,
+    folder,
+    callbacks=(),
+    steps=12,
+    *,
+    val_check_interval=4,
+    accumulate_grad_batches=1,
+    batch_size=32,
+    world_size=1,
+    logger=False,
+    **options,
+):
+    """``world_size``: the streams are those of the first of so many processes."""
     data = ToyData()
     trainer = Trainer(
         default_root_dir=folder,
@@ -78,8 +91,12 @@ def fit(module, folder, callbacks=(), steps=12, *, val_check_interval=4, logger=
         enable_model_summary=False,
         val_check_interval=val_check_interval,
         check_val_every_n_epoch=None,
+        accumulate_grad_batches=accumulate_grad_batches,
         callbacks=list(callbacks),
     )
-    train, val = (BatchStream(data, split, batch_size=32, seed=0) for split in ("train", "val"))
+    train, val = (
+        BatchStream(data, split, batch_size=batch_size, seed=0, world_size=world_size)
+        for split in ("train", "val")
+    )
     trainer.fit(module, train, val, weights_only=True, **options)
     return trainer

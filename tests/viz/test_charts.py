@@ -122,6 +122,8 @@ def test_reliability_leaves_out_bins_of_few_events():
     assert errors.lines[0].get_ydata() == pytest.approx([1, 2])  # points
     one = ReliabilityPanel("Rooms", predicted[:1], predicted[:1], events[:1], np.array([0.01]))
     assert len(draw_reliability([0.5], [one]).axes[0].lines) == 2  # a single share has no spacing
+    empty = draw_reliability([0.5], [])  # nothing was masked
+    assert empty.axes[0].get_title(loc="left") == "Calibration error"
 
 
 def test_the_area_of_the_bound_is_written_beside_it():
@@ -143,6 +145,19 @@ def test_the_area_of_the_bound_is_written_beside_it():
     assert steps[1].get_data().values.tolist() == [11, 12, 13, 14]  # stacked
     assert steps[1].get_data().baseline.tolist() == [1, 2, 3, 4]
     assert right.get_ylim()[1] > 2.6
+
+
+def test_a_model_worse_than_a_guess_stays_on_the_chart():
+    values = np.array([2.0, np.nan, 9.0, np.inf])
+    for given, height in ((values, 9.9), (np.full(4, np.nan), 2.2)):
+        figure = draw_bound_by_time(
+            np.linspace(0, 1, 5),
+            {"rooms": given},
+            {"rooms": given},
+            standard_error=np.full(4, 0.1),
+            uniform={"rooms": 2.0},
+        )
+        assert figure.axes[1].get_ylim()[1] == pytest.approx(height)
 
 
 def test_more_groups_than_colours_are_all_drawn():

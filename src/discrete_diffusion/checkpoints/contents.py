@@ -10,6 +10,7 @@ Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, ca
 ``size_counts``        training samples of each size
 ``data_fingerprint``   ``TokenDataset.fingerprint()`` of the data trained on
 ``step``               optimiser steps taken
+``scheduled_steps``    optimiser steps after which the run was to end; null without an end
 ``machine``            what the last bits depend on: threads, processes, device, torch
 ``digest``             SHA-256 of all of the above and of the averaged weights
 =====================  ==========================================================================
@@ -33,6 +34,7 @@ INFO_KEY = "discrete_diffusion"
 WEIGHTS_PREFIX = "algorithm."
 """The algorithm's parameters inside the Lightning module."""
 
+_INFO_KEYS = ("config", "vocabulary", "size_counts", "data_fingerprint", "step", "machine")
 _CONFIG_KEYS = ("data", "algo", "model", "noise", "forward_process")
 
 
@@ -65,7 +67,7 @@ def vocabulary(data_config: Mapping[str, Any]) -> dict[str, Any]:
     return {"layout": hashlib.sha256(text).hexdigest()[:16]}
 
 
-def averaged_weights(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
+def algorithm_weights(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
     """The algorithm's own tensors of a Lightning ``state_dict``, by their name in it."""
     return {
         name.removeprefix(WEIGHTS_PREFIX): value
@@ -75,43 +77,49 @@ def averaged_weights(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def sealed(
-    info: Mapping[str, Any], state_dict: Mapping[str, Any], *, step: int, machine: dict[str, Any]
+    info: Mapping[str, Any],
+    state_dict: Mapping[str, Any],
+    *,
+    step: int,
+    machine: dict[str, Any],
+    scheduled_steps: int | None = None,
 ) -> dict[str, Any]:
-    """``info`` with step, machine and the digest of it all and of the weights."""
-    content = {**info, "step": step, "machine": machine}
-    return {**content, "digest": _digest(content, averaged_weights(state_dict))}
+    """``info`` with where the run stands and the digest of it all and of the weights."""
+    content = {**info, "step": step, "scheduled_steps": scheduled_steps, "machine": machine}
+    return {**content, "digest": _digest(content, algorithm_weights(state_dict))}
 
 
 def check_info(info: Any, weights: Mapping[str, Tensor], path: object) -> dict[str, Any]:
     """The info, once it is known to be ours, readable by this version, unchanged and to speak of
     the same vocabulary; else ``ValueError`` with one sentence. ``weights``: the averaged ones."""
-    if not isinstance(info, dict) or not {"config", "size_counts"} <= set(info):
-        raise ValueError(f"{path} is not a checkpoint of discrete_diffusion: it names no config")
-    written = info.get("format", 0)
-    if not isinstance(written, int) or written > FORMAT:
+    written = info.get("format") if isinstance(info, dict) else None
+    if not isinstance(written, int) or written < 1:
+        raise ValueError(f"{path} is not a checkpoint of discrete_diffusion: it names no format")
+    if written > FORMAT:
         raise ValueError(
             f"{path} is a checkpoint of format {written}, written by version "
             f"{info.get('version', '?')}; this version ({__version__}) reads up to {FORMAT}: "
             "upgrade discrete-diffusion"
         )
-    if written >= 1:  # earlier checkpoints carry neither digest nor vocabulary
-        content = {key: value for key, value in info.items() if key != "digest"}
-        if info.get("digest") != _digest(content, weights):
-            raise ValueError(
-                f"{path} is a damaged checkpoint: its contents do not match its digest"
-            )
+    content = {key: value for key, value in info.items() if key != "digest"}
+    if info.get("digest") != _digest(content, weights):
+        raise ValueError(f"{path} is a damaged checkpoint: its contents do not match its digest")
+    if missing := [key for key in _INFO_KEYS if key not in info]:
+        raise ValueError(
+            f"{path} is not a checkpoint of discrete_diffusion: it has no {', '.join(missing)}"
+        )
     _check_config(info["config"], path)
-    if "vocabulary" in info:
-        _check_vocabulary(info, path)
+    _check_vocabulary(info, path)
     return info
 
 
 def _check_config(config: Any, path: object) -> None:
-    missing = [k for k in _CONFIG_KEYS if not isinstance(config, dict) or k not in config]
+    groups = config if isinstance(config, Mapping) else {}
+    missing = [key for key in _CONFIG_KEYS if not isinstance(groups.get(key), Mapping)]
     if missing:
         raise ValueError(
             f"{path} is not a checkpoint of discrete_diffusion: its config has no "
-            f"{', '.join(missing)}"
+            f"{', '.join(missing)} with keys of its own"
         )
 
 

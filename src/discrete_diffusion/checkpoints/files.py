@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from discrete_diffusion.checkpoints.contents import INFO_KEY, averaged_weights
+from discrete_diffusion.checkpoints.contents import INFO_KEY, algorithm_weights
 
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, pickle.UnpicklingError, SafetensorError),
@@ -87,7 +87,7 @@ def read_weights_file(path: str | Path) -> tuple[Any, dict[str, Tensor]]:
 
 def write_weights_file(path: Path, checkpoint: Mapping[str, Any]) -> None:
     """Write the averaged weights and the info of a Lightning checkpoint as ``.safetensors``."""
-    weights = averaged_weights(checkpoint["state_dict"])
+    weights = algorithm_weights(checkpoint["state_dict"])
     # clones, because safetensors refuses tensors that share memory (tied weights)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
     info = json.dumps(checkpoint[INFO_KEY], sort_keys=True)

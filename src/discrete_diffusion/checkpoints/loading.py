@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion import __version__
-from discrete_diffusion.checkpoints.contents import INFO_KEY, averaged_weights, check_info
+from discrete_diffusion.checkpoints.contents import INFO_KEY, algorithm_weights, check_info
 from discrete_diffusion.checkpoints.files import (
     is_weights_file,
     read_training_file,
@@ -28,15 +28,14 @@ class Checkpoint:
     """A run brought back: the algorithm in eval mode, its config, and how many training samples
     had each size (``size_counts[n]``).
 
-    ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on. Either is None
-    for a checkpoint of an early version, which did not store it.
+    ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on.
     """
 
     algorithm: Algorithm
     config: DictConfig
     size_counts: list[int]
-    step: int | None = None
-    data_fingerprint: str | None = None
+    step: int
+    data_fingerprint: str
 
 
 def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Algorithm:
@@ -64,8 +63,8 @@ def read_checkpoint(
         algorithm.to(device).eval(),
         config,
         list(info["size_counts"]),
-        info.get("step"),
-        info.get("data_fingerprint"),
+        info["step"],
+        info["data_fingerprint"],
     )
 
 
@@ -74,7 +73,7 @@ def split_training_state(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """(checked info, averaged weights) of what ``read_training_file`` returned."""
     weights = state.get("state_dict")
-    weights = averaged_weights(weights) if isinstance(weights, dict) else {}
+    weights = algorithm_weights(weights) if isinstance(weights, dict) else {}
     info = check_info(state.get(INFO_KEY), weights, path)
     return info, weights
 
@@ -103,7 +102,7 @@ def _read(path: Path, *, ema: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
     state = read_training_file(path)
     info, weights = split_training_state(state, path)
     if not ema and isinstance(state.get("current_model_state"), dict):
-        weights = averaged_weights(state["current_model_state"])
+        weights = algorithm_weights(state["current_model_state"])
     return info, weights
 
 

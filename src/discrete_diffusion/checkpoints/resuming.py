@@ -16,8 +16,23 @@ if TYPE_CHECKING:
 _KEPT = (
     *("seed", "algo", "model", "noise", "forward_process", "optim"),
     *("data.batch_size", "data.node_order", "data.symmetry", "callbacks.ema_decay"),
+    *("trainer.precision", "trainer.gradient_clip_val", "trainer.gradient_clip_algorithm"),
+    *("trainer.accumulate_grad_batches", "trainer.limit_train_batches", "trainer.overfit_batches"),
 )
 """Config keys on which the numbers of a run depend; a resumed run keeps them."""
+
+_UNSET = {
+    "trainer.precision": "32-true",
+    "trainer.gradient_clip_val": 0,
+    "trainer.gradient_clip_algorithm": "norm",
+    "trainer.accumulate_grad_batches": 1,
+    "trainer.limit_train_batches": 1.0,
+    "trainer.overfit_batches": 0,
+}
+"""What Lightning takes where a key is absent or null."""
+
+_BATCHES_OR_SHARE = ("trainer.limit_train_batches", "trainer.overfit_batches")
+"""Of these, 1 is one batch and 1.0 is all of them."""
 
 _MAX_NAMED = 6
 _ABSENT = "absent"
@@ -37,6 +52,12 @@ class ResumePoint:
     machine: dict[str, Any]
     stream: dict[str, int] | None
 
+    @property
+    def run_folder(self) -> Path | None:
+        """The folder of the run that wrote it, None if the file does not lie in one."""
+        folder = self.path.resolve().parent
+        return folder.parent if folder.name == "checkpoints" else None
+
 
 def check_resumable(
     path: str | Path,
@@ -47,8 +68,8 @@ def check_resumable(
 ) -> ResumePoint:
     """Where the run of a ``.ckpt`` stands, if a run with this config would repeat its numbers.
 
-    What may differ: ``trainer`` (its length and checks), ``eval``, ``sampling``, ``logger``,
-    ``threads``, and how the same data is found.
+    What may differ: the length, the validations and the machine in ``trainer``, ``eval``,
+    ``sampling``, ``logger``, ``threads``, and how the same data is found.
 
     Raises the errors of ``load``, and ``ValueError`` naming every key that differs, what it was and
     what it is, or if the weights do not fit ``algorithm``.
@@ -59,7 +80,7 @@ def check_resumable(
     state = read_training_file(path)
     info, weights = split_training_state(state, path)
     changes = _changes(info["config"], config)
-    if info.get("data_fingerprint", data_fingerprint) != data_fingerprint:
+    if info["data_fingerprint"] != data_fingerprint:
         changes.append(f"the data (fingerprint {info['data_fingerprint']} -> {data_fingerprint})")
     if changes:
         named = ", ".join(changes[:_MAX_NAMED])
@@ -72,12 +93,12 @@ def check_resumable(
     if not {"global_step", "loops", "optimizer_states"} <= set(state):
         raise ValueError(f"{path} holds no training state; resume from a run's last.ckpt")
     return ResumePoint(
-        path, int(state["global_step"]), info["config"], info.get("machine", {}), _stream(state)
+        path, int(state["global_step"]), info["config"], info["machine"], _stream(state)
     )
 
 
 def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """``key was -> is`` for every leaf under ``_KEPT`` that differs."""
+    """``key was -> is`` for every leaf under ``_KEPT`` that differs; absent and null are one."""
     old, new = dict(_leaves(was)), dict(_leaves(now))
     keys = [
         k for k in {**old, **new} if any(k == kept or k.startswith(f"{kept}.") for kept in _KEPT)
@@ -85,8 +106,14 @@ def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [
         f"{key} {old.get(key, _ABSENT)} -> {new.get(key, _ABSENT)}"
         for key in keys
-        if old.get(key, _ABSENT) != new.get(key, _ABSENT)
+        if _meaning(key, old.get(key)) != _meaning(key, new.get(key))
     ]
+
+
+def _meaning(key: str, value: Any) -> Any:
+    """A value such that two of one meaning are equal."""
+    value = _UNSET.get(key) if value is None else value
+    return (value, isinstance(value, int) and value == 1) if key in _BATCHES_OR_SHARE else value
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts, plain
+from discrete_diffusion.cli.sample_sets import (
+    SampleSets,
+    draw_sample_sets,
+    read_sample_sets,
+    sample_files,
+)
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.real_data import RealData
-    from discrete_diffusion.cli.sample_source import SampleSource
-    from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
     from discrete_diffusion.evaluation import ModelScores, SampleScores
     from discrete_diffusion.evaluation.table import TableSection
 
 logger = logging.getLogger(__name__)
 
-_MODEL_STREAM = 3
-"""Keeps the noise of the model's measurements apart from that of its samples."""
+WRITTEN = ("metrics.json", "table.md", "samples.jsonl")
+"""What ``out`` receives and an input could be; no input is a picture."""
+
+_WIDTH = 200
+"""Columns of the printed table at most: more than any row takes."""
 
 
 def run(config: DictConfig) -> None:
@@ -30,7 +38,8 @@ def run(config: DictConfig) -> None:
 
     ``metrics.json``, ``table.md``; for diagrams ``samples.jsonl`` and ``samples.png`` (of the first
     sampling seed), ``adjacency.png``, ``histograms.png``, ``relations.png``; from a checkpoint
-    ``calibration.png`` and ``nelbo_by_t.png``.
+    ``calibration.png`` and ``nelbo_by_t.png``. Raises ``ValueError`` before anything is measured if
+    one of them would take the place of a file that is read.
     """
     if (config.checkpoint is None) == (config.samples is None):
         raise ValueError(
@@ -51,6 +60,12 @@ def run(config: DictConfig) -> None:
         n_max=1,
     )
     folder = Path(config.out)
+    for key, files in (
+        ("samples", sample_files(config)),
+        ("reference", [config.reference]),
+        ("training", [config.training]),
+    ):
+        _refuse_overwriting(folder, key, files)
     folder.mkdir(parents=True, exist_ok=True)
     done = _evaluate_files(config) if config.checkpoint is None else _evaluate_checkpoint(config)
     done.write(folder)
@@ -66,15 +81,16 @@ def _given(config: DictConfig) -> str:
     return "neither" if config.checkpoint is None else "both"
 
 
-@dataclass(frozen=True)
-class _SampleSets:
-    """``sets``: diagrams by sampling seed (or file), ``names`` of these. ``facts``: how they were
-    made, for ``metrics.json``. ``paths``: the files they were read from."""
-
-    sets: list[list[BubbleDiagram]]
-    names: list[Any]
-    facts: dict[str, Any]
-    paths: tuple[Path, ...] = ()
+def _refuse_overwriting(folder: Path, key: str, files: Iterable[str | None]) -> None:
+    """``ValueError`` if one of the ``files`` that ``key`` names, or one in a folder among them, is
+    a file that will be written into ``folder``; None names nothing."""
+    for path in [Path(file) for file in files if file is not None]:
+        read = [path, *path.iterdir()] if path.is_dir() else [path]
+        for target in [folder / name for name in WRITTEN]:
+            if target.exists() and any(file.exists() and target.samefile(file) for file in read):
+                raise ValueError(
+                    f"{key}={path}: {target} would be overwritten; choose another out=FOLDER"
+                )
 
 
 @dataclass(frozen=True)
@@ -83,7 +99,7 @@ class _Evaluation:
 
     facts: dict[str, Any]
     real: RealData
-    samples: _SampleSets | None
+    samples: SampleSets | None
     sample_scores: SampleScores | None
     model_scores: ModelScores | None
     absorbing: bool = True
@@ -101,8 +117,12 @@ class _Evaluation:
 
         notes = [f"Real data: {self.real.name}."]
         if self.sample_scores is not None and self.samples is not None:
-            sizes = [len(diagrams) for diagrams in self.samples.sets]
-            notes += sample_notes(self.sample_scores, sizes, len(self.real.reference or ()))
+            notes += sample_notes(
+                self.sample_scores,
+                self.samples.sizes,
+                len(self.real.reference or ()),
+                self.samples.unreadable,
+            )
         return notes
 
     def metrics(self) -> dict[str, Any]:
@@ -113,17 +133,22 @@ class _Evaluation:
         return {**self.facts, **scalars, **samples, **model}
 
     def write(self, folder: Path) -> None:
-        """Numbers, table and the samples of the first set, unless they were read from there."""
+        """Numbers, table and the samples of the first set; warns of numbers that are not finite."""
         from discrete_diffusion.data.bubble_diagrams import write_diagrams
+        from discrete_diffusion.evaluation.json_values import finite
         from discrete_diffusion.evaluation.table import markdown
 
-        text = json.dumps(self.metrics(), indent=2, allow_nan=False)
+        metrics = self.metrics()
+        if wrong := [name for name, value in metrics.items() if finite(value) != value]:
+            logger.warning(
+                "not a finite number, null in metrics.json: %s; has the model diverged?",
+                ", ".join(wrong),
+            )
+        text = json.dumps(finite(metrics), indent=2, allow_nan=False)
         (folder / "metrics.json").write_text(text + "\n")
         (folder / "table.md").write_text(markdown(self.sections(), self.notes()))
         if self.samples is not None:
-            target = folder / "samples.jsonl"
-            if not any(target.exists() and target.samefile(path) for path in self.samples.paths):
-                write_diagrams(target, self.samples.sets[0])
+            write_diagrams(folder / "samples.jsonl", self.samples.sets[0])
 
     def draw(self, folder: Path) -> None:
         """The pictures."""
@@ -143,10 +168,10 @@ def _evaluate_files(config: DictConfig) -> _Evaluation:
     """``samples=FILE`` or ``samples=[A,B]``."""
     from discrete_diffusion.cli.real_data import real_data_for_samples
 
-    samples = _read_samples(config)
+    samples = read_sample_sets(config)
     real = real_data_for_samples(config)
     return _Evaluation(
-        facts={**samples.facts, **_facts(config, real)},
+        facts={**samples.facts, **_facts(real)},
         real=real,
         samples=samples,
         sample_scores=_score(config, samples, real),
@@ -161,86 +186,48 @@ def _evaluate_checkpoint(config: DictConfig) -> _Evaluation:
     from discrete_diffusion.evaluation import score_model
 
     source = open_sample_source(config)
-    real = real_data_for_model(config, source.checkpoint)
+    checkpoint = source.checkpoint
+    for key, value in plain(checkpoint.config.data).items():
+        if key.endswith("path") and isinstance(value, str):
+            _refuse_overwriting(Path(config.out), f"data.{key}", [value])
+    real = real_data_for_model(config, checkpoint)
     assert real.data is not None
-    samples = None if real.reference is None else _draw_samples(config, source)
+    samples = None if real.reference is None else draw_sample_sets(config, source)
     sample_scores = None if samples is None else _score(config, samples, real)
     num = len(real.data.splits[real.split])
     logger.info("measuring the model on %s held-out samples", f"{num:,}")
     model_scores = score_model(
-        source.checkpoint.algorithm,
+        checkpoint.algorithm,
         real.data,
         real.split,
         bound_draws=config.bound_draws,
         time_bins=config.time_bins,
         batch_size=config.batch_size,
-        seed=config.seed + _MODEL_STREAM,
+        seed=config.seed,
         device=source.device,
     )
-    checkpoint = source.checkpoint
     facts = {
         "checkpoint": str(config.checkpoint),
         "step": checkpoint.step,
-        "data_fingerprint": checkpoint.data_fingerprint,
+        "data_fingerprint": real.data.fingerprint(),
+        "trained_on_fingerprint": checkpoint.data_fingerprint,
         "seed": config.seed,
         "ema": config.ema,
         **({} if samples is None else samples.facts),
-        **_facts(config, real),
+        **_facts(real),
     }
     absorbing = checkpoint.algorithm.process.absorbing
     return _Evaluation(facts, real, samples, sample_scores, model_scores, absorbing)
 
 
-def _draw_samples(config: DictConfig, source: SampleSource) -> _SampleSets:
-    from discrete_diffusion.data.bubble_diagrams import decode
-    from discrete_diffusion.layout import VocabConfig
-
-    vocab, sets, calls, seconds = VocabConfig(n_max=source.n_max), [], [], []
-    seeds = list(range(config.seed, config.seed + config.seeds))
-    for seed in seeds:
-        drawn = source.draw(config.num_samples, seed)
-        sets.append(decode(drawn.tokens, vocab))
-        calls.append(drawn.network_calls)
-        seconds.append(drawn.seconds)
-        logger.info("seed %d: %s samples in %.1f s", seed, f"{len(sets[-1]):,}", drawn.seconds)
-    facts = {
-        "seeds": seeds,
-        "num_samples": config.num_samples,
-        "sampling": plain(config.sampling),
-        "steps": config.steps,
-        "network_calls_per_sample": sum(calls) / len(calls),
-        "seconds": sum(seconds) / len(seconds),
-    }
-    return _SampleSets(sets, seeds, facts)
-
-
-def _read_samples(config: DictConfig) -> _SampleSets:
-    from discrete_diffusion.cli.real_data import read_plans
-
-    many = isinstance(config.samples, ListConfig)
-    names = [str(name) for name in config.samples] if many else [str(config.samples)]
-    if not names:
-        raise ValueError("samples=[]: give at least one file")
-    sets = [read_plans(name, config) for name in names]
-    sizes = [len(diagrams) for diagrams in sets]
-    if len(set(sizes)) > 1:
-        logger.warning(
-            "the sample files differ in size (%s): distances depend on it, so their mean mixes "
-            "unlike numbers",
-            ", ".join(map(str, sizes)),
-        )
-    facts = {"samples": names, "num_samples": sizes[0] if len(set(sizes)) == 1 else sizes}
-    return _SampleSets(sets, names, facts, tuple(Path(name) for name in names))
-
-
-def _score(config: DictConfig, samples: _SampleSets, real: RealData) -> SampleScores:
+def _score(config: DictConfig, samples: SampleSets, real: RealData) -> SampleScores:
     from discrete_diffusion.evaluation import score_samples
+    from discrete_diffusion.evaluation.table import shown_sizes
 
     assert real.reference is not None
     logger.info(
-        "measuring %d x %s samples against %s real plans",
-        len(samples.sets),
-        f"{len(samples.sets[0]):,}",
+        "measuring %s samples against %s real plans",
+        shown_sizes(samples.sizes),
         f"{len(real.reference):,}",
     )
     return score_samples(
@@ -253,18 +240,18 @@ def _score(config: DictConfig, samples: _SampleSets, real: RealData) -> SampleSc
     )
 
 
-def _facts(config: DictConfig, real: RealData) -> dict[str, Any]:
+def _facts(real: RealData) -> dict[str, Any]:
     held_out = real.reference if real.data is None else real.data.splits[real.split]
     return {"reference": real.name, "num_reference": len(held_out or ())}
 
 
 def _print_table(sections: list[TableSection]) -> None:
-    """To standard output, as wide as it needs to be."""
+    """To standard output, as wide as it needs to be, whatever it is read on."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=_WIDTH)
     for section in sections:
         table = Table(
             title=section.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from hydra.utils import instantiate
@@ -17,6 +18,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from torch import Tensor
 
+from discrete_diffusion.checkpoints import ResumePoint
 from discrete_diffusion.cli.compose import plain
 from discrete_diffusion.evaluation import SampleReport
 from discrete_diffusion.stopping import StopSignals
@@ -30,12 +32,6 @@ from discrete_diffusion.training import (
 
 _PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
 """Draws and bounds are computed in float32 and float64 whatever the network computes in."""
-
-_FIRST_STEP_ARGUMENT = {
-    "discrete_diffusion.training.MetricsLog": "first_step",
-    "lightning.pytorch.loggers.TensorBoardLogger": "purge_step",
-}
-"""Loggers that can drop what a resumed run is about to repeat -> the argument that says so."""
 
 _THIRD_PARTY_WARNINGS = (
     (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
@@ -51,11 +47,11 @@ def build_trainer(
     report: SampleReport,
     *,
     signals: StopSignals,
-    first_step: int | None = None,
+    resumed: ResumePoint | None = None,
 ) -> Trainer:
     """``config.trainer`` as keyword arguments of Lightning's ``Trainer``.
 
-    ``signals`` end the run between two steps; ``first_step``: steps taken by the run resumed.
+    ``signals`` end the run between two steps; ``resumed``: where a run goes on, None for a new one.
 
     ``accelerator: auto`` means CUDA if there is one, else the CPU: draws are made in float64, which
     Apple's MPS does not have. Raises ``ValueError`` for values that Lightning refuses.
@@ -70,10 +66,12 @@ def build_trainer(
         raise ValueError(
             f"trainer.precision={options['precision']}: choose one of {', '.join(_PRECISIONS)}"
         )
-    steps, interval = options.get("max_steps", -1), options.get("val_check_interval")
+    if options.get("max_steps") is None:  # null is no limit, as for trainer.max_epochs
+        options["max_steps"] = -1
+    steps, interval = options["max_steps"], options.get("val_check_interval")
     if isinstance(interval, int) and isinstance(steps, int) and 0 < steps < interval:
         options["val_check_interval"] = steps  # a short run is validated once, at its end
-    loggers = build_loggers(config, folder, first_step)
+    loggers = build_loggers(config, folder, resumed)
     callbacks = build_callbacks(config, folder, draw, report, signals)
     try:
         return Trainer(
@@ -114,14 +112,27 @@ def build_callbacks(
     return [*callbacks, *(instantiate(extra) for extra in options.extra.values())]
 
 
-def build_loggers(config: DictConfig, folder: Path, first_step: int | None = None) -> list[Logger]:
+def build_loggers(
+    config: DictConfig, folder: Path, resumed: ResumePoint | None = None
+) -> list[Logger]:
     """The loggers of ``config.logger``, each a ``_target_`` with its arguments.
 
-    ``first_step``: the step at which a resumed run goes on; None for a new run.
+    ``resumed``: those that can drop what is about to be repeated are told where the run goes on.
     """
-    loggers = []
-    for options in (config.logger or {}).values():
-        argument = _FIRST_STEP_ARGUMENT.get(options["_target_"])
-        resumed = {} if argument is None or first_step is None else {argument: first_step}
-        loggers.append(instantiate(options, save_dir=str(folder), **resumed))
-    return loggers
+    going_on = {} if resumed is None else _going_on(resumed)
+    return [
+        instantiate(options, save_dir=str(folder), **going_on.get(options["_target_"], {}))
+        for options in (config.logger or {}).values()
+    ]
+
+
+def _going_on(resumed: ResumePoint) -> dict[str, dict[str, Any]]:
+    """Logger -> the arguments with which it goes on where the run does."""
+    run = resumed.run_folder
+    return {
+        "discrete_diffusion.training.MetricsLog": {
+            "first_step": resumed.step,
+            "former_run": None if run is None else str(run),
+        },
+        "lightning.pytorch.loggers.TensorBoardLogger": {"purge_step": resumed.step},
+    }

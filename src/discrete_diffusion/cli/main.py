@@ -144,10 +144,13 @@ def _guarded(function: Callable[..., Any], *arguments: Any) -> None:
     except BrokenPipeError:  # whoever read our output has left: end without a word
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+    except KeyboardInterrupt:
+        print("discrete-diffusion: stopped", file=sys.stderr)
+        raise SystemExit(130) from None
     except _user_errors() as error:
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
-        print(f"discrete-diffusion: {error}", file=sys.stderr)
+        print(f"discrete-diffusion: {_sentence(error)}", file=sys.stderr)
         raise SystemExit(1) from None
 
 
@@ -156,4 +159,11 @@ def _user_errors() -> tuple[type[Exception], ...]:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    return (ValueError, TypeError, OSError, HydraException, OmegaConfBaseException)
+    known = (ValueError, TypeError, OSError, HydraException, OmegaConfBaseException)
+    return known if "torch" not in sys.modules else (*known, sys.modules["torch"].OutOfMemoryError)
+
+
+def _sentence(error: Exception) -> str:
+    if type(error).__name__ == "OutOfMemoryError":
+        return "the GPU is out of memory; take a smaller batch_size or a smaller model"
+    return str(error)

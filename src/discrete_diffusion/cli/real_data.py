@@ -1,4 +1,4 @@
-"""What an evaluation compares with: held-out plans of a checkpoint, of a file, of the generator."""
+"""What an evaluation compares with: held-out plans of a checkpoint, a file, or fresh ones."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from discrete_diffusion.checkpoints import Checkpoint
     from discrete_diffusion.data import TokenDataset
     from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.data.bubble_diagrams.report import ReadReport
 
 logger = logging.getLogger(__name__)
 
 HELD_OUT = ("test", "val")
 """Splits to compare with, the preferred one first."""
-_ANY = 1_000_000
+
+REFERENCE_SEED = 271_828_182
+"""``plan_seed`` of the reference plans of samples that come without one; no recipe trains on it."""
+
+NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
+"""How many of them are the reference, and how many the floors are drawn from."""
 
 
 @dataclass(frozen=True)
@@ -40,53 +46,53 @@ class RealData:
     split: str = "test"
 
 
-def read_plans(
-    path: str, config: DictConfig, *, trained_for: int | None = None
-) -> list[BubbleDiagram]:
+def read_plans(path: str, config: DictConfig, *, trained_for: int | None = None) -> ReadReport:
     """The plans of a file, in any format the readers take, counted in the log.
 
-    Raises the readers' errors, and ``ValueError`` if there is no plan or one with more rooms than
-    the model was trained for, or without a model than ``n_max`` (left out under ``skip_invalid``).
+    Raises the readers' errors, and ``ValueError`` if there is no plan. A plan may have as many
+    rooms as the model was trained for, without a model ``n_max``.
     """
+    from discrete_diffusion.data.bubble_diagrams.fields import SizeError
     from discrete_diffusion.data.bubble_diagrams.readers import read_report
 
     most = config.n_max if trained_for is None else trained_for
-    report = read_report(
-        path,
-        skip_invalid=config.skip_invalid,
-        n_max=most if config.skip_invalid else _ANY,  # refused below, with a remedy that fits
-        threshold=config.threshold,
-    )
+    try:
+        report = read_report(
+            path, skip_invalid=config.skip_invalid, n_max=most, threshold=config.threshold
+        )
+    except ValueError as error:
+        if not isinstance(error.__cause__, SizeError):
+            raise
+        found = str(error).rpartition("; ")[0]  # the remedy that follows is for other commands
+        raise ValueError(
+            f"{found}; allow more with n_max={error.__cause__.num_rooms}"
+            if trained_for is None
+            else f"{found}, which {config.checkpoint} was trained for; leave such plans out with "
+            "skip_invalid=true"
+        ) from error
     logger.info("%s", report.summary())
     if not report.diagrams:
         raise ValueError(f"{path} holds no plan that can be measured; expected at least one")
-    largest = max(diagram.num_rooms for diagram in report.diagrams)
-    if largest > most:
-        raise ValueError(
-            f"{path} holds a plan of {largest} rooms, more than n_max={most}; allow it with "
-            f"n_max={largest}"
-            if trained_for is None
-            else f"{path} holds a plan of {largest} rooms, more than the {most} that "
-            f"{config.checkpoint} was trained for; leave such plans out with skip_invalid=true"
-        )
-    return list(report.diagrams)
+    return report
 
 
 def real_data_for_samples(config: DictConfig) -> RealData:
-    """``reference=FILE``, or the held-out plans of the embedded generator."""
-    training = None if config.training is None else read_plans(config.training, config)
-    if config.reference is not None:
-        reference = read_plans(config.reference, config)
-        return RealData(str(config.reference), reference, training, reference)
-    from discrete_diffusion.cli.compose import compose
-    from discrete_diffusion.data import build_data
+    """``reference=FILE``, or plans that the embedded generator draws for nothing else."""
+    from discrete_diffusion.data.bubble_diagrams.cache import cached_plans
 
-    data = build_data(compose("train"))
-    split = _held_out(config.split, data)
-    reference, known = _diagrams(data, split), _known(data)
-    name = f"the {split} split of the embedded generator's plans"
+    if config.split is not None:
+        raise ValueError(
+            f"split={config.split} chooses among the data of a checkpoint; leave it out with "
+            "samples=FILE"
+        )
+    training = None if config.training is None else _plans(config.training, config)
+    if config.reference is not None:
+        reference = _plans(config.reference, config)
+        return RealData(str(config.reference), reference, training, reference)
+    known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
+    name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}"
     logger.info("no reference=FILE: comparing with %s", name)
-    return RealData(name, reference, training, known)
+    return RealData(name, known[:NUM_REFERENCE], training, known)
 
 
 def real_data_for_model(config: DictConfig, checkpoint: Checkpoint) -> RealData:
@@ -104,6 +110,10 @@ def real_data_for_model(config: DictConfig, checkpoint: Checkpoint) -> RealData:
         return RealData(name, None, None, [], own, split)
     training = _training(config, own.vocab.n_max, own)
     return RealData(name, _diagrams(own, split), training, _known(own), own, split)
+
+
+def _plans(path: str, config: DictConfig, *, trained_for: int | None = None) -> list[BubbleDiagram]:
+    return list(read_plans(path, config, trained_for=trained_for).diagrams)
 
 
 def _file_for_model(
@@ -129,7 +139,7 @@ def _file_for_model(
             "reference=FILE"
         )
     vocab = VocabConfig(n_max=trained_on.n_max)
-    reference = read_plans(config.reference, config, trained_for=vocab.n_max)
+    reference = _plans(config.reference, config, trained_for=vocab.n_max)
     nothing = encode([], vocab)
     data = DiagramDataset(
         {"train": nothing, "val": nothing, "test": encode(reference, vocab)},
@@ -209,5 +219,5 @@ def _training(
 ) -> list[BubbleDiagram] | None:
     """``training=FILE``, or the checkpoint's own; None if there is neither."""
     if config.training is not None:
-        return read_plans(config.training, config, trained_for=n_max)
+        return _plans(config.training, config, trained_for=n_max)
     return (_diagrams(own, "train") or None) if own is not None else None

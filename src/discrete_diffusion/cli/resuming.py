@@ -28,10 +28,11 @@ def resume_point(config: DictConfig, algorithm: Algorithm, data_fingerprint: str
     point = check_resumable(
         config.resume, algorithm, config=plain(config), data_fingerprint=data_fingerprint
     )
-    if 0 < config.trainer.max_steps < point.step:
+    steps = config.trainer.max_steps  # null and -1: no limit
+    if steps is not None and 0 < steps < point.step:
         raise ValueError(
-            f"{config.resume} is of step {point.step}, past trainer.max_steps="
-            f"{config.trainer.max_steps}; give a larger trainer.max_steps"
+            f"{config.resume} is of step {point.step}, past trainer.max_steps={steps}; give a "
+            "larger trainer.max_steps"
         )
     return point
 
@@ -39,31 +40,10 @@ def resume_point(config: DictConfig, algorithm: Algorithm, data_fingerprint: str
 def announce(point: ResumePoint, config: DictConfig, trainer: Trainer, folder: Path) -> None:
     """Log where a run goes on, and what may make its numbers differ."""
     logger.info("resuming %s at step %d, in %s", point.path, point.step, folder)
-    steps, former = config.trainer.max_steps, point.config.get("trainer", {}).get("max_steps")
-    if point.step == steps:
+    if point.step == (steps := config.trainer.max_steps):
         logger.info("it has all its trainer.max_steps=%d: no training, only the evaluation", steps)
-    elif former not in (steps, None) and config.optim.lr_schedule == "cosine":
-        _announce_learning_rate(point.step, former, config)
     for sentence in machine_changes(point, trainer):
         logger.warning("%s", sentence)
-
-
-def _announce_learning_rate(step: int, former: int, config: DictConfig) -> None:
-    """Say what a new length does to a learning rate that falls along it."""
-    from discrete_diffusion.training.module import lr_factor
-
-    before, now = (
-        lr_factor(
-            step, schedule="cosine", warmup_steps=config.optim.warmup_steps, num_steps=num_steps
-        )
-        for num_steps in (former, config.trainer.max_steps)
-    )
-    if now != before:
-        logger.info(
-            "trainer.max_steps was %d and is %d: the cosine learning rate goes on along the new "
-            "length, here at %.3g of its peak instead of %.3g",
-            *(former, config.trainer.max_steps, now, before),
-        )
 
 
 def machine_changes(point: ResumePoint, trainer: Trainer) -> list[str]:

@@ -22,28 +22,25 @@ def run(config: DictConfig) -> None:
         )
     check_counts(config, num_samples=1, num_rooms=1, steps=1, batch_size=1, seed=0, threads=1)
     from discrete_diffusion.cli.sample_source import open_sample_source
-    from discrete_diffusion.data.bubble_diagrams import decode
     from discrete_diffusion.evaluation import save_diagrams
-    from discrete_diffusion.layout import VocabConfig
     from discrete_diffusion.metrics import structure_metrics
 
     source = open_sample_source(config)
     drawn = source.draw(config.num_samples, config.seed, num_rooms=config.num_rooms)
-    diagrams = decode(drawn.tokens, VocabConfig(n_max=source.n_max))
     folder = Path(config.out)
-    save_diagrams(diagrams, folder, config.picture)
+    save_diagrams(drawn.diagrams, folder, config.picture)
     metrics = {
         "checkpoint": str(config.checkpoint),
         "seed": config.seed,
-        "num_samples": len(diagrams),
+        "num_samples": len(drawn.diagrams),
         "network_calls_per_sample": drawn.network_calls,
         "seconds": drawn.seconds,
-        **structure_metrics(diagrams),
+        **structure_metrics(drawn.diagrams),
     }
     (folder / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
     logger.info(
         "%d samples in %.1f s: valid %.1f %%, transitive %.1f %%; %s",
-        len(diagrams),
+        len(drawn.diagrams),
         drawn.seconds,
         100 * metrics["valid"],
         100 * metrics["transitive"],

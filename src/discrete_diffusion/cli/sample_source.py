@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from discrete_diffusion.checkpoints import Checkpoint
+    from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
     from discrete_diffusion.sampling import Sampler
 
 
 @dataclass(frozen=True)
 class DrawnSamples:
-    """``tokens``: Int[B, L]; ``network_calls``: per sample, mean; ``seconds``: to draw them all."""
+    """``network_calls``: per sample, mean; ``seconds``: to draw them all."""
 
-    tokens: Tensor
+    diagrams: list[BubbleDiagram]
     network_calls: float
     seconds: float
 
@@ -36,16 +35,23 @@ class SampleSource:
     batch_size: int
 
     def draw(self, num: int, seed: int, *, num_rooms: int | None = None) -> DrawnSamples:
-        """``num`` samples, a function of ``seed``; sizes like those of the training data, or
-        ``num_rooms``. Raises ``ValueError`` if the model was not trained on diagrams."""
+        """``num`` diagrams, a function of ``seed``; sizes like those of the training data, or
+        ``num_rooms``. Raises ``ValueError`` if the model was not trained on diagrams, or has
+        diverged."""
         import torch
 
         from discrete_diffusion.categorical import make_generator
         from discrete_diffusion.data import draw_sizes
+        from discrete_diffusion.data.bubble_diagrams import decode
         from discrete_diffusion.layout import VocabConfig
         from discrete_diffusion.sampling import draw_samples
 
         vocab = VocabConfig(n_max=self.n_max)
+        if not all(weight.isfinite().all() for weight in self.checkpoint.algorithm.parameters()):
+            raise ValueError(
+                f"{self.path} cannot be sampled: its weights hold NaN or infinity, training has "
+                "diverged; take an earlier checkpoint"
+            )
         if num_rooms is None:
             sizes = draw_sizes(self.checkpoint.size_counts, num, make_generator(seed, 0))
         else:
@@ -60,7 +66,8 @@ class SampleSource:
             batch_size=self.batch_size,
         )
         seconds = time.perf_counter() - start
-        return DrawnSamples(output.tokens, float(output.nfe.double().mean()), seconds)
+        diagrams = decode(output.tokens, vocab)
+        return DrawnSamples(diagrams, float(output.nfe.double().mean()), seconds)
 
     @property
     def n_max(self) -> int:

@@ -51,7 +51,7 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
 
     Writes ``config.yaml``, ``checkpoints/{best,last}.{ckpt,safetensors}``, ``metrics.json`` and,
     for bubble diagrams, ``samples.jsonl`` and ``samples.png``. Returns what ``metrics.json`` holds.
-    Raises ``Stop`` on SIGINT or SIGTERM, after the step it came in.
+    Raises ``Stop`` on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
     """
     check_backbone_name(config.algo.backbone)  # before anything slow is imported
     check_counts(
@@ -69,8 +69,8 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
 
 def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, Any]:
     from discrete_diffusion.cli.lightning_setup import build_trainer
+    from discrete_diffusion.evaluation.json_values import finite
     from discrete_diffusion.training import RunCheckpoints
-    from discrete_diffusion.whole_files import written_whole
 
     parts = _build_parts(config)
     resumed = None
@@ -82,7 +82,7 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
         parts.draw,
         parts.report,
         signals=signals,
-        first_step=None if resumed is None else resumed.step,
+        resumed=resumed,
     )
     train_stream, val_stream = (
         parts.stream(split, rank=trainer.global_rank, world_size=trainer.world_size)
@@ -109,12 +109,22 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
         kept = trainer.checkpoint_callback
         saved = kept.last if isinstance(kept, RunCheckpoints) and kept.holds_run else None
         raise Stop(stop.number, saved) from None
+    written = finite(metrics)
     if trainer.is_global_zero:
-        with written_whole(folder / "metrics.json") as unfinished:
-            unfinished.write_text(json.dumps(metrics, indent=2) + "\n")
-        logger.info("%s", _summary(metrics))
-        logger.info("run folder: %s", folder)
-    return metrics
+        _write(metrics, written, folder)
+    return written
+
+
+def _write(metrics: dict[str, Any], written: dict[str, Any], folder: Path) -> None:
+    """``metrics.json`` with what is ``written``, and the last lines of the log."""
+    from discrete_diffusion.whole_files import written_whole
+
+    if lost := [name for name in metrics if written[name] != metrics[name]]:
+        logger.warning("not finite, so null in metrics.json: %s", ", ".join(lost))
+    with written_whole(folder / "metrics.json") as unfinished:
+        unfinished.write_text(json.dumps(written, indent=2, allow_nan=False) + "\n")
+    logger.info("%s", _summary(metrics))
+    logger.info("run folder: %s", folder)
 
 
 @dataclass(frozen=True)
@@ -223,8 +233,9 @@ def _summary(metrics: dict[str, Any]) -> str:
     bound = next((k for k in metrics if k.startswith("nelbo_unordered")), None) or next(
         k for k in metrics if k.startswith("nelbo_")
     )
+    error = metrics.get(f"{bound}_standard_error", metrics["nelbo_standard_error"])
     parts = [
-        f"{bound} {metrics[bound]:.2f} ± {metrics['nelbo_standard_error']:.2f} nats "
+        f"{bound} {metrics[bound]:.2f} ± {error:.2f} nats "
         f"(blind {metrics['nelbo_blind']:.2f}, untrained {metrics['nelbo_uniform']:.2f})"
     ]
     shares = ("valid", "exactly_one_living_room", "transitive")

@@ -120,7 +120,8 @@ class BatchStream:
     ``world_size``-th batch.
 
     ``state_dict`` / ``load_state_dict`` hold epoch and batch, so that an interrupted run goes on
-    with the batch it would have seen next.
+    with the batch it would have seen next. The batch is counted over all ranks, so that a run may
+    go on with more or fewer of them.
 
     Raises ``ValueError`` if the split is empty or has fewer batches than there are ranks.
     """
@@ -174,9 +175,15 @@ class BatchStream:
             yield self.dataset.augment(self.examples[rows], generator)
 
     def state_dict(self) -> dict[str, int]:
-        """Where the stream stands: epoch, and batches of it already given."""
-        return {"epoch": self.epoch, "position": self._position}
+        """Where the stream stands: epoch, and batches of it that all ranks have been given."""
+        return {"epoch": self.epoch, "position": self._position * self.world_size}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from there at the next iteration."""
-        self.epoch, self._position = state["epoch"], state["position"]
+        """Go on from there at the next iteration.
+
+        Where other ranks left off between our batches, the one begun is given again; where they
+        left less of the epoch than we take at a time, the next epoch begins.
+        """
+        self.epoch, self._position = state["epoch"], state["position"] // self.world_size
+        if self._position >= len(self):
+            self.epoch, self._position = self.epoch + 1, 0

@@ -12,7 +12,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import TokenDataset
-from discrete_diffusion.evaluation.eval_mode import eval_mode
+from discrete_diffusion.evaluation.measuring import eval_mode
 from discrete_diffusion.types import Batch, LossOutput
 
 
@@ -20,9 +20,10 @@ from discrete_diffusion.types import Batch, LossOutput
 class BoundEstimate:
     """NELBO in nats. ``quantity`` says of what: ``ordered_random``, ``ordered_fixed``, ``plain``.
 
-    ``per_sample`` and ``unordered`` share ``standard_error``, that of a mean over samples (noise of
-    the draws and spread of the samples together). ``unordered`` bounds -log p of the object
-    in whatever order: ``ordered_random`` minus log(n!/|Aut|), ``ordered_fixed`` as it stands.
+    ``unordered`` bounds -log p of the object in whatever order: ``ordered_random`` minus
+    log(n!/|Aut|), ``ordered_fixed`` as it stands. ``standard_error``, of ``per_sample``, and
+    ``unordered_standard_error`` are those of a mean over samples (noise of the draws and spread of
+    the samples together).
     """
 
     quantity: str
@@ -30,6 +31,7 @@ class BoundEstimate:
     standard_error: float
     per_token: float
     unordered: float | None
+    unordered_standard_error: float | None
     num_samples: int
 
     def as_dict(self) -> dict[str, float | int | str]:
@@ -40,39 +42,50 @@ class BoundEstimate:
             f"nelbo_{self.quantity}_per_token": self.per_token,
             "nelbo_num_samples": self.num_samples,
         }
-        if self.unordered is not None:
+        if self.unordered is not None and self.unordered_standard_error is not None:
             out["nelbo_unordered"] = self.unordered
+            out["nelbo_unordered_standard_error"] = self.unordered_standard_error
         return out
 
 
 class BoundMeter:
-    """Adds up NELBO draws; five sums, so that processes can be reduced by adding."""
+    """Adds up NELBO draws; six sums, so that processes can be reduced by adding."""
 
     def __init__(self) -> None:
-        self.sums = torch.zeros(5, dtype=torch.float64)
+        self.sums = torch.zeros(6, dtype=torch.float64)
 
     def add(self, nelbo: Tensor, num_real: Tensor, log_num_orders: Tensor | None) -> None:
         """One batch: nelbo Float[B], num_real Int[B], log_num_orders Float[B] or None."""
         nelbo = nelbo.double()
         orders = torch.zeros_like(nelbo) if log_num_orders is None else log_num_orders.double()
-        parts = (torch.ones_like(nelbo), nelbo, nelbo.square(), num_real.double(), orders)
-        self.sums += torch.stack([part.sum() for part in parts]).cpu()
+        unordered = nelbo - orders
+        parts = (nelbo, nelbo.square(), num_real.double(), unordered, unordered.square())
+        sums = [part.sum() for part in (torch.ones_like(nelbo), *parts)]
+        self.sums += torch.stack(sums).cpu()
 
     def estimate(self, quantity: str) -> BoundEstimate:
         """The estimate so far; NaN throughout if nothing was added."""
-        count, total, squares, tokens, orders = self.sums.tolist()
+        count, total, squares, tokens, unordered, unordered_squares = self.sums.tolist()
         if count == 0:
-            return BoundEstimate(quantity, math.nan, math.nan, math.nan, None, 0)
-        mean = total / count
-        variance = max(squares / count - mean**2, 0.0) * count / max(count - 1, 1)
+            return BoundEstimate(quantity, math.nan, math.nan, math.nan, None, None, 0)
+        plain = quantity == "plain"
         return BoundEstimate(
             quantity=quantity,
-            per_sample=mean,
-            standard_error=math.sqrt(variance / count),
+            per_sample=total / count,
+            standard_error=_standard_error(count, total, squares),
             per_token=total / tokens,
-            unordered=None if quantity == "plain" else mean - orders / count,
+            unordered=None if plain else unordered / count,
+            unordered_standard_error=(
+                None if plain else _standard_error(count, unordered, unordered_squares)
+            ),
             num_samples=int(count),
         )
+
+
+def _standard_error(count: float, total: float, squares: float) -> float:
+    """Of a mean over ``count`` values, from their sum and the sum of their squares."""
+    variance = max(squares / count - (total / count) ** 2, 0.0) * count / max(count - 1, 1)
+    return math.sqrt(variance / count)
 
 
 def estimate_bound(
@@ -82,16 +95,22 @@ def estimate_bound(
     quantity: str,
     draws: int,
     seed: int,
+    stream: tuple[int, ...] = (),
     device: torch.device | str = "cpu",
 ) -> BoundEstimate:
-    """The bound of a split, ``draws`` draws of the noise per sample, in eval mode."""
+    """The bound of a split, ``draws`` draws of the noise per sample, in eval mode.
+
+    ``stream`` keeps the noise apart from what else is drawn with ``seed``.
+    """
     meter = BoundMeter()
     with eval_mode(algorithm):
         for k, batch in enumerate(batches):
             moved = batch.to(device)
             outputs: list[LossOutput] = [
                 algorithm.loss(
-                    moved, make_generator(seed, k, d, device=device), algorithm.evaluation_draw
+                    moved,
+                    make_generator(seed, *stream, k, d, device=device),
+                    algorithm.evaluation_draw,
                 )
                 for d in range(draws)
             ]
@@ -100,17 +119,19 @@ def estimate_bound(
     return meter.estimate(quantity)
 
 
-def blind_bounds(data: TokenDataset, split: str, *, seed: int) -> dict[str, float]:
+def blind_bounds(
+    data: TokenDataset, split: str, *, seed: int, stream: tuple[int, ...] = ()
+) -> dict[str, float]:
     """What knowing nothing, and knowing only the marginals, costs on a split: nats per sample.
 
     ``uniform``: log K_l per position, the value at initialisation. ``blind``: independent draws
     from the token frequencies of each group (rooms, relations) in the training split, add-one
     smoothed. Both are exchangeable, so they are given per *unordered* object where there is one:
-    random order, minus log(n!/|Aut|).
+    random order, minus log(n!/|Aut|). ``stream`` as for ``estimate_bound``.
     """
     layout = data.layout
-    train = data.exchangeable(data.splits["train"], make_generator(seed, 0))
-    held_out = data.exchangeable(data.splits[split], make_generator(seed, 1))
+    train = data.exchangeable(data.splits["train"], make_generator(seed, *stream, 0))
+    held_out = data.exchangeable(data.splits[split], make_generator(seed, *stream, 1))
     log_marginal = torch.stack(
         [
             _log_frequencies(train, layout.group == g, layout.vocab_size)

@@ -12,9 +12,8 @@ from torch import Tensor
 from discrete_diffusion.algorithms import Algorithm, general_bound
 from discrete_diffusion.algorithms.draws import draw_times
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.evaluation.eval_mode import eval_mode
 from discrete_diffusion.evaluation.json_values import rounded
-from discrete_diffusion.evaluation.uncertain import uncertain_positions
+from discrete_diffusion.evaluation.measuring import eval_mode, uncertain_positions
 from discrete_diffusion.noise_schedules import SMALLEST_TIME
 from discrete_diffusion.types import Batch
 
@@ -71,13 +70,16 @@ def bound_by_time(
     num_bins: int = 20,
     draws: int = 1,
     seed: int,
+    stream: tuple[int, ...] = (),
     device: torch.device | str = "cpu",
 ) -> BoundByTime:
     """Measure the integrand of ``general_bound``, ``draws`` times per sample and bin, in eval mode.
 
     Within a bin t is uniform and spread evenly over a batch, so the mean over bins is the bound of
     ``estimate_bound``, without bias; for an absorbing process with more variance, since the weight
-    near t = 0 grows like 1 / t. Raises ``ValueError`` for less than one bin or draw, or no sample.
+    near t = 0 grows like 1 / t. ``stream`` as for ``estimate_bound``.
+
+    Raises ``ValueError`` for less than one bin or draw, or no sample.
     """
     if num_bins < 1 or draws < 1:
         raise ValueError(f"num_bins={num_bins}, draws={draws}: expected at least 1 of each")
@@ -89,7 +91,7 @@ def bound_by_time(
             for k in range(num_bins):
                 measured = []
                 for d in range(draws):
-                    generator = make_generator(seed, b, k, d, device=device)
+                    generator = make_generator(seed, *stream, b, k, d, device=device)
                     u = draw_times("low_discrepancy", len(moved), generator, moved.x0.device)
                     t = ((k + u) / num_bins).clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
                     measured.append(sums.measure(moved, t, k, generator))

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.evaluation.eval_mode import eval_mode
 from discrete_diffusion.evaluation.json_values import rounded
-from discrete_diffusion.evaluation.uncertain import uncertain_positions
+from discrete_diffusion.evaluation.measuring import eval_mode, uncertain_positions
 from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.types import Batch
 
@@ -79,12 +78,13 @@ def measure_calibration(
     shares: Sequence[float] = MASKED_SHARES,
     num_bins: int = NUM_BINS,
     seed: int,
+    stream: tuple[int, ...] = (),
     device: torch.device | str = "cpu",
 ) -> Calibration:
     """Corrupt every sample once per share and compare predictions with what was there.
 
     In eval mode. The Bayes-optimal denoiser is calibrated at every share, for any process.
-    Raises ``ValueError`` for a share outside (0, 1).
+    ``stream`` as for ``estimate_bound``. Raises ``ValueError`` for a share outside (0, 1).
     """
     if not all(0 < share < 1 for share in shares):
         raise ValueError(f"shares={list(shares)}: expected masked shares between 0 and 1")
@@ -96,7 +96,7 @@ def measure_calibration(
         for b, batch in enumerate(batches):
             moved = batch.to(device)
             for s, time in enumerate(times):
-                generator = make_generator(seed, b, s, device=device)
+                generator = make_generator(seed, *stream, b, s, device=device)
                 probs, uncertain = _predict(algorithm, moved, time, generator)
                 for g in range(len(layout.group_names)):
                     rows = uncertain & (layout.group == g)

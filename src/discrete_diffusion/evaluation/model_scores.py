@@ -13,8 +13,8 @@ from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds, est
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
 
-_BOUND, _BY_TIME, _CALIBRATION = 0, 1, 2
-"""Keep the draws of the three measurements apart."""
+_BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
+"""Keep the draws of the measurements apart from each other, and from batches and samples."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +60,27 @@ def score_model(
     Raises ``ValueError`` if the split is empty.
     """
 
-    def stream() -> BatchStream:
+    def batches() -> BatchStream:
         return BatchStream(data, split, batch_size=batch_size, seed=seed)
 
-    baselines = blind_bounds(data, split, seed=seed)
+    baselines = blind_bounds(data, split, seed=seed, stream=_BASELINES)
     if len(data.splits["train"]) == 0:
         del baselines["nelbo_blind"]
     return ModelScores(
         bound=estimate_bound(
             algorithm,
-            stream(),
+            batches(),
             quantity=data.bound,
             draws=bound_draws,
-            seed=seed + _BOUND,
+            seed=seed,
+            stream=_BOUND,
             device=device,
         ),
         baselines=baselines,
         by_time=bound_by_time(
-            algorithm, stream(), num_bins=time_bins, seed=seed + _BY_TIME, device=device
+            algorithm, batches(), num_bins=time_bins, seed=seed, stream=_BY_TIME, device=device
         ),
         calibration=measure_calibration(
-            algorithm, stream(), seed=seed + _CALIBRATION, device=device
+            algorithm, batches(), seed=seed, stream=_CALIBRATION, device=device
         ),
     )

@@ -16,10 +16,14 @@ from discrete_diffusion.metrics import (
     confidence_interval,
     metric_floors,
     stratified_metrics,
+    structure_metrics,
 )
 
 REFERENCE_SUFFIX = "_reference"
 """A metric of this ending is the reference's own value of the metric without it."""
+
+_SIZE_DEPENDENT = ("mode_coverage", "mode_coverage_weighted", "distinct_multisets", "diversity")
+"""Metrics that are no distances and yet depend on the number of samples."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,9 @@ class SampleScores:
 
     ``per_seed``: by metric name, one value per sampling seed. ``intervals``: by name, mean and 95 %
     confidence interval over seeds. ``real``: by name, the value to compare with: the floor of a
-    distance, the reference's own value otherwise. ``floors``: None if none were drawn.
-    ``stratified``: by room count, of all samples ("samples") and of the reference ("reference").
+    distance, the reference's own value otherwise, none for novelty. ``floors``: None if none were
+    drawn. ``stratified``: by room count, of all samples ("samples") and of the reference
+    ("reference").
     """
 
     per_seed: dict[str, list[float]]
@@ -75,9 +80,9 @@ def score_samples(
 ) -> SampleScores:
     """Every metric of every set (one per sampling seed) against one reference.
 
-    ``training``: gives novelty too, and ``memorised``, the share that *is* a training diagram.
-    ``known``: real diagrams to draw the floors from (default: the reference), at the size of the
-    first set against that of the reference; ``floor_draws=0`` draws none.
+    ``training``: gives novelty too. ``known``: real diagrams to draw the floors from
+    (default: the reference), at the size of the first set against that of the reference;
+    ``floor_draws=0`` draws none.
 
     Raises ``ValueError`` without a set, or for an empty one.
     """
@@ -86,7 +91,7 @@ def score_samples(
     sets = [DiagramSet.of(samples) for samples in sample_sets]
     reference = DiagramSet.of(reference)
     training = None if training is None else DiagramSet.of(training)
-    found = [_score(samples, reference, training) for samples in sets]
+    found = [bubble_metrics(samples, reference, training=training) for samples in sets]
     per_seed = {name: [scores[name] for scores in found] for name in found[0]}
     floors = None
     known = reference if known is None else known
@@ -102,7 +107,7 @@ def score_samples(
     return SampleScores(
         per_seed=per_seed,
         intervals={name: confidence_interval(values) for name, values in per_seed.items()},
-        real=_real_values(reference, training, floors),
+        real=_real_values(reference, floors),
         floors=floors,
         stratified={
             "samples": stratified_metrics(pooled),
@@ -111,28 +116,11 @@ def score_samples(
     )
 
 
-def _score(
-    samples: DiagramSet, reference: DiagramSet, training: DiagramSet | None
-) -> dict[str, float]:
-    scores = bubble_metrics(samples, reference, training=training)
-    if training is not None:
-        scores["memorised"] = 1 - scores["novelty"]
-    return scores
-
-
-def _real_values(
-    reference: DiagramSet, training: DiagramSet | None, floors: MetricFloors | None
-) -> dict[str, float]:
-    """Floors where they are needed: for distances, and for what depends on the number of samples.
-
-    Without floors those are left out. What says the same of any number of diagrams is the
-    reference's own.
-    """
-    own = _score(reference, reference, training)
-    size_dependent = ("mode_coverage", "mode_coverage_weighted", "distinct_multisets", "diversity")
-    drawn = [name for name in own if name in DISTANCES or name in size_dependent]
-    floor_of = {} if floors is None else floors.mean
+def _real_values(reference: DiagramSet, floors: MetricFloors | None) -> dict[str, float]:
+    """The reference's own value of what says the same of any number of diagrams; the floor of the
+    rest, or nothing without floors. Novelty has none: what was held out is new by construction."""
+    drawn = {} if floors is None else floors.mean
     return {
-        **{name: value for name, value in own.items() if name not in drawn},
-        **{name: floor_of[name] for name in drawn if name in floor_of},
+        **structure_metrics(reference),
+        **{name: drawn[name] for name in (*DISTANCES, *_SIZE_DEPENDENT) if name in drawn},
     }

@@ -10,7 +10,6 @@ from discrete_diffusion.evaluation.sample_scores import REFERENCE_SUFFIX, Sample
 from discrete_diffusion.metrics import DISTANCES, METRIC_MEANINGS
 
 COLUMNS = ("metric", "value", "real data", "ratio")
-_MEMORISED = "share that is a relabelling of a training diagram"
 
 
 @dataclass(frozen=True)
@@ -60,16 +59,29 @@ def sample_sections(scores: SampleScores) -> list[TableSection]:
     ]
 
 
-def sample_notes(scores: SampleScores, sizes: Sequence[int], num_reference: int) -> list[str]:
-    """What the numbers of ``sample_sections`` are, in sentences. ``sizes``: of the sample sets."""
+def sample_notes(
+    scores: SampleScores,
+    sizes: Sequence[int],
+    num_reference: int,
+    unreadable: Sequence[int] = (),
+) -> list[str]:
+    """What the numbers of ``sample_sections`` are, in sentences.
+
+    ``sizes``: of the sample sets; ``unreadable``: by set, samples that were left out of it.
+    """
     notes = [
-        f"Samples: {len(sizes)} x {sizes[0]:,} against {num_reference:,} real diagrams; "
+        f"Samples: {shown_sizes(sizes)} against {num_reference:,} real diagrams; "
         + (
             "± is half of the 95 % interval (Student's t) over sampling seeds."
             if len(sizes) > 1
             else "one set, so no interval."
         )
     ]
+    if num_unreadable := sum(unreadable):
+        notes.append(
+            f"{num_unreadable:,} of {num_unreadable + sum(sizes):,} samples could not be read and "
+            "were left out: all shares, validity too, are of the readable ones."
+        )
     if scores.floors is not None:
         floors = scores.floors
         notes.append(
@@ -77,6 +89,11 @@ def sample_notes(scores: SampleScores, sizes: Sequence[int], num_reference: int)
             f"{floors.num_reference:,} others, mean of {floors.draws} draws; it stands under "
             "'real data' for distances, coverage and diversity; ratio = value / floor."
         )
+        if len(set(sizes)) > 1:
+            notes.append(
+                "The sample sets differ in size and the floor is for the first; a smaller set "
+                "has a higher floor."
+            )
         if (floors.num_samples, floors.num_reference) != (sizes[0], num_reference):
             notes.append(
                 "There are too few real diagrams for a floor at the sizes measured: a smaller set "
@@ -85,17 +102,25 @@ def sample_notes(scores: SampleScores, sizes: Sequence[int], num_reference: int)
     return notes
 
 
+def shown_sizes(sizes: Sequence[int]) -> str:
+    """``5 x 2,000`` for five equal sets, ``5 + 7`` for two unequal ones."""
+    if len(set(sizes)) == 1:
+        return f"{len(sizes)} x {sizes[0]:,}"
+    return " + ".join(f"{size:,}" for size in sizes)
+
+
 def model_section(scores: ModelScores) -> TableSection:
     """The bound and the calibration errors."""
     bound, base = scores.bound, scores.baselines
-    unordered = bound.unordered is not None
-    quantity = "nelbo_unordered" if unordered else f"nelbo_{bound.quantity}"
-    of = "the unordered diagram" if unordered else "the sequence"
-    value = bound.unordered if bound.unordered is not None else bound.per_sample
+    quantity, of = f"nelbo_{bound.quantity}", "the sequence"
+    value, error = bound.per_sample, bound.standard_error
+    if bound.unordered is not None and bound.unordered_standard_error is not None:
+        quantity, of = "nelbo_unordered", "the unordered diagram"
+        value, error = bound.unordered, bound.unordered_standard_error
     rows = [
         TableRow(
             quantity,
-            f"{value:.3f} ± {bound.standard_error:.3f}",
+            f"{value:.3f} ± {error:.3f}",
             meaning=f"held-out bound on -log p of {of}, nats (± standard error)",
         ),
         TableRow(
@@ -109,15 +134,15 @@ def model_section(scores: ModelScores) -> TableSection:
         "nelbo_uniform": "what knowing nothing costs, nats",
     }
     rows += [TableRow(k, f"{v:.3f}", meaning=meanings.get(k, "")) for k, v in base.items()]
-    error = scores.calibration.error.nanmean(dim=0)
+    gaps = scores.calibration.error.nanmean(dim=0)
     rows += [
         TableRow(
             f"calibration_error_{group}",
-            f"{float(error[g]):.4f}",
+            f"{float(gaps[g]):.4f}",
             meaning=f"expected gap between predicted and observed ({group}), mean over shares",
         )
         for g, group in enumerate(scores.calibration.groups)
-        if not error[g].isnan()
+        if not gaps[g].isnan()
     ]
     return TableSection("the model on held-out data", tuple(rows))
 
@@ -151,7 +176,7 @@ def _sample_row(name: str, scores: SampleScores) -> TableRow:
         value,
         "" if real is None else f"{real:.{digits}f}",
         ratio,
-        METRIC_MEANINGS.get(name, _MEMORISED),
+        METRIC_MEANINGS[name],
     )
 
 

@@ -40,7 +40,8 @@ def metric_floors(
     A distance between finite sets is above 0 even if both come from one distribution, and the
     smaller the sets the further; a model's distance is read beside this one, at the same sizes.
     If ``real`` holds fewer diagrams than both sizes together, the samples shrink to what the
-    reference leaves of it; if the reference is more than half of it, it is halved instead.
+    reference leaves of it; if the reference alone is more than half of it, the samples take at most
+    one half and the reference the rest.
     Each draw depends on ``seed`` and its number alone.
 
     Raises ``ValueError`` for fewer than two diagrams, a size or number of draws below 1.

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,6 @@ def confidence_interval(values: Sequence[float], level: float = 0.95) -> Interva
     mean = statistics.fmean(values)
     if len(values) == 1:
         return Interval(mean, None, None)
-    quantile = float(student_t.ppf((1 + level) / 2, len(values) - 1))
+    quantile = float(stdtrit(len(values) - 1, (1 + level) / 2))
     margin = quantile * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(mean, mean - margin, mean + margin)

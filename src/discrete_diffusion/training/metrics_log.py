@@ -12,16 +12,24 @@ from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 
 
 class MetricsLog(CSVLogger):
-    """Lightning's ``metrics.csv``, of which a resumed run keeps the rows before ``first_step``.
+    """Lightning's ``metrics.csv``, in which a resumed run keeps the rows before ``first_step``.
 
     Lightning deletes the file. Here the rows of steps that are about to be repeated go and the
     others stay, so that a resumed run ends with the table of an uninterrupted one.
-    ``first_step``: optimiser steps taken so far; None starts a new table.
+    ``first_step``: optimiser steps taken so far; ``former_run``: the folder of the run that took
+    them, which may be this one's. Without both, or without a table there, a new one is started,
+    whatever stood in the folder.
     """
 
-    def __init__(self, *arguments: Any, first_step: int | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        first_step: int | None = None,
+        former_run: str | Path | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*arguments, **options)
-        self.first_step = first_step
+        self.first_step, self.former_run = first_step, former_run
 
     @property
     @rank_zero_experiment
@@ -40,8 +48,11 @@ class MetricsLog(CSVLogger):
 
     def _rows_to_keep(self) -> tuple[list[str], list[dict[str, str]]]:
         """Header and rows of earlier steps; a line that a killed run left half-written goes."""
-        path = Path(self.log_dir, ExperimentWriter.NAME_METRICS_FILE)
-        if self.first_step is None or not path.is_file():
+        if self.first_step is None or self.former_run is None:
+            return [], []
+        place = Path(self.log_dir).relative_to(self.save_dir)
+        path = Path(self.former_run) / place / ExperimentWriter.NAME_METRICS_FILE
+        if not path.is_file():
             return [], []
         with path.open(newline="") as file:
             reader = csv.DictReader(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
@@ -17,6 +18,8 @@ from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.evaluation import BoundMeter
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.types import Batch
+
+logger = logging.getLogger(__name__)
 
 LR_SCHEDULES = ("constant", "cosine")
 _TRAIN_STREAM, _VALIDATION_STREAM = 0, 1
@@ -42,6 +45,8 @@ class DiffusionModule(LightningModule):
     every time, and the draw of least variance. ``bound`` names what the NELBO bounds
     (``TokenDataset.bound``); ``checkpoint_info`` is stored in every checkpoint, see
     ``checkpoints.checkpoint_info``: plain containers only, so that no pickle is needed.
+    ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end, which
+    a cosine learning rate refuses with a ``ValueError``.
     """
 
     def __init__(
@@ -67,7 +72,24 @@ class DiffusionModule(LightningModule):
         self.lr, self.betas, self.weight_decay = lr, betas, weight_decay
         self.lr_schedule, self.warmup_steps = lr_schedule, warmup_steps
         self.checkpoint_info = checkpoint_info or {}
+        self.scheduled_steps: int | None = None
+        self._former_scheduled_steps: int | None = None
         self.meter = BoundMeter()
+
+    def on_train_start(self) -> None:
+        """Say what a new length of a resumed run does to a learning rate that falls along it."""
+        former, steps = self._former_scheduled_steps, self.scheduled_steps
+        if former is None or steps is None or not self.trainer.is_global_zero:
+            return
+        before, now = (
+            self._lr_factor(self.global_step, num_steps) for num_steps in (former, steps)
+        )
+        if now != before:
+            logger.info(
+                "the run was to take %d steps and is to take %d: the cosine learning rate goes on "
+                "along the new length, here at %.3g of its peak instead of %.3g",
+                *(former, steps, now, before),
+            )
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         part = batch_idx % self.trainer.accumulate_grad_batches  # of a step over several batches
@@ -112,18 +134,27 @@ class DiffusionModule(LightningModule):
             weight_decay=self.weight_decay,
             fused=self.trainer.precision == "32-true",  # a fused step cannot unscale and clip
         )
-        num_steps = int(self.trainer.estimated_stepping_batches)
-
-        def factor(step: int) -> float:
-            return lr_factor(
-                step,
-                schedule=self.lr_schedule,
-                warmup_steps=self.warmup_steps,
-                num_steps=num_steps,
+        num_steps = self.trainer.estimated_stepping_batches
+        self.scheduled_steps = int(num_steps) if math.isfinite(num_steps) else None
+        if self.scheduled_steps is None and self.lr_schedule == "cosine":
+            raise ValueError(
+                "the run has no end along which a cosine learning rate could fall; give "
+                "trainer.max_steps or trainer.max_epochs, or optim.lr_schedule=constant"
             )
+        end = self.scheduled_steps or 0
+        scheduler = LambdaLR(optimizer, lambda step: self._lr_factor(step, end))
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
 
-        scheduler = {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}
-        return {"optimizer": optimizer, "lr_scheduler": scheduler}
+    def _lr_factor(self, step: int, num_steps: int) -> float:
+        return lr_factor(
+            step, schedule=self.lr_schedule, warmup_steps=self.warmup_steps, num_steps=num_steps
+        )
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self._former_scheduled_steps = checkpoint.get(INFO_KEY, {}).get("scheduled_steps")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         machine = {
@@ -137,4 +168,5 @@ class DiffusionModule(LightningModule):
             checkpoint["state_dict"],
             step=self.trainer.global_step,
             machine=machine,
+            scheduled_steps=self.scheduled_steps,
         )

@@ -91,13 +91,19 @@ class RunCheckpoints(Checkpoint):
             raise self._stop()
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.signals.finish_step = False
         if self._saved_step != trainer.global_step:
             self._save(trainer)
         if self.best_step is None and trainer.is_global_zero:  # it ended before any validation
             self._copy_last_to_best()
+        self.signals.finish_step = False
         if self._stop_requested(trainer):
             raise self._stop()
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """As ``on_train_end``, for a run killed between its last two files: nothing is trained."""
+        nothing_trained = self._saved_step is None and self.holds_run
+        if nothing_trained and self.best_step is None and trainer.is_global_zero:
+            self._copy_last_to_best()
 
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
@@ -128,9 +134,11 @@ class RunCheckpoints(Checkpoint):
 
     def _adopt(self, resumed: Path) -> None:
         """Make the folder that of the resumed run: its last checkpoint, and its best one."""
-        if resumed.resolve().parent != self.last.resolve().parent:
+        elsewhere = resumed.resolve().parent != self.last.resolve().parent
+        if elsewhere:
             _copy(resumed, self.last)
-            _export(self.last)
+        if elsewhere or resumed.name == self.last.name:
+            _export(self.last)  # a run killed between the two files left that of an earlier step
         self.holds_run = True
         if self.best_step is None:
             return
@@ -160,15 +168,15 @@ class RunCheckpoints(Checkpoint):
 def _can_stop_here(trainer: Trainer) -> bool:
     """Whether Lightning goes on from a checkpoint of this step as if nothing had happened.
 
-    Not before a validation, which it would skip, nor at the end of an epoch, nor between batches
-    whose gradients add up; then the end of the validation or another step will do.
+    Not before a validation, which it would skip, nor between batches whose gradients add up; then
+    the end of the validation or another batch will do.
     """
     loop = trainer.fit_loop
     assert loop._data_fetcher is not None  # a batch has just come out of it
-    between_steps = (loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
-    at_epoch_end = loop.epoch_loop.batch_progress.is_last_batch
+    at_epoch_end = loop.epoch_loop.batch_progress.is_last_batch  # a step, whatever has added up
+    between_steps = at_epoch_end or (loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
     validates = loop.epoch_loop._should_check_val_fx(loop._data_fetcher)  # no public way to ask
-    return between_steps and not at_epoch_end and not validates
+    return between_steps and not validates
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -55,9 +55,9 @@ def draw_bound_by_time(
         xlabel="time t (0 clean, 1 noise)",
         ylabel="nats per token",
     )
-    highest = max(uniform.values())
-    right.text(0.01, highest, "uniform guess", va="bottom", fontsize=TICK_POINTS, color=MUTED_TEXT)
-    right.set(xlim=(0, 1), ylim=(0, 1.1 * highest))
+    guess = max(uniform.values())
+    right.text(0.01, guess, "uniform guess", va="bottom", fontsize=TICK_POINTS, color=MUTED_TEXT)
+    right.set(xlim=(0, 1), ylim=(0, 1.1 * _highest(guess, *cross_entropy.values())))
     add_legend(right, loc="lower right")
     return save(figure, path)
 
@@ -89,5 +89,11 @@ def _draw_integrand(
         xlabel="time t (0 clean, 1 noise)",
         ylabel="NELBO integrand (nats per unit of t)",
     )
-    axes.set(xlim=(0, 1), ylim=(0, 1.22 * float((below + standard_error).max())))
+    axes.set(xlim=(0, 1), ylim=(0, 1.22 * _highest(below + standard_error)))
     add_legend(axes, loc="upper center", ncols=2)
+
+
+def _highest(*values: Array | float) -> float:
+    """The largest finite one of some numbers and arrays; 1 if there is none."""
+    joined = np.concatenate([np.atleast_1d(value) for value in values])
+    return float(joined[np.isfinite(joined)].max(initial=0.0)) or 1.0

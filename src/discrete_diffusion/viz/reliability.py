@@ -57,20 +57,24 @@ def draw_reliability(
     """A reliability diagram per token group, then the calibration errors; written to ``path`` if
     given. ``shares``: Float[S], the masked shares, evenly spaced and increasing."""
     figure = new_figure(3.9 * (len(panels) + 1) + 0.9, 4.3)
-    all_axes = figure.subplots(1, len(panels) + 1)
+    *axes_of_panels, last = figure.subplots(1, len(panels) + 1, squeeze=False)[0]
     step = (shares[-1] - shares[0]) / (len(shares) - 1) if len(shares) > 1 else 0.1
     norm = BoundaryNorm(np.array([*shares, shares[-1] + step]) - step / 2, _MASKED_MAP.N)
-    for axes, panel in zip(all_axes[:-1], panels, strict=True):
+    for axes, panel in zip(axes_of_panels, panels, strict=True):
         _draw_panel(axes, shares, panel, norm)
     bar = figure.colorbar(
-        ScalarMappable(norm, _MASKED_MAP), ax=list(all_axes[:-1]), aspect=26, pad=0.02, shrink=0.8
+        ScalarMappable(norm, _MASKED_MAP),
+        ax=axes_of_panels or last,
+        aspect=26,
+        pad=0.02,
+        shrink=0.8,
     )
     bar.set_ticks(list(shares), labels=[f"{100 * share:.0f}" for share in shares])
     bar.set_label("masked share (%)", fontsize=LABEL_POINTS, color=MUTED_TEXT)
     bar.ax.tick_params(labelsize=TICK_POINTS, labelcolor=MUTED_TEXT, length=0)
     bar.ax.minorticks_off()
     bar.outline.set_visible(False)
-    _draw_errors(all_axes[-1], shares, panels)
+    _draw_errors(last, shares, panels)
     return save(figure, path)
 
 
@@ -112,4 +116,5 @@ def _draw_errors(axes: Axes, shares: Sequence[float], panels: Sequence[Reliabili
     style_axes(axes, title="Calibration error", xlabel="masked share (%)", ylabel="error (points)")
     axes.set_xticks(percent)
     axes.set_ylim(0, None)
-    add_legend(axes)
+    if panels:
+        add_legend(axes)

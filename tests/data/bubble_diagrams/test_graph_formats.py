@@ -113,3 +113,31 @@ def test_mutated_graphml_is_read_or_refused(tmp_path):
         assert all(problem.sentence().isprintable() for problem in report.problems)
         accepted += len(report.diagrams)
     assert 50 < accepted < 550
+
+
+def test_what_a_foreign_graph_holds_is_kept_or_counted(tmp_path):
+    graph = networkx.DiGraph(metadata={"kept": 1}, author="me", year=2020)
+    graph.add_node("a", room="Kitchen", colour="red", area=3.5)
+    graph.add_node("b", room="LivingRoom", colour="blue")
+    graph.add_edge("b", "a", relation="left-of", weight=1.0)
+    metadata = {"kept": 1, "author": "me", "year": 2020}
+    assert BubbleDiagram.from_networkx(graph).metadata == metadata
+    path = tmp_path / "plan.graphml"
+    graph.graph["metadata"] = '{"kept": 1}'
+    networkx.write_graphml(graph, path)
+    report = read_report(path)
+    assert report.diagrams[0].metadata == metadata
+    assert report.left_out == {"node attributes": 3, "edge attributes": 1}
+    assert "3 node attributes left out; 1 edge attribute left out" in report.summary()
+    path.write_text(PLAN.to_graphml())
+    assert read_report(path).left_out == {}
+
+
+def test_a_graph_attribute_that_contradicts_the_metadata_is_refused():
+    graph = PLAN.to_networkx()
+    graph.graph["name"] = "b"
+    with pytest.raises(ValueError, match="'name': is both a graph attribute and a key of the"):
+        BubbleDiagram.from_networkx(graph)
+    text = PLAN.to_graphml().replace("metadata", "rooms")
+    with pytest.raises(ValueError, match="'rooms' is taken by the diagram itself"):
+        BubbleDiagram.from_graphml(text)

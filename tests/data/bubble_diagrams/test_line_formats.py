@@ -34,7 +34,7 @@ for _ in range(70):
 
 
 def parse(data, n_max=8, threshold=9.0):
-    return parse_plan(data, n_max=n_max, threshold=threshold)
+    return parse_plan(data, n_max=n_max, threshold=threshold).diagram
 
 
 def test_the_interchange_format():
@@ -78,6 +78,8 @@ def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
             {"type": "interior-door", "box": [4.0, 10.0, 8.0, 12.0]},
         ],
     }
+    for walls in (HOUSE_GAN, {k: v for k, v in HOUSE_GAN.items() if k != "edges"}):
+        assert parse_plan(walls, n_max=8, threshold=9.0).left_out == ("walls",)
     assert parse(HOUSE_GAN, n_max=4) == diagram  # doors do not count as rooms
     assert len(parse(HOUSE_GAN, threshold=1).relations) == 0
     every_type = {"room_type": [1, 2, 3, 4, 5, 6, 7, 8, 10], "ed_rm": []}

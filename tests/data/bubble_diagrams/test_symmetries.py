@@ -9,13 +9,13 @@ from diagram_strategies import diagrams
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discrete_diffusion.data.bubble_diagrams import decode, encode
-from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, distinct_keys
+from discrete_diffusion.data.bubble_diagrams import decode, encode, generate_plans
+from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, distinct_keys, joined
 from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.data.bubble_diagrams.symmetries import (
     SYMMETRIES,
+    images,
     moved_relations,
-    with_images,
 )
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.metrics import spatial_transitivity
@@ -59,36 +59,46 @@ def test_the_eight_motions_are_a_group():
 
 @given(st.lists(diagrams(), min_size=1, max_size=4))
 def test_images_keep_rooms_and_transitivity(given_diagrams):
-    encoded = encode(given_diagrams)
-    images = decode(with_images(encoded, RPLAN_VOCAB_CONFIG, "square").x0)
+    moved = decode(images(encode(given_diagrams), RPLAN_VOCAB_CONFIG, "square").x0)
     count = len(given_diagrams)
-    assert images[:count] == given_diagrams
-    for k in range(0, len(images), count):
-        part = images[k : k + count]
+    assert len(moved) == 7 * count
+    for k in range(0, len(moved), count):
+        part = moved[k : k + count]
         assert [d.rooms for d in part] == [d.rooms for d in given_diagrams]
         assert spatial_transitivity(part).overall == spatial_transitivity(given_diagrams).overall
 
 
-def test_only_training_diagrams_get_images():
+def test_only_training_diagrams_get_images_and_none_that_is_held_out():
     vocab = RPLAN_VOCAB_CONFIG
-    plans = encode(decode(torch.stack([*_some_tokens(12)])))
-    splits = {"train": plans, "val": plans, "test": encode([])}
+    train, test = encode(generate_plans(12, seed=0)), encode(generate_plans(5, seed=1))
+    mirrored = images(train, vocab, "mirror")
+    held_out = decode(mirrored.x0[:2])
+    order = list(range(held_out[0].num_rooms))[::-1]
+    val = encode([held_out[0].relabelled(order), held_out[1]])  # two images, one relabelled
+    splits = {"train": train, "val": val, "test": test}
     data = DiagramDataset(splits, vocab, node_order="given", symmetry="mirror")
-    assert len(data.splits["train"]) == 24
-    assert torch.equal(data.splits["train"].x0[:12], plans.x0)
-    assert torch.equal(data.splits["val"].x0, plans.x0)
-    for split in ("train", "val"):
-        assert torch.equal(data.originals(split).x0, plans.x0)
-    assert "mirror" in data.summary()
-    assert len(distinct_keys(with_images(plans, vocab, "square"), vocab)) == 96
+    assert torch.equal(data.splits["train"].x0, torch.cat([train.x0, mirrored.x0[2:]]))
+    assert torch.equal(data.splits["val"].x0, val.x0)
+    assert torch.equal(data.splits["test"].x0, test.x0)
+    assert torch.equal(data.originals("train").x0, train.x0)
+    assert torch.equal(data.originals("val").x0, val.x0)
+    assert "10 mirror images" in data.summary()
+
+
+def test_the_images_of_a_plan_differ():
+    plans = encode(generate_plans(12, seed=0))
+    every = joined([plans, images(plans, RPLAN_VOCAB_CONFIG, "square")])
+    assert len(distinct_keys(every, RPLAN_VOCAB_CONFIG).unique()) == 96
+
+
+def test_no_symmetry_adds_nothing():
+    plans = encode(generate_plans(3, seed=0))
+    assert len(images(plans, RPLAN_VOCAB_CONFIG, "none")) == 0
+    splits = {"train": plans, "val": encode([]), "test": encode([])}
+    data = DiagramDataset(splits, RPLAN_VOCAB_CONFIG, node_order="given")
+    assert torch.equal(data.splits["train"].x0, plans.x0)
 
 
 def test_an_unknown_symmetry_is_refused():
     with pytest.raises(ValueError, match="unknown symmetry 'mirorr'; did you mean 'mirror'"):
-        with_images(encode([]), RPLAN_VOCAB_CONFIG, "mirorr")
-
-
-def _some_tokens(num):
-    from discrete_diffusion.data.bubble_diagrams import generate_plans
-
-    return encode(generate_plans(num, seed=0)).x0
+        images(encode([]), RPLAN_VOCAB_CONFIG, "mirorr")

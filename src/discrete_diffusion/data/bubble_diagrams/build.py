@@ -81,5 +81,5 @@ def _read(path: str, config: DictConfig, vocab: VocabConfig) -> EncodedDiagrams:
     )
     logger.info("%s", report.summary())
     if not report.diagrams:
-        raise ValueError(f"{path} holds no plan that can be read; see discrete-diffusion data check")
+        raise ValueError(f"{path}: no plan can be read; `discrete-diffusion data check` says why")
     return encode(report.diagrams, vocab)

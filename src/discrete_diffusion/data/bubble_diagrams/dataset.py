@@ -10,7 +10,7 @@ from torch import Tensor
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset
 from discrete_diffusion.data.bubble_diagrams.canonical import canonical_orders
-from discrete_diffusion.data.bubble_diagrams.symmetries import SYMMETRIES, with_images
+from discrete_diffusion.data.bubble_diagrams.symmetries import images
 from discrete_diffusion.data.bubble_diagrams.tokens import (
     EncodedDiagrams,
     count_nodes,
@@ -32,7 +32,7 @@ class DiagramDataset(TokenDataset):
     get equal tokens; ``given`` keeps the source's.
 
     ``symmetry``: ``mirror`` or ``square`` adds the images of every training diagram, see
-    ``SYMMETRIES``; held-out diagrams stay as they are.
+    ``SYMMETRIES``, except those that are held out themselves.
 
     ``splits``: encoded diagrams by split name; build them with ``split_by_diagram``.
     """
@@ -49,15 +49,16 @@ class DiagramDataset(TokenDataset):
             raise ValueError(unknown_name("node order", node_order, NODE_ORDERS))
         self.vocab, self.layout, self.node_order = vocab, vocab.layout(), node_order
         self.bound = "ordered_random" if node_order == "random" else "ordered_fixed"
-        self.symmetry = symmetry
-        splits = {**splits, "train": with_images(splits["train"], vocab, symmetry)}
+        self.symmetry, self._num_given = symmetry, len(splits["train"])
+        held_out = [splits[name] for name in SPLITS if name != "train"]
+        added = without_held_out(images(splits["train"], vocab, symmetry), held_out, vocab)
+        splits = {**splits, "train": joined([splits["train"], added])}
         self.splits = {name: self._examples(splits[name]) for name in SPLITS}
 
     def originals(self, split: str) -> Examples:
         """A split without the images that ``symmetry`` has added."""
         examples = self.splits[split]
-        num = len(examples) // len(SYMMETRIES[self.symmetry]) if split == "train" else len(examples)
-        return examples[torch.arange(num)]
+        return examples[torch.arange(self._num_given if split == "train" else len(examples))]
 
     def _examples(self, diagrams: EncodedDiagrams) -> Examples:
         x0, num_rooms = diagrams.x0, diagrams.num_rooms
@@ -88,8 +89,9 @@ class DiagramDataset(TokenDataset):
 
     def summary(self) -> str:
         parts = ", ".join(f"{len(self.splits[name]):,} {name}" for name in SPLITS)
-        images = "" if self.symmetry == "none" else f" (train with {self.symmetry} images)"
-        return f"{parts} diagrams{images}; node order {self.node_order}"
+        added = len(self.splits["train"]) - self._num_given
+        shown = f" (train with {added:,} {self.symmetry} images)" if added else ""
+        return f"{parts} diagrams{shown}; node order {self.node_order}"
 
 
 def split_by_diagram(
@@ -115,11 +117,9 @@ def without_held_out(
     train: EncodedDiagrams, held_out: Sequence[EncodedDiagrams], vocab: VocabConfig
 ) -> EncodedDiagrams:
     """The training diagrams that are not, up to relabelling, among the held-out ones."""
-    parts = [train, *held_out]
-    joined = EncodedDiagrams(
-        *(torch.cat([getattr(p, f) for p in parts]) for f in ("x0", "real", "num_rooms"))
-    )
-    keys = distinct_keys(joined, vocab)
+    if len(train) == 0:
+        return train
+    keys = distinct_keys(joined([train, *held_out]), vocab)
     return _rows(train, ~torch.isin(keys[: len(train)], keys[len(train) :]))
 
 
@@ -130,6 +130,13 @@ def distinct_keys(diagrams: EncodedDiagrams, vocab: VocabConfig) -> Tensor:
     orders = canonical_orders(diagrams.x0, diagrams.num_rooms, vocab).orders
     canonical = relabel(diagrams.x0, diagrams.num_rooms, orders, vocab)
     return canonical.unique(dim=0, return_inverse=True)[1]
+
+
+def joined(parts: Sequence[EncodedDiagrams]) -> EncodedDiagrams:
+    """Diagrams one after the other."""
+    return EncodedDiagrams(
+        *(torch.cat([getattr(p, f) for p in parts]) for f in ("x0", "real", "num_rooms"))
+    )
 
 
 def encoded(x0: Tensor, vocab: VocabConfig) -> EncodedDiagrams:

@@ -41,6 +41,14 @@ class DiagramError(ValueError):
         self.field, self.reason = field, reason
 
 
+class SizeError(DiagramError):
+    """A diagram of ``num_rooms`` rooms, more than are allowed."""
+
+    def __init__(self, field: str, reason: str, *, num_rooms: int) -> None:
+        super().__init__(field, reason)
+        self.num_rooms = num_rooms
+
+
 class RepeatedKeys(dict[str, Any]):
     """A JSON object that gave the key ``repeated`` more than once; only one value is left of it."""
 
@@ -226,12 +234,13 @@ def required_list(data: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def check_size(num_rooms: int, n_max: int, field: str) -> None:
-    """``DiagramError`` with the remedy if there are more than ``n_max`` rooms."""
+    """``SizeError`` with the remedy if there are more than ``n_max`` rooms."""
     if num_rooms > n_max:
-        raise DiagramError(
+        raise SizeError(
             field,
             f"{num_rooms} rooms, more than n_max={n_max}; allow more with data.n_max={num_rooms} "
             f"(discrete-diffusion data: --n-max {num_rooms})",
+            num_rooms=num_rooms,
         )
 
 

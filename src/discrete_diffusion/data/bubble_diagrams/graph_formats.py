@@ -7,7 +7,7 @@ import re
 import reprlib
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree.ElementTree import ParseError
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
@@ -25,6 +25,19 @@ if TYPE_CHECKING:
     import networkx
 
 _SIDES = ("x0", "y0", "x1", "y1")
+
+NODE_ATTRIBUTES, EDGE_ATTRIBUTES = "node attributes", "edge attributes"
+"""What a foreign graph may hold that its diagram does not."""
+
+_DEFAULTS = ("node_default", "edge_default")
+"""Graph attributes that networkx adds to every GraphML graph, mostly empty."""
+
+
+class GraphPlan(NamedTuple):
+    """A diagram, and the names of what was left out of it, once for each time."""
+
+    diagram: BubbleDiagram
+    left_out: tuple[str, ...]
 
 
 def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
@@ -44,14 +57,22 @@ def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
 
 
 def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
+    """The diagram of ``read_networkx``."""
+    return read_networkx(graph).diagram
+
+
+def read_networkx(graph: networkx.DiGraph) -> GraphPlan:
     """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
 
-    Raises ``ValueError`` for an undirected graph or a missing or wrong attribute.
+    Graph attributes become metadata; other attributes of nodes and edges than those of
+    ``to_networkx`` are left out. Raises ``ValueError`` for an undirected graph or a missing or
+    wrong attribute.
     """
     if not graph.is_directed():
         raise ValueError("expected a directed graph: an edge reads 'source is relation target'")
     number = {node: k for k, node in enumerate(graph)}
     rooms, boxes = [], []
+    left_out: list[str] = []
     for node, data in graph.nodes(data=True):
         where = f"node {reprlib.repr(node)}"
         if "room" not in data:
@@ -59,21 +80,37 @@ def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
         rooms.append(room_code(data["room"], where))
         if any(side in data for side in _SIDES):
             boxes.append([data.get(side) for side in _SIDES])
+        left_out += [NODE_ATTRIBUTES] * len(data.keys() - {"room", *_SIDES})
     relations = []
     for source, target, data in graph.edges(data=True):
         if "relation" not in data:
             where = f"edge ({reprlib.repr(source)}, {reprlib.repr(target)})"
             raise DiagramError(where, "has no attribute 'relation'")
         relations.append((number[source], number[target], data["relation"]))
-    metadata = graph.graph.get("metadata", {})
-    if not isinstance(metadata, Mapping):
-        raise DiagramError("metadata", f"expected a mapping, got {reprlib.repr(metadata)}")
-    return BubbleDiagram(
+        left_out += [EDGE_ATTRIBUTES] * len(data.keys() - {"relation"})
+    diagram = BubbleDiagram(
         rooms=tuple(rooms),
         relations=read_relations(relations, len(rooms), "relations"),
         boxes=tuple(map(tuple, boxes)) if boxes else None,
-        metadata=dict(metadata),
+        metadata=_metadata(graph.graph),
     )
+    return GraphPlan(diagram, tuple(left_out))
+
+
+def _metadata(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The graph attribute ``metadata`` and, beside what it holds, all others."""
+    metadata = attributes.get("metadata", {})
+    if not isinstance(metadata, Mapping):
+        raise DiagramError("metadata", f"expected a mapping, got {reprlib.repr(metadata)}")
+    others = {
+        name: value
+        for name, value in attributes.items()
+        if name != "metadata" and (value or name not in _DEFAULTS)
+    }
+    if twice := metadata.keys() & others.keys():
+        name = min(map(str, twice))
+        raise DiagramError(name, "is both a graph attribute and a key of the metadata")
+    return {**metadata, **others}
 
 
 def to_node_link(diagram: BubbleDiagram) -> dict[str, Any]:
@@ -110,7 +147,15 @@ def to_graphml(diagram: BubbleDiagram) -> str:
 
 
 def from_graphml(text: str) -> BubbleDiagram:
-    """The inverse of ``to_graphml``; ``ValueError`` for anything else, several graphs too."""
+    """The diagram of ``read_graphml``."""
+    return read_graphml(text).diagram
+
+
+def read_graphml(text: str) -> GraphPlan:
+    """The inverse of ``to_graphml``, see ``read_networkx``.
+
+    Raises ``ValueError`` for anything else, several graphs too.
+    """
     import networkx
 
     if (num_graphs := len(re.findall(r"<graph[\s>]", text))) > 1:
@@ -130,5 +175,6 @@ def from_graphml(text: str) -> BubbleDiagram:
         raise DiagramError("metadata", f"is not JSON ({error.reason})") from error
     if isinstance(graph.graph["metadata"], Mapping):
         check_keys(graph.graph["metadata"])
-        check_metadata(graph.graph["metadata"])
-    return from_networkx(graph)
+    plan = read_networkx(graph)
+    check_metadata(plan.diagram.metadata)
+    return plan

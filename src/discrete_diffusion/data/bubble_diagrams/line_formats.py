@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,9 +55,20 @@ _HOUSE_GAN_ROOMS = {
 _HOUSE_GAN_DOORS = {15: "front-door", 17: "interior-door"}
 _HOUSE_GAN_UNKNOWN = 16
 
+WALLS = "walls"
+"""What a House-GAN++ plan holds that its diagram does not."""
 
-def parse_plan(data: object, *, n_max: int, threshold: float) -> BubbleDiagram | None:
-    """The diagram of one JSON object, or None for a rendered plan flagged as a duplicate.
+
+class LinePlan(NamedTuple):
+    """A diagram, None for a rendered plan flagged as a duplicate, and the names of what was left
+    out of it, once for each time."""
+
+    diagram: BubbleDiagram | None
+    left_out: tuple[str, ...] = ()
+
+
+def parse_plan(data: object, *, n_max: int, threshold: float) -> LinePlan:
+    """The diagram of one JSON object.
 
     * ``rooms``, ``relations``: the interchange format;
     * ``room_type``, ``boxes``, ``rel``: a rendered plan with coarse room codes, relations as given;
@@ -70,24 +81,24 @@ def parse_plan(data: object, *, n_max: int, threshold: float) -> BubbleDiagram |
     if not isinstance(data, Mapping):
         raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
     check_keys(data)
-    diagram = _parse(data, n_max, threshold)
-    if diagram is not None:
-        check_metadata(diagram.metadata)
-    return diagram
+    plan = _parse(data, n_max, threshold)
+    if plan.diagram is not None:
+        check_metadata(plan.diagram.metadata)
+    return plan
 
 
-def _parse(data: Mapping[str, Any], n_max: int, threshold: float) -> BubbleDiagram | None:
+def _parse(data: Mapping[str, Any], n_max: int, threshold: float) -> LinePlan:
     if "relations" in data:
         if isinstance(data.get("rooms"), list):
             check_size(len(data["rooms"]), n_max, "rooms")
-        return BubbleDiagram.from_json(data)
+        return LinePlan(BubbleDiagram.from_json(data))
     if "rel" in data:
-        return _parse_rendered(data, n_max)
+        return LinePlan(_parse_rendered(data, n_max))
     if "ed_rm" in data:
-        return _parse_house_gan(data, n_max, threshold)
+        return LinePlan(_parse_house_gan(data, n_max, threshold), _walls(data))
     if "boxes" in data:
-        return _parse_boxes(data, n_max, threshold)
-    return BubbleDiagram.from_json(data)  # which names the field that is missing
+        return LinePlan(_parse_boxes(data, n_max, threshold))
+    return LinePlan(BubbleDiagram.from_json(data))  # which names the field that is missing
 
 
 def _parse_boxes(data: Mapping[str, Any], n_max: int, threshold: float) -> BubbleDiagram:
@@ -138,6 +149,11 @@ def _parse_house_gan(data: Mapping[str, Any], n_max: int, threshold: float) -> B
     areas = [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in room_boxes]
     rooms = _with_master_bedroom(rooms, bedrooms, areas)
     return _related_by_boxes(tuple(rooms), room_boxes, threshold, metadata | {"doors": doors})
+
+
+def _walls(data: Mapping[str, Any]) -> tuple[str, ...]:
+    walls = data.get("edges", data["ed_rm"])
+    return (WALLS,) * (len(walls) if isinstance(walls, list) else 1)
 
 
 def _house_gan_code(code: object, field: str) -> int:

@@ -14,6 +14,7 @@ from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError, check_size
 from discrete_diffusion.data.bubble_diagrams.geometry import DEFAULT_THRESHOLD
 from discrete_diffusion.data.bubble_diagrams.graph2plan import read_mat
+from discrete_diffusion.data.bubble_diagrams.graph_formats import read_graphml
 from discrete_diffusion.data.bubble_diagrams.json_text import BYTE_ORDER_MARK, load_json
 from discrete_diffusion.data.bubble_diagrams.line_formats import parse_plan
 from discrete_diffusion.data.bubble_diagrams.mat_file import is_mat_file
@@ -65,8 +66,8 @@ def read_diagrams(
 ) -> list[BubbleDiagram]:
     """The diagrams of a file or folder, in its order; see ``read_report``.
 
-    What is left out (invalid plans under ``skip_invalid``, flagged duplicates, self-loops) is
-    logged.
+    What is left out (invalid plans under ``skip_invalid``, flagged duplicates, self-loops, walls)
+    is logged.
     """
     report = read_report(path, skip_invalid=skip_invalid, n_max=n_max, threshold=threshold)
     if report.problems or report.num_duplicates or report.left_out:
@@ -229,21 +230,21 @@ def _from_json(path: Path, record: str, text: bytes, options: _Options) -> _Reco
 
 def _parsed(path: Path, record: str, data: Any, options: _Options) -> _Record:
     try:
-        diagram = parse_plan(data, n_max=options.n_max, threshold=options.threshold)
+        plan = parse_plan(data, n_max=options.n_max, threshold=options.threshold)
     except DiagramError as error:
         return _Record(path, record, error)
-    return _Record(path, record, diagram)
+    return _Record(path, record, plan.diagram, plan.left_out)
 
 
 def _read_graphml(path: Path, options: _Options) -> _Record:
     try:
-        diagram = BubbleDiagram.from_graphml(path.read_text(encoding="utf-8"))
-        check_size(diagram.num_rooms, options.n_max, "rooms")
+        plan = read_graphml(path.read_text(encoding="utf-8"))
+        check_size(plan.diagram.num_rooms, options.n_max, "rooms")
     except DiagramError as error:
         return _Record(path, "", error)
     except ValueError as error:
         return _Record(path, "", DiagramError("", " ".join(str(error).split())))
-    return _Record(path, "", diagram)
+    return _Record(path, "", plan.diagram, plan.left_out)
 
 
 def _read_mat(path: Path, options: _Options) -> Iterator[_Record]:

@@ -38,7 +38,7 @@ class ReadReport:
     files that hold a plan each, ``unit`` what they are called, so that
     ``num_records = len(diagrams) + len(problems) + num_duplicates``. ``problems``: the invalid
     ones. ``num_duplicates``: those the source itself flags as duplicates. ``left_out``: what else
-    the diagrams do not hold, counted by name ("self-loops").
+    the diagrams do not hold, counted by name ("self-loops", "walls", "node attributes").
     """
 
     path: Path

@@ -41,16 +41,17 @@ def moved_relations(motion: Motion) -> tuple[int, ...]:
     return tuple(map(image, range(len(directions))))
 
 
-def with_images(diagrams: EncodedDiagrams, vocab: VocabConfig, symmetry: str) -> EncodedDiagrams:
-    """Each diagram in each of its images, the given ones first: B diagrams -> K B.
+def images(diagrams: EncodedDiagrams, vocab: VocabConfig, symmetry: str) -> EncodedDiagrams:
+    """All images of B diagrams but themselves: (K - 1) B for a symmetry of K motions.
 
     Raises ``ValueError`` for an unknown symmetry.
     """
     if symmetry not in SYMMETRIES:
         raise ValueError(unknown_name("symmetry", symmetry, SYMMETRIES))
-    motions = SYMMETRIES[symmetry]
+    motions = SYMMETRIES[symmetry][1:]
+    moved = [_moved(diagrams.x0, vocab, motion) for motion in motions]
     return EncodedDiagrams(
-        torch.cat([_moved(diagrams.x0, vocab, motion) for motion in motions]),
+        torch.cat(moved) if moved else diagrams.x0[:0],
         diagrams.real.repeat(len(motions), 1),
         diagrams.num_rooms.repeat(len(motions)),
     )
