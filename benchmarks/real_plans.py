@@ -75,11 +75,14 @@ def main() -> None:
         "real_plans", command=command, seed=list(range(arguments.seeds)), results=results
     )
     first = runs[0]
+    seeds = (
+        "one seed" if len(runs) == 1 else f"mean of seeds {', '.join(f'{b:.2f}' for b in bounds)}"
+    )
     facts = (
-        f"The held-out bound is {results['nelbo_unordered_mean']:.2f} nats per unordered diagram, "
-        f"mean of {len(runs)} seeds ({', '.join(f'{bound:.2f}' for bound in bounds)}; the standard "
-        f"error over held-out diagrams is {first['nelbo_standard_error']:.2f}), blind "
-        f"{first['nelbo_blind']:.2f}, untrained {first['nelbo_uniform']:.2f}."
+        f"The held-out bound is {results['nelbo_unordered_mean']:.2f} nats per unordered diagram "
+        f"({seeds}; the standard error over held-out diagrams is "
+        f"{first['nelbo_standard_error']:.2f}), blind {first['nelbo_blind']:.2f}, untrained "
+        f"{first['nelbo_uniform']:.2f}."
     )
     write_section("results.md", "real plans facts", facts)
     write_section("results.md", "real plans", table(evaluation))

@@ -16,13 +16,6 @@ from discrete_diffusion.data.bubble_diagrams import generate_plans, read_diagram
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
-    """Commands run from a folder that is not the checkout."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"

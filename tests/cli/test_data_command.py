@@ -22,10 +22,8 @@ NINE = BubbleDiagram((0,) * 9, ())
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, _elsewhere, monkeypatch):
     """A folder with plans.jsonl in it, where commands run."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "100")
     write_diagrams("plans.jsonl", PLANS)
     return tmp_path

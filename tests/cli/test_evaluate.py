@@ -32,13 +32,6 @@ BIG = [BubbleDiagram((0, *[3] * 8), ((0, 1, 2),))]
 MODEL_PICTURES = {"calibration.png", "nelbo_by_t.png"}
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
-    """Commands run from a folder that is not the checkout."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
-
-
 def save(path: Path, config, size_counts: list[int], fingerprint="unknown", bias=0.0) -> Path:
     """An untrained model as a checkpoint, ``bias`` added to its weights."""
     torch.manual_seed(0)

@@ -17,12 +17,6 @@ TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200", "logger=none"]
 SHORT = [*TINY, "trainer.max_steps=4", "callbacks.num_samples=0", "eval.num_samples=2"]
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"
