@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -135,17 +134,10 @@ class _Evaluation:
     def write(self, folder: Path) -> None:
         """Numbers, table and the samples of the first set; warns of numbers that are not finite."""
         from discrete_diffusion.data.bubble_diagrams import write_diagrams
-        from discrete_diffusion.evaluation.json_values import finite
+        from discrete_diffusion.evaluation.json_values import write_metrics
         from discrete_diffusion.evaluation.table import markdown
 
-        metrics = self.metrics()
-        if wrong := [name for name, value in metrics.items() if finite(value) != value]:
-            logger.warning(
-                "not a finite number, null in metrics.json: %s; has the model diverged?",
-                ", ".join(wrong),
-            )
-        text = json.dumps(finite(metrics), indent=2, allow_nan=False)
-        (folder / "metrics.json").write_text(text + "\n")
+        write_metrics(folder, self.metrics())
         (folder / "table.md").write_text(markdown(self.sections(), self.notes()))
         if self.samples is not None:
             write_diagrams(folder / "samples.jsonl", self.samples.sets[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 
@@ -23,6 +22,7 @@ def run(config: DictConfig) -> None:
     check_counts(config, num_samples=1, num_rooms=1, steps=1, batch_size=1, seed=0, threads=1)
     from discrete_diffusion.cli.sample_source import open_sample_source
     from discrete_diffusion.evaluation import save_diagrams
+    from discrete_diffusion.evaluation.json_values import write_metrics
     from discrete_diffusion.metrics import structure_metrics
 
     source = open_sample_source(config)
@@ -37,7 +37,7 @@ def run(config: DictConfig) -> None:
         "seconds": drawn.seconds,
         **structure_metrics(drawn.diagrams),
     }
-    (folder / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
+    write_metrics(folder, metrics)
     logger.info(
         "%d samples in %.1f s: valid %.1f %%, transitive %.1f %%; %s",
         len(drawn.diagrams),

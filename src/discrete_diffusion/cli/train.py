@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from dataclasses import dataclass
@@ -69,7 +68,7 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
 
 def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, Any]:
     from discrete_diffusion.cli.lightning_setup import build_trainer
-    from discrete_diffusion.evaluation.json_values import finite
+    from discrete_diffusion.evaluation.json_values import finite, write_metrics
     from discrete_diffusion.training import RunCheckpoints
 
     parts = _build_parts(config)
@@ -109,22 +108,11 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
         kept = trainer.checkpoint_callback
         saved = kept.last if isinstance(kept, RunCheckpoints) and kept.holds_run else None
         raise Stop(stop.number, saved) from None
-    written = finite(metrics)
     if trainer.is_global_zero:
-        _write(metrics, written, folder)
-    return written
-
-
-def _write(metrics: dict[str, Any], written: dict[str, Any], folder: Path) -> None:
-    """``metrics.json`` with what is ``written``, and the last lines of the log."""
-    from discrete_diffusion.whole_files import written_whole
-
-    if lost := [name for name in metrics if written[name] != metrics[name]]:
-        logger.warning("not finite, so null in metrics.json: %s", ", ".join(lost))
-    with written_whole(folder / "metrics.json") as unfinished:
-        unfinished.write_text(json.dumps(written, indent=2, allow_nan=False) + "\n")
-    logger.info("%s", _summary(metrics))
-    logger.info("run folder: %s", folder)
+        write_metrics(folder, metrics)
+        logger.info("%s", _summary(metrics))
+        logger.info("run folder: %s", folder)
+    return finite(metrics)
 
 
 @dataclass(frozen=True)

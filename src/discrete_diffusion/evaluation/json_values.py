@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+
+from discrete_diffusion.whole_files import written_whole
+
+logger = logging.getLogger(__name__)
 
 
 def rounded(values: Tensor, digits: int = 6) -> list[float | None]:
@@ -22,3 +29,12 @@ def finite(value: Any) -> Any:
     if isinstance(value, list):
         return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
+    """Write ``metrics.json`` into ``folder``, whole; warns of the names that are null in it."""
+    written = finite(metrics)
+    if lost := [name for name in metrics if written[name] != metrics[name]]:
+        logger.warning("not finite, so null in metrics.json: %s", ", ".join(lost))
+    with written_whole(folder / "metrics.json") as unfinished:
+        unfinished.write_text(json.dumps(written, indent=2, allow_nan=False) + "\n")
