@@ -55,6 +55,8 @@ def all_schedules(layout: TokenLayout) -> dict[str, Schedule]:
 class FixedPrior(ForwardProcess):
     """Any fixed prior pi: what the base class must serve without further code."""
 
+    name = "fixed"
+
     def __init__(self, layout: TokenLayout, schedule: Schedule, pi: Tensor) -> None:
         super().__init__(layout, schedule)
         self.register_buffer("pi", pi.double(), persistent=False)
@@ -181,3 +183,65 @@ def quadrature(nodes: int = 60) -> list[tuple[Tensor, float]]:
 
 def total_variation(p: Tensor, q: Tensor) -> float:
     return float((p - q).abs().sum() / 2)
+
+
+class ExactBlockBackbone(nn.Module):
+    """The Bayes-optimal denoiser that sees its own block of x_t and earlier blocks clean.
+
+    Clean tokens come from ``context`` or, without it, from x_t itself; later blocks are not read.
+    """
+
+    def __init__(self, process: ForwardProcess, tilt: float = 0.0) -> None:
+        super().__init__()
+        self.whole = ExactBackbone(process, tilt)
+
+    def forward(
+        self,
+        x_t: Tensor,
+        sigma: Tensor | None = None,
+        group_idxs: Tensor | None = None,
+        context: Tensor | None = None,
+    ) -> Tensor:
+        assert group_idxs is not None
+        clean = x_t if context is None else context
+        hidden = torch.where(x_t == PAD, PAD, MASK)
+        logits = torch.zeros(*x_t.shape, VOCAB_SIZE, dtype=torch.float64)
+        for block in group_idxs.unique():
+            own, earlier = group_idxs == block, group_idxs < block
+            seen = torch.where(earlier, clean, torch.where(own, x_t, hidden))
+            logits = torch.where(own.unsqueeze(-1), self.whole(seen, sigma), logits)
+        return logits
+
+
+class ExactCausalBackbone(nn.Module):
+    """The exact next-token distribution from tokens shifted by one position.
+
+    How many tokens are real is read off sigma, n = (1 - exp(-sigma)) (L + 1): a causal network
+    cannot see the PAD that comes last. A ``cache`` is the list of the columns read so far.
+    """
+
+    causal = True
+
+    def __init__(self, process: ForwardProcess) -> None:
+        super().__init__()
+        self.whole = ExactBackbone(process)
+
+    def new_cache(self, positions: Tensor) -> list[Tensor]:
+        return []
+
+    def forward(
+        self, x_t: Tensor, sigma: Tensor | None = None, cache: list[Tensor] | None = None
+    ) -> Tensor:
+        assert sigma is not None
+        num_new = x_t.shape[1]
+        if cache is not None:
+            cache.append(x_t)
+            x_t = torch.cat(cache, dim=1)
+        padded = (-torch.expm1(-sigma) * (LENGTH + 1)).round() < LENGTH  # (B,)
+        logits = []
+        for k in range(x_t.shape[1]):
+            seen = torch.full((len(x_t), LENGTH), MASK)
+            seen[:, :k] = x_t[:, 1 : k + 1]
+            seen[padded, -1] = PAD
+            logits.append(self.whole(seen)[:, k])
+        return torch.stack(logits, dim=1)[:, -num_new:]

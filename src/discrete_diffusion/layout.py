@@ -282,3 +282,11 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
         mask_id=data_config["mask_id"],
         pad_id=data_config.get("pad_id"),
     )
+
+
+def real_positions(data_config: Mapping[str, Any], sizes: Tensor) -> Tensor:
+    """Int[B] sizes -> Bool[B, L], the positions that carry data: those of as many nodes of a graph,
+    or the first ones of a plain sequence."""
+    if data_config.get("n_max") is not None:
+        return VocabConfig(n_max=data_config["n_max"]).real_positions(sizes)
+    return torch.arange(data_config["length"], device=sizes.device) < sizes.unsqueeze(1)

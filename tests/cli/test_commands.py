@@ -14,6 +14,8 @@ from discrete_diffusion.cli import main
 from discrete_diffusion.data.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
+QUICK = ["logger=none", "callbacks.num_samples=0", "eval.num_samples=2"]
+"""Without what ``test_a_run_folder_is_complete`` looks at."""
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +85,32 @@ def test_sample(finished_run, sampler, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine"]  # no litter
 
 
+def test_the_sampler_is_the_one_the_model_was_trained_with(tmp_path, capsys):
+    short = ["algo=udlm", "trainer.max_steps=1", "logger=none", "eval.num_samples=2"]
+    main(["train", *TINY, *short, "sampling.default_steps=3", "hydra.run.dir=run"])
+    words = ["checkpoint=run/checkpoints/last.ckpt", "num_samples=2"]
+
+    def calls(out: str, *overrides: str) -> float:
+        main(["sample", *words, *overrides, f"out={out}"])
+        metrics = json.loads((tmp_path / out / "metrics.json").read_text())
+        return metrics["network_calls_per_sample"]
+
+    assert calls("a") == 3
+    assert calls("b", "steps=2", "sampling.temperature=0.8", "sampling.top_p=0.9") == 2
+    assert calls("c", "sampling=ancestral") == 100  # as that file has it
+    error = failure(capsys, "sample", *words, "sampling=first-hitting")
+    assert "udlm with uniform noise cannot be sampled by first-hitting; use sampling=anc" in error
+    assert "expected a number" in failure(capsys, "sample", *words, "+sampling.default_steps=few")
+    assert "which has" in failure(capsys, "sample", *words, "+sampling.stepps=3")
+
+
 def test_sampling_repeats_with_its_seed(finished_run, tmp_path):
     for out, seed in (("a", 1), ("b", 1), ("c", 2)):
         main(
             [
                 "sample",
                 f"checkpoint={finished_run}/checkpoints/best.ckpt",
-                "num_samples=8",
+                "num_samples=3",
                 f"out={out}",
                 f"seed={seed}",
             ]
@@ -101,8 +122,8 @@ def test_sampling_repeats_with_its_seed(finished_run, tmp_path):
 
 def test_training_from_a_file_in_the_working_folder_and_resuming(tmp_path, capsys):
     write_diagrams("plans.jsonl", generate_plans(80, seed=0))
-    arguments = ["model=bd_tiny", "debug=default", "data=plans", "data.path=plans.jsonl"]
-    main(["train", *arguments, "hydra.run.dir=runs/a", "logger=none"])
+    arguments = ["model=bd_tiny", "debug=default", "data=plans", "data.path=plans.jsonl", *QUICK]
+    main(["train", *arguments, "hydra.run.dir=runs/a"])
     main(
         [
             "train",
@@ -110,7 +131,6 @@ def test_training_from_a_file_in_the_working_folder_and_resuming(tmp_path, capsy
             "hydra.run.dir=runs/b",
             "trainer.max_steps=4",
             "resume=runs/a/checkpoints/last.ckpt",
-            "logger=none",
         ]
     )
     assert json.loads((tmp_path / "runs/b/metrics.json").read_text())["steps"] == 4
@@ -118,28 +138,19 @@ def test_training_from_a_file_in_the_working_folder_and_resuming(tmp_path, capsy
 
 @pytest.mark.parametrize("backbone", ["dit", "my-transformer"])
 def test_other_backbones_train_with_one_override(backbone, tmp_path):
-    main(
-        [
-            "train",
-            "debug=default",
-            "data.num_plans=200",
-            f"algo.backbone={backbone}",
-            "hydra.run.dir=run",
-            "logger=none",
-            "eval.num_samples=2",
-        ]
-    )
+    words = ["debug=default", "data.num_plans=200", *QUICK]
+    main(["train", *words, f"algo.backbone={backbone}", "hydra.run.dir=run"])
     assert json.loads((tmp_path / "run/metrics.json").read_text())["backbone"] == backbone
 
 
 def test_mixed_precision_trains_with_clipping(tmp_path):
-    main(["train", *TINY, "trainer.precision=bf16-mixed", "hydra.run.dir=run", "logger=none"])
+    main(["train", *TINY, *QUICK, "trainer.precision=bf16-mixed", "hydra.run.dir=run"])
     assert (tmp_path / "run" / "metrics.json").exists()
 
 
 @pytest.mark.parametrize("noise", ["cosine", "per_group"])
 def test_other_schedules_train(noise, tmp_path):
-    main(["train", *TINY, f"noise={noise}", "hydra.run.dir=run", "logger=none"])
+    main(["train", *TINY, *QUICK, f"noise={noise}", "hydra.run.dir=run"])
     assert (tmp_path / "run" / "metrics.json").exists()
 
 
@@ -152,8 +163,7 @@ def test_multirun_resolves_a_preset_for_every_job(tmp_path):
             "-m",
             "algo.backbone=bd-denoiser,dit",
             "hydra.sweep.dir=sweep",
-            "logger=none",
-            "eval.num_samples=2",
+            *QUICK,
         ]
     )
     names = [
@@ -183,11 +193,12 @@ def test_help_list_and_the_composed_config(capsys):
     ("arguments", "sentence"),
     [
         (["train", "algo.backbone=bd-denoisr"], "did you mean 'bd-denoiser'"),
+        (["evaluate", "checkpoint=a", "sampling=ancestrl"], "did you mean 'ancestral'?"),
         (["train", "algo=mdml"], "unknown algo choice 'mdml'; did you mean 'mdlm'?"),
         (["train", "data=planz"], "did you mean 'plans'?"),
         (["train", "trainer.max_step=3"], "under 'trainer' 'max_step'; did you mean 'max_steps'?"),
         (["train", "data=plans", "data.skip_invlid=true"], "did you mean 'skip_invalid'?"),
-        (["train", "trainer.precision=bf16-true"], "choose one of 32-true, bf16-mixed"),
+        (["train", "trainer.precision=bf16-true", *TINY], "choose one of 32-true, bf16-mixed"),
         (["train", "eval.bound_draws=0"], "eval.bound_draws=0: expected a whole number"),
         (["train", "callbacks.num_samples=-1"], "callbacks.num_samples=-1"),
         (["train", "threads=0"], "threads=0"),
@@ -199,14 +210,17 @@ def test_help_list_and_the_composed_config(capsys):
         (["train", "data.split=[0.8,x,0.1]"], "data.split[1]=x: expected a number"),
         (["train", "data=plans", "data.skip_invalid=maybe"], "expected true or false"),
         (["train", "data.n_max=5"], "data.n_max=5: the embedded plans have up to 8 rooms"),
-        (["train", "data.symmetry=mirorr"], "unknown symmetry 'mirorr'; did you mean 'mirror'?"),
+        (
+            ["train", "data.symmetry=mirorr", *TINY],
+            "unknown symmetry 'mirorr'; did you mean 'mirror'?",
+        ),
         (["train", "foo"], "'foo' is neither key=value nor a flag"),
         (["train", "--config-dir", "nowhere"], "--config-dir nowhere: there is no such folder"),
         (["train", "sede=3"], "unknown config key 'sede'; did you mean 'seed'?"),
         (["train", "trainer.max_steps=abc"], "trainer.max_steps=abc: expected a number"),
         (["train", "model=bd_tiny", "model.n_heads=5"], "n_heads=5 does not divide d_model=64"),
         (["train", "data=plans", "data.path=nowhere.jsonl"], "no plans file at"),
-        (["train", "data.node_order=sorted"], "unknown node order 'sorted'"),
+        (["train", "data.node_order=sorted", *TINY], "unknown node order 'sorted'"),
         (["train", "algo.draw=often"], "unknown mask draw 'often'"),
         (["train", "sampling.top_p=2"], "top_p=2"),
         (["train", "resume=nowhere.ckpt", *TINY], "nowhere.ckpt"),
@@ -257,13 +271,13 @@ def test_the_trace_is_one_variable_away(monkeypatch):
 
 
 def test_a_misspelt_backbone_is_refused_before_lightning_is_imported(capsys):
-    """In a fresh interpreter: exit status 1, one sentence, no Lightning, no torch; nor do
-    ``list`` and ``--help`` need them."""
+    """In a fresh interpreter: exit status 1, one sentence, no Lightning, no torch; nor does
+    ``--help`` need them."""
     import subprocess
 
     code = (
         "import sys\nfrom discrete_diffusion.cli import main\n"
-        "main(['list'])\nmain(['--help'])\n"
+        "main(['--help'])\n"
         "try:\n    main(['train', 'algo.backbone=bd-denoisr'])\n"
         "finally:\n    print([m for m in ('lightning', 'torch') if m in sys.modules])\n"
     )

@@ -1,4 +1,4 @@
-"""100,000 samples, none with a MASK, a PAD at a real position, or an id of the other vocabulary."""
+"""No sample of any algorithm holds a MASK, a PAD at a real position, or a foreign id."""
 
 from __future__ import annotations
 
@@ -6,56 +6,120 @@ import itertools
 
 import pytest
 import torch
+from any_network import PROCESSES_OF, algorithm_on, narrowings, random_layout
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, Algorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import BatchStream, build_data, draw_sizes
+from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, draw_samples
 
-TINY = [
-    "model=bd_tiny",
-    "model.d_model=32",
-    "model.cond_dim=32",
-    "model.n_layers=1",
-    "model.n_heads=2",
-    "data.num_plans=400",
-]
+TEMPERATURES = (0.1, 1.0, 10.0)
+MILLION = 1_000_000
+
+
+def sample_and_check(algorithm: Algorithm, real, sampler: str, generator, **request) -> None:
+    """Draw one sample per row and hold it to the layout, the clamp and the narrowed support."""
+    options = {key: request.pop(key) for key in ("temperature", "top_p") if key in request}
+    chosen = build_sampler({"name": sampler, **options})
+    if sampler != "ancestral":  # the others make one call per token
+        request.pop("steps", None)
+    tokens = chosen.sample(algorithm, real, generator=generator, **request).tokens
+    algorithm.layout.check(tokens, real)
+    clamp, support = request.get("clamp"), request.get("support")
+    if clamp is not None:
+        assert torch.equal(tokens[clamp >= 0], clamp[clamp >= 0])
+    if support is not None:
+        free = real if clamp is None else real & (clamp < 0)
+        assert support.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)[free].all()
+
+
+@pytest.mark.parametrize(("name", "process"), PROCESSES_OF)
+@settings(max_examples=25)
+@given(
+    length=st.integers(1, 5),
+    num_ids=st.integers(3, 7),
+    num_groups=st.integers(1, 3),
+    padded=st.booleans(),
+    scale=st.sampled_from([0.0, 1.0, 50.0, 1e4]),
+    temperature=st.sampled_from(TEMPERATURES),
+    top_p=st.sampled_from([0.05, 0.9, 1.0]),
+    steps=st.integers(1, 4),
+    seed=st.integers(0, 2**20),
+)
+def test_random_layouts(name, process, length, num_groups, padded, scale, steps, seed, **draw):
+    """Any supports, groups and PAD patterns; any temperature, nucleus, clamp and narrowing."""
+    num_ids, generator = draw.pop("num_ids"), make_generator(seed)
+    layout = random_layout(length, num_ids, min(num_groups, length), padded=padded, seed=seed)
+    algorithm = algorithm_on(layout, name, process, scale=scale, seed=seed)
+    real = torch.ones(16, length, dtype=torch.bool)
+    if padded:
+        real &= torch.rand(real.shape, generator=generator) < 0.7
+    for sampler in algorithm.samplers:
+        for clamp, support in narrowings(layout, real, generator):
+            request = {**draw, "steps": steps, "clamp": clamp, "support": support}
+            sample_and_check(algorithm, real, sampler, generator, **request)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trained", [False, True], ids=["untrained", "trained"])
-@pytest.mark.parametrize("backbone", ["bd-denoiser", "dit"])
-def test_no_illegal_id(backbone, trained):
-    """2 backbones x 2 states x 2 samplers x 3 temperatures x 4,200 > 100,000 samples."""
-    torch.manual_seed(0)
-    config = compose("train", TINY)
-    if backbone == "dit":  # nothing in its own head keeps it legal: the layout must
+@pytest.mark.parametrize(("name", "process"), PROCESSES_OF)
+def test_a_million_diagrams_in_all(name, process):
+    """Bubble diagrams of up to 4 and up to 8 rooms, from random networks."""
+    share = -(-MILLION // len(PROCESSES_OF))
+    drawn, generator = 0, make_generator(7)
+    algorithms = {
+        n_max: algorithm_on(VocabConfig(n_max=n_max).layout(), name, process, scale=3.0, seed=n_max)
+        for n_max in (4, 8)
+    }
+    cells = list(itertools.product(algorithms, algorithms[8].samplers, TEMPERATURES))
+    for n_max, sampler, temperature in cells:
+        num = -(-share // len(cells))
+        sizes = torch.randint(1, n_max + 1, (num,), generator=generator)
+        for real in VocabConfig(n_max=n_max).real_positions(sizes).split(2048):
+            request = {"temperature": temperature, "steps": 3}
+            sample_and_check(algorithms[n_max], real, sampler, generator, **request)
+            drawn += len(real)
+    assert drawn * len(PROCESSES_OF) >= MILLION
+
+
+TINY = {
+    "bd-denoiser": ["model=bd_tiny", "model.d_model=32", "model.n_layers=1"],
+    "dit": ["model=dit_tiny", "model.hidden_size=32", "model.n_blocks=1"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _ALGORITHM_BUILDERS)
+def test_trained_networks(name):
+    """The backbone of its config, and dit, in whose head nothing keeps the ids legal."""
+    own = compose("train", [f"algo={name}"]).algo.backbone
+    for backbone in {own, "dit"}:
+        torch.manual_seed(0)
+        words = [f"algo={name}", f"algo.backbone={backbone}", *TINY[backbone]]
         config = compose(
-            "train",
-            [
-                "algo.backbone=dit",
-                "model=dit_tiny",
-                "data.num_plans=400",
-                "model.hidden_size=32",
-                "model.cond_dim=32",
-                "model.n_blocks=1",
-                "model.n_heads=2",
-            ],
+            "train", [*words, "model.cond_dim=32", "model.n_heads=2", "data.num_plans=400"]
         )
-    algorithm, data = build_algorithm(config), build_data(config)
-    if trained:
+        algorithm, data = build_algorithm(config), build_data(config)
+        algorithm.process.fit(data.splits["train"].x0, data.splits["train"].real)
         optimizer = torch.optim.AdamW(algorithm.parameters(), lr=3e-3)
         stream = BatchStream(data, "train", batch_size=64, seed=0)
-        for _ in range(10):
+        for epoch in range(7):
+            if epoch in (0, 6):
+                draw_and_check(algorithm, data)
             for k, batch in enumerate(stream):
                 optimizer.zero_grad()
-                algorithm.loss(batch, make_generator(k)).loss.backward()
+                algorithm.loss(batch, make_generator(epoch, k)).loss.backward()
                 optimizer.step()
-    for sampler, temperature in itertools.product(("first-hitting", "ancestral"), (0.5, 1.0, 2.0)):
+
+
+def draw_and_check(algorithm: Algorithm, data) -> None:
+    for sampler, temperature in itertools.product(algorithm.samplers, TEMPERATURES):
         generator = make_generator(1)
-        real = data.real_positions(draw_sizes(data.size_counts(), 4200, generator))
+        real = data.real_positions(draw_sizes(data.size_counts(), 200, generator))
         chosen = build_sampler({"name": sampler, "temperature": temperature})
-        steps = 12 if sampler == "ancestral" else None
+        steps = 8 if sampler == "ancestral" else None
         tokens = draw_samples(chosen, algorithm, real, generator=generator, steps=steps).tokens
         algorithm.layout.check(tokens, real)

@@ -21,6 +21,8 @@ def exact_mdlm(schedule: str = "log_linear", tilt: float = 0.0) -> MDLM:
 class ExactDenoiser(Algorithm):
     """The Bayes-optimal leave-one-out D of any process, straight from the enumerated world."""
 
+    name = "exact"
+    processes = ("absorbing", "uniform", "fixed")
     evaluation_draw = "uniform"
 
     def __init__(self, world: ToyWorld, process: ForwardProcess) -> None:

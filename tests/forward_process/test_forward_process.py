@@ -8,6 +8,7 @@ import torch
 from discrete_diffusion.categorical import log_one_hot, make_generator
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess, build_forward_process
 from discrete_diffusion.noise_schedules import LogLinear, Schedule
+from toy_algorithms import PROCESSES as SHIPPED
 from toy_world import (
     FULL,
     LENGTH,
@@ -19,10 +20,9 @@ from toy_world import (
     all_schedules,
     marginal_process,
     toy_layout,
-    uniform_process,
 )
 
-PROCESSES = {"absorbing": Absorbing, "uniform": uniform_process, "marginal": marginal_process}
+PROCESSES = {**SHIPPED, "any fixed prior": marginal_process}
 SCHEDULES = list(all_schedules(toy_layout()))
 T, S = torch.tensor([0.7], dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64)
 

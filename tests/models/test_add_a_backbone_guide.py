@@ -1,21 +1,19 @@
 """``docs/add_a_backbone.md`` does what it says."""
 
 import re
-from pathlib import Path
 
 import pytest
 import torch
 
 from discrete_diffusion.models.registry import available_backbones
+from guide_code import DOCS, run_python
 
-GUIDE = Path(__file__).parents[2] / "docs" / "add_a_backbone.md"
+GUIDE = DOCS / "add_a_backbone.md"
 
 
 @pytest.mark.usefixtures("clean_registry")
 def test_the_code_of_the_guide_runs_and_keeps_the_pad_rule():
-    (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
-    scope: dict = {}
-    exec(compile(code, str(GUIDE), "exec"), scope)
+    scope = run_python(GUIDE.name)
     assert "short-transformer" in available_backbones()
 
     backbone, x_t = scope["backbone"].eval(), torch.full((2, 36), 13)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import (
     Geometric,
+    Learned,
     Linear,
     LogLinear,
     PerGroup,
@@ -14,15 +16,22 @@ from discrete_diffusion.noise_schedules import (
     build_schedule,
     per_token,
 )
+from discrete_diffusion.noise_schedules.powers import Powers
 from toy_world import all_schedules, toy_layout
 
-NAMES = list(all_schedules(toy_layout()))
+NAMES = [*all_schedules(toy_layout()), "learned"]
 INNER = torch.cat([torch.logspace(-9, -2, 15), torch.linspace(0.02, 0.98, 49)]).double()
+
+
+def learned(theta=(0.9, -0.4, 0.1), **options) -> Learned:
+    schedule = Learned(toy_layout(), **{"per": "token", **options}).requires_grad_(False)
+    schedule.theta.copy_(torch.tensor(theta))
+    return schedule
 
 
 @pytest.fixture(params=NAMES)
 def schedule(request):
-    return all_schedules(toy_layout())[request.param]
+    return learned() if request.param == "learned" else all_schedules(toy_layout())[request.param]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -51,9 +60,9 @@ def test_derivative(schedule):
 
 def test_inverse_returns_the_time(schedule):
     u = torch.linspace(0.001, 0.999, 97, dtype=torch.float64)
-    u = u.unsqueeze(1).expand(-1, 3) if isinstance(schedule, PerGroup) else u
+    u = u.unsqueeze(1).expand(-1, 3) if isinstance(schedule, Powers) else u
     t = schedule.inverse(u)
-    if isinstance(schedule, PerGroup):
+    if isinstance(schedule, Powers):
         for position in range(3):
             back = schedule.one_minus_alpha(t[:, position])[:, position]
             torch.testing.assert_close(back, u[:, position], rtol=1e-10, atol=0)
@@ -126,9 +135,35 @@ def test_per_group_uses_the_exponent_of_each_position():
     )
 
 
+def test_learned_exponents_start_at_one_and_have_no_common_time_change():
+    assert torch.equal(Learned(toy_layout()).exponents(), torch.ones(3).double())
+    exponents = learned().exponents()
+    torch.testing.assert_close(exponents.log().mean(), torch.zeros(()).double())
+    shared = learned((1.0, -1.0), per="group").exponents()
+    assert shared[0] > 1 > shared[1] == shared[2]
+    torch.testing.assert_close(shared.log().mean(), torch.zeros(()).double())
+
+
+def test_learned_exponents_stay_within_their_ratio_and_follow_theta():
+    extreme = learned((500.0, -500.0, 0.0), largest_ratio=9.0).exponents()
+    torch.testing.assert_close(extreme[0] / extreme[1], torch.tensor(9.0).double())
+    small = learned((0.01, -0.01, 0.0)).exponents().log()
+    torch.testing.assert_close(small, torch.tensor([0.01, -0.01, 0.0]).double(), rtol=1e-3, atol=0)
+
+
+def test_learned_exponents_survive_a_state_dict():
+    schedule, fresh = learned(), Learned(toy_layout(), per="token")
+    assert list(schedule.state_dict()) == ["theta"]
+    fresh.load_state_dict(schedule.state_dict())
+    assert torch.equal(fresh.exponents(), schedule.exponents())
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
+        (lambda: Learned(toy_layout(), per="tokens"), "did you mean 'token'"),
+        (lambda: Learned(toy_layout(), largest_ratio=1.0), "a number above 1"),
+        (lambda: Learned(TokenLayout.flat(4, 9, mask_id=8)), "set noise.per=token"),
         (lambda: Polynomial(exponent=0), "expected a positive number"),
         (lambda: Linear(sigma_min=3, sigma_max=2), "sigma_min < sigma_max"),
         (lambda: Geometric(sigma_min=0.0, sigma_max=2), "sigma_min > 0"),

@@ -48,10 +48,13 @@ def test_commands_of_the_documents_compose():
     pattern = r"^discrete-diffusion (train|sample|evaluate) ((?:.*\\\n)*.*)$"
     commands = [found for page in pages for found in re.findall(pattern, page, flags=re.MULTILINE)]
     assert {command for command, _ in commands} == {"train", "sample", "evaluate"}
+    distinct = set()
     for command, line in commands:
         words = line.replace("\\\n", " ").split("#")[0].split()
         if "--config-dir" not in words:  # a folder of the reader's own
-            compose(command, [w for w in words if "=" in w and not w.startswith("hydra.")])
+            distinct.add((command, *(w for w in words if "=" in w and not w.startswith("hydra."))))
+    for command, *overrides in sorted(distinct):
+        compose(command, overrides)
 
 
 def test_settings_that_troubleshooting_names_exist():

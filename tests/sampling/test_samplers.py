@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.algorithms import MDLM, UDLM
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.noise_schedules import LogLinear, Polynomial
 from discrete_diffusion.sampling import Ancestral, FirstHitting, build_sampler
-from toy_world import FULL, LENGTH, MASK, ExactBackbone, ToyWorld, toy_layout, uniform_process
+from toy_world import FULL, LENGTH, MASK, ExactBackbone, ToyWorld, toy_layout
 
 SAMPLERS = {"ancestral": Ancestral, "first-hitting": FirstHitting}
 
@@ -122,10 +122,37 @@ def test_construction_errors():
 
 
 def test_first_hitting_refuses_other_processes():
-    algorithm = mdlm()
-    algorithm.process = uniform_process(toy_layout(), LogLinear())
-    with pytest.raises(ValueError, match="use sampling=ancestral"):
+    algorithm = UDLM(ExactBackbone(mdlm().process), Uniform(toy_layout(), LogLinear()))
+    with pytest.raises(ValueError, match=r"udlm with uniform noise .* use sampling=ancestral"):
         FirstHitting().sample(algorithm, FULL.expand(1, -1), generator=make_generator(0))
+    wrong = mdlm()
+    wrong.process = algorithm.process
+    with pytest.raises(ValueError, match="needs an absorbing process, got Uniform"):
+        FirstHitting().check(wrong)
+
+
+def test_the_grid_is_finer_near_the_data_where_noise_leaves_doubt():
+    """auto: t = i / T for absorbing processes, (i / T)^2 for the others; either can be chosen."""
+    absorbing, uniform = mdlm().process, Uniform(toy_layout(), LogLinear())
+    even = torch.tensor([1, 0.75, 0.5, 0.25, 0], dtype=torch.float64)
+    assert torch.equal(Ancestral().times(absorbing, 4), even)
+    assert torch.equal(Ancestral().times(uniform, 4), even**2)
+    assert torch.equal(Ancestral(grid="uniform").times(uniform, 4), even)
+    assert torch.equal(Ancestral(grid="squared").times(absorbing, 4), even**2)
+    with pytest.raises(ValueError, match="did you mean 'squared'"):
+        Ancestral(grid="squred")
+
+
+def test_other_processes_spend_no_call_on_a_finished_sample():
+    process = Uniform(toy_layout(), LogLinear())
+    algorithm = UDLM(ExactBackbone(Absorbing(toy_layout(), LogLinear())), process)
+    clamp = ToyWorld.make().x0[:3].clone()
+    clamp[2, 1] = -1
+    output = Ancestral(default_steps=5).sample(
+        algorithm, FULL.expand(3, -1), generator=make_generator(0), clamp=clamp
+    )
+    assert output.nfe.tolist() == [0, 0, 5]
+    assert (output.tokens[clamp >= 0] == clamp[clamp >= 0]).all()
 
 
 def test_unmask_times_that_underflow_do_no_harm():

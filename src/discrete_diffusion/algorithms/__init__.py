@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.algorithms.ar import AR
 from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.bd3lm import BD3LM
 from discrete_diffusion.algorithms.bounds import general_bound
+from discrete_diffusion.algorithms.d3pm import D3PM
+from discrete_diffusion.algorithms.gidd import GIDD
+from discrete_diffusion.algorithms.marginal import MarginalDiffusion
 from discrete_diffusion.algorithms.mdlm import MDLM
+from discrete_diffusion.algorithms.meld import MELD
+from discrete_diffusion.algorithms.sedd import SEDD
+from discrete_diffusion.algorithms.udlm import UDLM
 from discrete_diffusion.forward_process import build_forward_process
 from discrete_diffusion.layout import build_layout
-from discrete_diffusion.models.registry import backbone_spec, build_backbone
+from discrete_diffusion.models.registry import available_backbones, backbone_spec, build_backbone
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import build_schedule
 
@@ -19,6 +27,14 @@ if TYPE_CHECKING:
 
 _ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm]] = {
     "mdlm": MDLM,
+    "udlm": UDLM,
+    "marginal": MarginalDiffusion,
+    "gidd": GIDD,
+    "sedd": SEDD,
+    "d3pm": D3PM,
+    "bd3lm": BD3LM,
+    "ar": AR,
+    "meld": MELD,
 }
 
 _BACKBONE_KEYS = ("backbone", "causal_attention")
@@ -42,6 +58,7 @@ def build_algorithm(config: DictConfig) -> Algorithm:
         raise ValueError(
             f"{name} works on tokens, but backbone '{backbone_name}' works on {spec.state}"
         )
+    _check_needs(_ALGORITHM_BUILDERS[name], name, backbone_name)
     layout = build_layout(config.data)
     schedule = build_schedule(config.noise, layout)
     process = build_forward_process(config.forward_process, layout, schedule)
@@ -49,4 +66,35 @@ def build_algorithm(config: DictConfig) -> Algorithm:
     return _ALGORITHM_BUILDERS[name](backbone, process, **options)
 
 
-__all__ = ["MDLM", "Algorithm", "build_algorithm", "general_bound"]
+def _check_needs(builder: Callable[..., Algorithm], name: str, backbone_name: str) -> None:
+    """``ValueError`` naming the backbones that offer what the algorithm needs, if this does not."""
+    needs = set(getattr(builder, "backbone_needs", ()))
+
+    def offers(backbone: str) -> set[str]:
+        spec = backbone_spec(backbone)
+        return {*spec.conditions, *(("causal",) if spec.causal else ())}
+
+    if needs <= offers(backbone_name):
+        return
+    able = [other for other in available_backbones() if needs <= offers(other)]
+    missing = ", ".join(sorted(needs - offers(backbone_name)))
+    raise ValueError(
+        f"{name} needs a backbone that offers {missing}, and '{backbone_name}' does not; "
+        f"choose algo.backbone={' or algo.backbone='.join(able) or 'one that does'}"
+    )
+
+
+__all__ = [
+    "AR",
+    "BD3LM",
+    "D3PM",
+    "GIDD",
+    "MDLM",
+    "MELD",
+    "SEDD",
+    "UDLM",
+    "Algorithm",
+    "MarginalDiffusion",
+    "build_algorithm",
+    "general_bound",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,11 +30,35 @@ class Algorithm(nn.Module, ABC):
       D(x0) q_t(z_l | x0). It is what a user means by "what does the model think is here".
 
     ``time_conditioning=False`` hands the backbone ``sigma=None``.
+
+    Raises ``ValueError`` if the forward process is not one of ``processes``, or its schedule is
+    learned and the algorithm has no gradient for it.
     """
+
+    name: ClassVar[str]
+    """What ``algo=`` calls it."""
+    processes: ClassVar[tuple[str, ...]]
+    """Forward processes it is right for."""
+    samplers: tuple[str, ...] = ("ancestral",)
+    """Samplers that draw from the model it trains; an instance may have fewer than its class."""
+    backbone_needs: ClassVar[tuple[str, ...]] = ()
+    """What a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
+    learns_schedule: ClassVar[bool] = False
+    """True if ``loss`` has the gradient of a learned schedule."""
 
     def __init__(
         self, backbone: nn.Module, process: ForwardProcess, *, time_conditioning: bool = True
     ) -> None:
+        if process.name not in self.processes:
+            raise ValueError(
+                f"{self.name} does not work with the forward process {process.name}; "
+                f"set forward_process={' or forward_process='.join(self.processes)}"
+            )
+        if getattr(process.schedule, "learned", False) and not self.learns_schedule:
+            raise ValueError(
+                f"{self.name} cannot learn a noise schedule: its gradient would be wrong; "
+                "use algo=meld, or a schedule that is given, such as noise=log_linear"
+            )
         super().__init__()
         self.backbone, self.process = backbone, process
         self.time_conditioning = time_conditioning
@@ -43,6 +67,11 @@ class Algorithm(nn.Module, ABC):
     def layout(self) -> Any:
         """The ``TokenLayout`` of the data."""
         return self.process.layout
+
+    @property
+    def blocks(self) -> Tensor | None:
+        """Int[L]: positions are generated block after block, ascending; None if all at once."""
+        return None
 
     @abstractmethod
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
@@ -53,6 +82,28 @@ class Algorithm(nn.Module, ABC):
     @abstractmethod
     def evaluation_draw(self) -> str:
         """The draw of least variance, for reported bounds."""
+
+    def statistics(self) -> dict[str, float]:
+        """Numbers worth a place beside the metrics, such as a learned schedule; none by default."""
+        return {}
+
+    def teacher_forcing(self, batch: Batch) -> dict[str, Tensor]:
+        """The conditions under which ``denoise`` is right at every position of a corrupted batch.
+
+        Those of the batch; an algorithm that generates in blocks adds what came before them.
+        """
+        return batch.conditions
+
+    def logits(
+        self,
+        x_t: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """What the backbone says of x_t: Float32[B, L, V], not normalised, on every id."""
+        sigma = self.process.sigma(t, real) if self.time_conditioning else None
+        return self.backbone(x_t=x_t, sigma=sigma, **(conditions or {})).float()
 
     def denoise(
         self,
@@ -65,9 +116,17 @@ class Algorithm(nn.Module, ABC):
 
         ``x_t``: Int[B, L]; ``t``: Float[B]; ``real``: Bool[B, L].
         """
-        sigma = self.process.sigma(t, real) if self.time_conditioning else None
-        logits = self.backbone(x_t=x_t, sigma=sigma, **(conditions or {}))
-        return log_softmax_on(logits.float(), self.layout.support)
+        return log_softmax_on(self.logits(x_t, t, real, conditions), self.layout.support)
+
+    def log_weights(
+        self,
+        x_t: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """What stands for log D in the bound, Float[B, L, V]: log D itself, unless a score does."""
+        return self.denoise(x_t, t, real, conditions)
 
     def predict(
         self,
@@ -113,3 +172,19 @@ class Algorithm(nn.Module, ABC):
         log_probs = self.predict(x_t, t, torch.zeros_like(t), real, support).log_probs
         log_uniform = self.layout.uniform_log_probs().to(log_probs)
         return torch.where(real.unsqueeze(-1), log_probs, log_uniform)
+
+    def cross_entropy(self, log_d0: Tensor, batch: Batch) -> Tensor:
+        """-log D_l(x0_l): Float[B, L]; 0 where ``real`` is False."""
+        log_p = log_d0.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1)
+        return -log_p.masked_fill(~batch.real, 0.0)
+
+    def output(self, nelbo: Tensor, batch: Batch, loss: Tensor | None = None) -> LossOutput:
+        """A drawn NELBO, Float[B], and the loss: its mean divided by the constant L, or ``loss``.
+
+        The constant keeps the gradient that of the bound, whatever sizes a batch happens to hold.
+        """
+        return LossOutput(
+            loss=nelbo.mean().float() / self.layout.length if loss is None else loss,
+            nelbo=nelbo.detach().float(),
+            num_real=batch.real.sum(dim=1),
+        )

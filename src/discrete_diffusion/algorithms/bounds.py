@@ -5,34 +5,38 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.categorical import log_one_hot, neg_inf
 from discrete_diffusion.forward_process import ForwardProcess
 
 
 def general_bound(
     process: ForwardProcess, xt: Tensor, x0: Tensor, log_d0: Tensor, t: Tensor, real: Tensor
 ) -> Tensor:
-    """The integrand of the NELBO at (xt, t), Float[B]; its mean over t ~ U(0, 1) is the bound.
+    """The integrand of the NELBO at (xt, t) per position, Float64[B, L]; 0 where real is False.
 
-    With z = xt_l, Q = alpha D + b_t and, for y != z, r_theta(y) = rate(z) Q(y) / Q(z) and
-    r_hat(y) = rate(z) q_t(y | x0) / q_t(z | x0):
+    Its sum over positions, averaged over t ~ U(0, 1), is the bound. With z = xt_l, the model's
+    marginal Q = alpha D + b_t, the truth's q = alpha [y = x0] + b_t, and jumps y -> z reversed at
+    the rates r_theta(y) = rate(z) Q(y) / Q(z) and r_hat(y) = rate(z) q(y) / q(z):
 
-        sum_l sum_{y != z} [ r_theta - r_hat + r_hat log(r_hat / r_theta) ]
+        sum_{y != z} [ r_theta - r_hat + r_hat log(r_hat / r_theta) ]
+          = rate(z) / q(z) [ sum_y q log(q / Q) + q(z) / Q(z) sum_y Q - 1 - log(q(z) / Q(z)) ]
 
-    each term evaluated as r_hat (expm1(u) - u) with u = log r_theta - log r_hat. Tight for the
-    exact leave-one-out D, for every prior and schedule (Campbell et al., arXiv 2205.14987).
+    Tight for the exact leave-one-out D, for every prior and schedule (Campbell et al., arXiv
+    2205.14987; the second form is von Ruette et al.'s, arXiv 2503.04482, with sum Q = 1).
+
+    ``log_d0``: Float[B, L, V], log D; a score model passes any positive G(y) in its place, since
+    the formula never uses that D is normalised.
     """
-    z = xt.unsqueeze(-1)
-    vocab_size = log_d0.shape[-1]
-    log_clean = log_one_hot(x0, vocab_size, log_d0.dtype)
-    log_model = process.marginal_log_probs(log_d0, t)
-    log_truth = process.marginal_log_probs(log_clean, t)
-    rate = process.jump_rates(t).expand_as(log_model).gather(-1, z)
-    log_rate = rate.clamp(min=torch.finfo(rate.dtype).tiny).log()
-    log_r_theta = log_rate + log_model - log_model.gather(-1, z)
-    log_r_hat = log_rate + log_truth - log_truth.gather(-1, z)
-    possible = log_truth > neg_inf(log_truth.dtype) / 2
-    u = torch.where(possible, log_r_theta - log_r_hat, 0.0)
-    terms = torch.where(possible, log_r_hat.exp() * (torch.expm1(u) - u), log_r_theta.exp())
-    terms = terms.scatter(-1, z, 0.0).sum(dim=-1)
-    return torch.where(real & (rate.squeeze(-1) > 0), terms, 0.0).sum(dim=1)
+    z, alpha, noise = xt.unsqueeze(-1), process.alpha(t).unsqueeze(-1), process.noise(t)
+    model = alpha * log_d0.exp() + noise  # Q, (B, L, V)
+    untouched = alpha.expand(*x0.shape, 1).to(noise.dtype)
+    truth = noise.expand(model.shape).scatter_add(-1, x0.unsqueeze(-1), untouched)  # q
+    possible = (truth > 0) & real.unsqueeze(-1)
+    log_ratio = truth.where(possible, 1.0).log() - model.where(possible, 1.0).log()
+    divergence = (truth * log_ratio).sum(dim=-1)
+
+    truth_z, log_ratio_z = truth.gather(-1, z).squeeze(-1), log_ratio.gather(-1, z).squeeze(-1)
+    rate_z = process.jump_rates(t).expand(model.shape).gather(-1, z).squeeze(-1)
+    counted = real & (rate_z > 0)  # nothing jumps into a token that absorbing noise left alone
+    model_z = model.gather(-1, z).squeeze(-1).where(counted, 1.0)
+    weight = torch.where(counted, rate_z / truth_z, 0.0)
+    return weight * (divergence + truth_z / model_z * model.sum(dim=-1) - 1 - log_ratio_z)

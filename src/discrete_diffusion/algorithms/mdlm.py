@@ -24,10 +24,11 @@ class MDLM(Algorithm):
     gradient of the bound whatever sizes a batch happens to hold.
 
     ``draw``: how the masks of a training batch are drawn, one of ``MASK_DRAWS``.
-
-    Raises ``ValueError`` if the forward process is not absorbing.
     """
 
+    name = "mdlm"
+    processes = ("absorbing",)
+    samplers = ("first-hitting", "ancestral")
     process: Absorbing
     evaluation_draw = "forced_mask"
 
@@ -39,24 +40,13 @@ class MDLM(Algorithm):
         time_conditioning: bool = True,
         draw: str = "forced_mask",
     ) -> None:
-        if not isinstance(process, Absorbing):
-            raise ValueError(
-                f"mdlm needs an absorbing forward process, got {type(process).__name__}; "
-                "set forward_process=absorbing"
-            )
+        super().__init__(backbone, process, time_conditioning=time_conditioning)
         if draw not in MASK_DRAWS:
             raise ValueError(unknown_name("mask draw", draw, MASK_DRAWS))
-        super().__init__(backbone, process, time_conditioning=time_conditioning)
         self.draw = draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         masked = draw_masks(draw or self.draw, self.process, batch, generator)
         log_d0 = self.denoise(masked.xt, masked.t, batch.real, batch.conditions)
-        x0 = batch.x0.unsqueeze(-1)
-        cross_entropy = -log_d0.gather(-1, x0).squeeze(-1).masked_fill(~batch.real, 0.0)  # (B, L)
-        nelbo = (masked.weight.to(log_d0.dtype) * cross_entropy).sum(dim=1)  # (B,)
-        return LossOutput(
-            loss=nelbo.mean() / self.layout.length,
-            nelbo=nelbo.detach(),
-            num_real=batch.real.sum(dim=1),
-        )
+        nelbo = masked.weight.to(log_d0.dtype) * self.cross_entropy(log_d0, batch)  # (B, L)
+        return self.output(nelbo.sum(dim=1), batch)

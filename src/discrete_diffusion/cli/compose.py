@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +52,16 @@ def complete_overrides(
     added = [] if preset is None else [f"model={preset}"]
     chosen = group_overrides(overrides, user_config_dir)
     if len(chosen) < len(overrides):
-        check_kinds(config, compose_plainly(config_name, chosen, user_config_dir))
+        check_kinds(config, _defaults(config_name, tuple(chosen), user_config_dir))
     return [*overrides, *added]
+
+
+@lru_cache
+def _defaults(
+    config_name: str, groups: tuple[str, ...], user_config_dir: str | Path | None
+) -> DictConfig:
+    """What a command composes from choices of groups alone; to be read, never changed."""
+    return compose_plainly(config_name, groups, user_config_dir)
 
 
 def group_overrides(
@@ -66,17 +76,26 @@ def compose_plainly(
 ) -> DictConfig:
     """As ``compose``, but taking the model preset as it stands."""
     from hydra import compose as hydra_compose
+
+    with own_hydra(user_config_dir) as searchpath:
+        return hydra_compose(config_name, overrides=[*searchpath, *overrides])
+
+
+@contextmanager
+def own_hydra(user_config_dir: str | Path | None = None) -> Iterator[list[str]]:
+    """A Hydra of our configs inside the block, the one that was running after it.
+
+    Gives the overrides that make it look into ``user_config_dir`` too.
+    """
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
-    if user_config_dir is not None:
-        folder = Path(user_config_dir).absolute()
-        overrides = [f"hydra.searchpath=['file://{folder}']", *overrides]
+    folder = None if user_config_dir is None else Path(user_config_dir).absolute()
     running = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(config_dir()), version_base="1.3"):
-            return hydra_compose(config_name, overrides=list(overrides))
+            yield [] if folder is None else [f"hydra.searchpath=['file://{folder}']"]
     finally:
         GlobalHydra.instance().hydra = running
 
@@ -87,8 +106,8 @@ def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:
     A model chosen by the user (``model=...``) is never replaced: one that does not fit the backbone
     is refused with the presets that do. Raises ``ValueError`` for that and for an unknown backbone.
     """
-    if "algo" not in config or "model" not in config:
-        return None
+    if "algo" not in config or "model" not in config or "algos" in config:
+        return None  # the cells of compare have backbones of their own
     backbone = config.algo.backbone
     check_backbone_name(backbone)
     fits = config.model.get("backbones")

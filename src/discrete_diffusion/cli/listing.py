@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 
 from discrete_diffusion.cli.compose import choices, model_presets
+from discrete_diffusion.cli.fitting import usable_backbones
 from discrete_diffusion.models.registry import available_backbones, backbone_spec
 
 _GROUPS = {
-    "algo": "algorithms",
     "noise": "noise schedules",
     "forward_process": "forward processes",
     "sampling": "samplers",
@@ -22,20 +22,12 @@ _GROUPS = {
 
 
 def print_listing() -> None:
-    """Print backbones with their state and presets, then the choices of every config group."""
+    """Print backbones with their state and presets, algorithms with what fits them, then the
+    choices of every other config group."""
     console = Console()
-    presets = model_presets()
-    backbones = Table(
-        "backbone", "state", "causal", "model presets", box=None, title_justify="left"
-    )
-    for name in available_backbones():
-        spec = backbone_spec(name)
-        fitting = [
-            f"{preset} ({size:,})" for preset, (fits, size) in presets.items() if name in fits
-        ]
-        shown = ", ".join(fitting) or spec.default_model or "any"
-        backbones.add_row(name, spec.state, "yes" if spec.causal else "no", shown)
-    console.print(backbones)
+    console.print(_backbones())
+    console.print()
+    console.print(_algorithms())
     console.print()
     groups = Table("choose with", "what", "choices", box=None)
     for group, title in _GROUPS.items():
@@ -43,7 +35,37 @@ def print_listing() -> None:
             groups.add_row(f"{group}=", title, ", ".join(names))
     console.print(groups)
     console.print(
-        "\nBackbones of state 'tokens' fit every algorithm and data set above; set one with "
-        "algo.backbone=NAME.\nfirst-hitting sampling fits absorbing processes, ancestral all.",
+        "\nalgo=NAME chooses a forward process and a sampler that fit it; the first of each stands "
+        "first.\nEvery algorithm takes every schedule but noise=learned, which is for meld.",
         highlight=False,
     )
+
+
+def _backbones() -> Table:
+    presets = model_presets()
+    table = Table("backbone", "state", "causal", "model presets", box=None, title_justify="left")
+    for name in available_backbones():
+        spec = backbone_spec(name)
+        fitting = [
+            f"{preset} ({size:,})" for preset, (fits, size) in presets.items() if name in fits
+        ]
+        shown = ", ".join(fitting) or spec.default_model or "any"
+        table.add_row(name, spec.state, "yes" if spec.causal else "no", shown)
+    return table
+
+
+def _algorithms() -> Table:
+    """Of the registry; what the classes say of themselves."""
+    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+
+    table = Table("algo=", "forward processes", "samplers", "backbones", box=None)
+    everything = [n for n in available_backbones() if backbone_spec(n).state == "tokens"]
+    for name, algorithm in sorted(_ALGORITHM_BUILDERS.items()):
+        usable = usable_backbones(name)
+        table.add_row(
+            name,
+            ", ".join(getattr(algorithm, "processes", ())),
+            ", ".join(getattr(algorithm, "samplers", ())),
+            "all of state tokens" if usable == everything else ", ".join(usable) or "none yet",
+        )
+    return table

@@ -17,6 +17,7 @@ discrete-diffusion: train and sample discrete diffusion models.
   discrete-diffusion train   [key=value ...]   train a model (the default command)
   discrete-diffusion sample  checkpoint=FILE   draw samples from a trained model
   discrete-diffusion evaluate checkpoint=FILE | samples=FILE   measure samples and model
+  discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
   discrete-diffusion data    describe | check | convert | cache   plans files and the plan cache
   discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
 
@@ -30,6 +31,7 @@ Everything is a config value that a key=value on the command line overrides:
   algo.backbone=dit        another backbone        model=bd_base          a larger preset
   noise=cosine             another schedule        sampling=ancestral     another sampler
   data=plans data.path=plans.jsonl                 your own plans
+  data=text data.path=file.txt algo.backbone=dit   text, by characters or bytes
   trainer.max_steps=5000   optim.lr=5e-4           hydra.run.dir=runs/a   where the run is written
 
   discrete-diffusion train --help              every group and value of a command
@@ -37,7 +39,7 @@ Everything is a config value that a key=value on the command line overrides:
   HYDRA_FULL_ERROR=1                           the whole trace of an error
 """
 
-COMMANDS = {"train": "train", "sample": "sample", "evaluate": "evaluate"}
+COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare")}
 """Sub-commands that take a config -> the module of ``cli`` that runs them."""
 
 _FLAGS_WITH_VALUES = (

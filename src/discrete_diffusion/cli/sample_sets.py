@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, ListConfig
 
-from discrete_diffusion.cli.compose import plain
-
 if TYPE_CHECKING:
     from discrete_diffusion.cli.sample_source import SampleSource
     from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
@@ -45,7 +43,7 @@ def draw_sample_sets(config: DictConfig, source: SampleSource) -> SampleSets:
     facts = {
         "seeds": seeds,
         "num_samples": config.num_samples,
-        "sampling": plain(config.sampling),
+        "sampling": source.sampling,
         "sampling_steps": config.steps,
         "network_calls_per_sample": sum(calls) / len(calls),
         "seconds": sum(seconds) / len(seconds),

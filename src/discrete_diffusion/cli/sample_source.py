@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+
+from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.cli.values import check_kinds
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from discrete_diffusion.checkpoints import Checkpoint
     from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
     from discrete_diffusion.sampling import Sampler
@@ -16,37 +21,54 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DrawnSamples:
-    """``network_calls``: per sample, mean; ``seconds``: to draw them all."""
+    """``tokens``: Int[num, L]; ``data``: the ``config.data`` that says what they mean;
+    ``network_calls``: per sample, mean; ``seconds``: to draw them all."""
 
-    diagrams: list[BubbleDiagram]
+    tokens: Tensor
+    data: DictConfig
     network_calls: float
     seconds: float
+
+    @property
+    def diagrams(self) -> list[BubbleDiagram]:
+        """The samples of a model of diagrams."""
+        from discrete_diffusion.data.bubble_diagrams import decode
+        from discrete_diffusion.layout import VocabConfig
+
+        return decode(self.tokens, VocabConfig(n_max=self.data.n_max))
 
 
 @dataclass(frozen=True)
 class SampleSource:
-    """A trained model with a sampler, on ``device``; see ``open_sample_source``."""
+    """A trained model with a sampler, on ``device``; see ``open_sample_source``.
+
+    ``sampling``: name and arguments of the sampler.
+    """
 
     path: str
     checkpoint: Checkpoint
     sampler: Sampler
+    sampling: dict[str, Any]
     device: str
     steps: int | None
     batch_size: int
 
     def draw(self, num: int, seed: int, *, num_rooms: int | None = None) -> DrawnSamples:
-        """``num`` diagrams, a function of ``seed``; sizes like those of the training data, or
-        ``num_rooms``. Raises ``ValueError`` if the model was not trained on diagrams, or has
-        diverged."""
+        """``num`` samples, a function of ``seed``; sizes like those of the training data, or
+        ``num_rooms``. Raises ``ValueError`` for a model that has diverged, and for ``num_rooms`` of
+        a model that was not trained on diagrams."""
         import torch
 
         from discrete_diffusion.categorical import make_generator
         from discrete_diffusion.data import draw_sizes
-        from discrete_diffusion.data.bubble_diagrams import decode
-        from discrete_diffusion.layout import VocabConfig
+        from discrete_diffusion.layout import real_positions
         from discrete_diffusion.sampling import draw_samples
 
-        vocab = VocabConfig(n_max=self.n_max)
+        data = self.checkpoint.config.data
+        if num_rooms is not None and data.get("n_max") is None:
+            raise ValueError(
+                f"num_rooms={num_rooms}: {self.path} was not trained on diagrams; leave it out"
+            )
         if not all(weight.isfinite().all() for weight in self.checkpoint.algorithm.parameters()):
             raise ValueError(
                 f"{self.path} cannot be sampled: its weights hold NaN or infinity, training has "
@@ -60,28 +82,20 @@ class SampleSource:
         output = draw_samples(
             self.sampler,
             self.checkpoint.algorithm,
-            vocab.real_positions(sizes),
+            real_positions(data, sizes),
             generator=make_generator(seed, 1, device=self.device),
             steps=self.steps,
             batch_size=self.batch_size,
         )
         seconds = time.perf_counter() - start
-        diagrams = decode(output.tokens, vocab)
-        return DrawnSamples(diagrams, float(output.nfe.double().mean()), seconds)
-
-    @property
-    def n_max(self) -> int:
-        """Room slots of the model; ``ValueError`` if it has none."""
-        n_max = self.checkpoint.config.data.get("n_max")
-        if n_max is None:
-            raise ValueError(f"{self.path} was not trained on diagrams")
-        return int(n_max)
+        return DrawnSamples(output.tokens, data, float(output.nfe.double().mean()), seconds)
 
 
 def open_sample_source(config: DictConfig) -> SampleSource:
     """From ``checkpoint``, ``ema``, ``sampling``, ``steps``, ``batch_size`` and ``threads``.
 
-    CUDA if there is one. The sampler is built first: a bad value there costs no time.
+    CUDA if there is one. The sampler is that of ``sampling_of``. Raises ``ValueError`` if it does
+    not fit the model, naming those that do.
     """
     import torch
 
@@ -91,13 +105,52 @@ def open_sample_source(config: DictConfig) -> SampleSource:
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    sampler = build_sampler(config)
+    _check_numbers(config)
+    given = _given(config)
+    # a bad value is refused before the checkpoint is read; these two every sampler has
+    shared = {key: value for key, value in given.items() if key in ("temperature", "top_p")}
+    build_sampler(given if "name" in given else {"name": "ancestral", **shared})
     checkpoint = read_checkpoint(config.checkpoint, ema=config.ema, device=device)
+    sampling = sampling_of(config, checkpoint.config)
+    sampler = build_sampler(sampling)
+    sampler.check(checkpoint.algorithm)
     return SampleSource(
         path=str(config.checkpoint),
         checkpoint=checkpoint,
         sampler=sampler,
+        sampling=sampling,
         device=device,
         steps=config.steps,
         batch_size=config.batch_size,
     )
+
+
+def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
+    """Name and arguments of the sampler: of ``config.sampling`` what is not null, and without a
+    name there the rest from ``trained.sampling``, what the model was trained with.
+
+    Raises ``ValueError`` for an argument that the sampler of the model does not have.
+    """
+    given = _given(config)
+    if "name" in given:
+        return given
+    own = plain(trained.sampling)
+    if unknown := sorted(given.keys() - own.keys()):
+        raise ValueError(
+            f"sampling.{unknown[0]}: the model was trained with sampling={own['name']}, which has "
+            f"{', '.join(key for key in own if key != 'name')}; name another sampler with sampling="
+        )
+    merged = {**own, **given}
+    check_kinds(*(OmegaConf.create({"sampling": part}) for part in (merged, own)))
+    return merged
+
+
+def _given(config: DictConfig) -> dict[str, Any]:
+    return {key: value for key, value in plain(config.sampling).items() if value is not None}
+
+
+def _check_numbers(config: DictConfig) -> None:
+    for key in ("temperature", "top_p"):
+        value = config.sampling.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ValueError(f"sampling.{key}={value}: expected a number")

@@ -48,29 +48,38 @@ def run(config: DictConfig) -> None:
 def train(config: DictConfig, folder: Path) -> dict[str, Any]:
     """Train, evaluate and sample as ``config`` says; everything is written into ``folder``.
 
-    Writes ``config.yaml``, ``checkpoints/{best,last}.{ckpt,safetensors}``, ``metrics.json`` and,
-    for bubble diagrams, ``samples.jsonl`` and ``samples.png``. Returns what ``metrics.json`` holds.
+    Writes ``config.yaml``, ``checkpoints/{best,last}.{ckpt,safetensors}``, ``metrics.json`` and
+    the samples: ``samples.jsonl`` and ``samples.png`` of bubble diagrams, ``samples.txt`` of text.
+    Returns what ``metrics.json`` holds.
     Raises ``Stop`` on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
     """
-    check_backbone_name(config.algo.backbone)  # before anything slow is imported
+    check_values(config)
+    with StopSignals() as signals:
+        return _train(config, folder, signals)
+
+
+def check_values(config: DictConfig) -> None:
+    """``ValueError`` for an unknown backbone or a count that is none, before any slow import."""
+    check_backbone_name(config.algo.backbone)
     check_counts(
         config,
         seed=0,
         threads=1,
         data__batch_size=1,
+        data__length=1,
         callbacks__num_samples=0,
         eval__num_samples=0,
         eval__bound_draws=1,
     )
-    with StopSignals() as signals:
-        return _train(config, folder, signals)
 
 
 def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, Any]:
     from discrete_diffusion.cli.lightning_setup import build_trainer
+    from discrete_diffusion.data import complete_data
     from discrete_diffusion.evaluation.json_values import finite, write_metrics
     from discrete_diffusion.training import RunCheckpoints
 
+    config = complete_data(config)
     parts = _build_parts(config)
     resumed = None
     if config.resume is not None:
@@ -157,7 +166,12 @@ class _Parts:
 
     def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
         """Averaged weights: the bound on the validation split, and fresh samples."""
-        from discrete_diffusion.evaluation import blind_bounds, estimate_bound
+        from discrete_diffusion.evaluation import (
+            blind_bounds,
+            estimate_bound,
+            text_bits,
+            text_facts,
+        )
 
         config, device = self.config, trainer.strategy.root_device
         self.algorithm.to(device)
@@ -179,10 +193,13 @@ class _Parts:
             "seed": config.seed,
             "steps": trainer.global_step,
             "data_fingerprint": self.fingerprint,
+            **text_facts(self.data),
             **bound.as_dict(),
+            **text_bits(self.data, "val", bound),
             **blind_bounds(self.data, "val", seed=config.seed),
             "num_samples": config.eval.num_samples,
             **self.report.measure(tokens),
+            **self.algorithm.statistics(),
         }
 
 
@@ -202,7 +219,9 @@ def _build_parts(config: DictConfig) -> _Parts:
     torch.manual_seed(config.seed)
     algorithm = build_algorithm(config)
     sampler = build_sampler(config)
+    sampler.check(algorithm)
     data = build_data(config)
+    algorithm.process.fit(data.splits["train"].x0, data.splits["train"].real)
     fingerprint = data.fingerprint()
     module = DiffusionModule(
         algorithm,
@@ -226,7 +245,9 @@ def _summary(metrics: dict[str, Any]) -> str:
         f"{bound} {metrics[bound]:.2f} ± {error:.2f} nats "
         f"(blind {metrics['nelbo_blind']:.2f}, untrained {metrics['nelbo_uniform']:.2f})"
     ]
-    shares = ("valid", "exactly_one_living_room", "transitive")
+    if (bits := metrics.get("bits_per_character")) is not None:
+        parts.append(f"{bits:.3f} bits per character")
+    shares = ("valid", "exactly_one_living_room", "transitive", "words_in_training")
     parts += [
         f"{name.replace('_', ' ')} {100 * metrics[name]:.1f} %"
         for name in shares

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.data.base import (
@@ -13,6 +14,7 @@ from discrete_diffusion.data.base import (
     draw_sizes,
 )
 from discrete_diffusion.data.bubble_diagrams.build import build_from_files, build_generated
+from discrete_diffusion.data.text.build import build_text, complete_text
 from discrete_diffusion.naming import unknown_name
 
 if TYPE_CHECKING:
@@ -21,11 +23,29 @@ if TYPE_CHECKING:
 _DATA_BUILDERS: dict[str, Callable[[DictConfig], TokenDataset]] = {
     "bubble_diagrams": build_generated,
     "plans": build_from_files,
+    "text": build_text,
 }
+
+_CONFIG_COMPLETERS: dict[str, Callable[[DictConfig], None]] = {"text": complete_text}
+"""Data sets whose vocabulary comes from the data: how it gets into the config."""
+
+
+def complete_data(config: DictConfig) -> DictConfig:
+    """A composed config whose ``data`` states the layout, read off the data where that decides it.
+
+    Call it before anything is built from the config; a checkpoint holds the completed one. Returns
+    ``config`` itself if there is nothing to read, else a copy.
+    """
+    complete = _CONFIG_COMPLETERS.get(config.data.name)
+    if complete is None:
+        return config
+    completed = deepcopy(config)
+    complete(completed.data)
+    return completed
 
 
 def build_data(config: DictConfig) -> TokenDataset:
-    """The data set of a composed config, read from ``config.data``."""
+    """The data set of a completed config, read from ``config.data``."""
     name = config.data.name
     if name not in _DATA_BUILDERS:
         raise ValueError(unknown_name("data set", name, _DATA_BUILDERS))
@@ -38,5 +58,6 @@ __all__ = [
     "TokenDataset",
     "bucket_batches",
     "build_data",
+    "complete_data",
     "draw_sizes",
 ]

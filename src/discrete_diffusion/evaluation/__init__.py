@@ -3,15 +3,18 @@
 from discrete_diffusion.evaluation.bound import (
     BoundEstimate,
     BoundMeter,
+    SampleBounds,
     blind_bounds,
     estimate_bound,
+    sample_bounds,
 )
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
 from discrete_diffusion.evaluation.pictures import draw_model_pictures, draw_sample_pictures
-from discrete_diffusion.evaluation.report import SampleReport, save_diagrams
+from discrete_diffusion.evaluation.report import SampleReport, save_diagrams, save_samples
 from discrete_diffusion.evaluation.sample_scores import SampleScores, score_samples
+from discrete_diffusion.evaluation.text_scores import text_bits, text_facts
 
 __all__ = [
     "BoundByTime",
@@ -19,6 +22,7 @@ __all__ = [
     "BoundMeter",
     "Calibration",
     "ModelScores",
+    "SampleBounds",
     "SampleReport",
     "SampleScores",
     "blind_bounds",
@@ -27,7 +31,11 @@ __all__ = [
     "draw_sample_pictures",
     "estimate_bound",
     "measure_calibration",
+    "sample_bounds",
     "save_diagrams",
+    "save_samples",
     "score_model",
     "score_samples",
+    "text_bits",
+    "text_facts",
 ]

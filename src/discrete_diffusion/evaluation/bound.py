@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -46,6 +46,21 @@ class BoundEstimate:
             out["nelbo_unordered"] = self.unordered
             out["nelbo_unordered_standard_error"] = self.unordered_standard_error
         return out
+
+
+@dataclass(frozen=True)
+class SampleBounds:
+    """``nelbo``: Float[M], nats, each a mean over draws of the noise; ``num_real``: Int[M];
+    ``log_num_orders``: Float[M] or None, as in ``Batch``."""
+
+    nelbo: Tensor
+    num_real: Tensor
+    log_num_orders: Tensor | None
+
+    @property
+    def unordered(self) -> Tensor:
+        """Float[M]: less ``log_num_orders`` where there is any."""
+        return self.nelbo if self.log_num_orders is None else self.nelbo - self.log_num_orders
 
 
 class BoundMeter:
@@ -103,6 +118,44 @@ def estimate_bound(
     ``stream`` keeps the noise apart from what else is drawn with ``seed``.
     """
     meter = BoundMeter()
+    for part in _bounds_by_batch(algorithm, batches, draws, seed, stream, device):
+        meter.add(part.nelbo, part.num_real, part.log_num_orders)
+    return meter.estimate(quantity)
+
+
+def sample_bounds(
+    algorithm: Algorithm,
+    batches: Iterable[Batch],
+    *,
+    draws: int,
+    seed: int,
+    stream: tuple[int, ...] = (),
+    device: torch.device | str = "cpu",
+) -> SampleBounds:
+    """The bound of every sample, in the order of the batches; arguments as ``estimate_bound``.
+
+    Raises ``ValueError`` without a sample.
+    """
+    parts = list(_bounds_by_batch(algorithm, batches, draws, seed, stream, device))
+    if not parts:
+        raise ValueError("no samples to measure the bound on; give a split that is not empty")
+    orders = [part.log_num_orders for part in parts if part.log_num_orders is not None]
+    return SampleBounds(
+        nelbo=torch.cat([part.nelbo for part in parts]).double().cpu(),
+        num_real=torch.cat([part.num_real for part in parts]).cpu(),
+        log_num_orders=torch.cat(orders).double().cpu() if orders else None,
+    )
+
+
+def _bounds_by_batch(
+    algorithm: Algorithm,
+    batches: Iterable[Batch],
+    draws: int,
+    seed: int,
+    stream: tuple[int, ...],
+    device: torch.device | str,
+) -> Iterator[SampleBounds]:
+    """Of one batch after the other, in eval mode, on ``device``."""
     with eval_mode(algorithm):
         for k, batch in enumerate(batches):
             moved = batch.to(device)
@@ -115,8 +168,7 @@ def estimate_bound(
                 for d in range(draws)
             ]
             nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
-            meter.add(nelbo, outputs[0].num_real, moved.log_num_orders)
-    return meter.estimate(quantity)
+            yield SampleBounds(nelbo, outputs[0].num_real, moved.log_num_orders)
 
 
 def blind_bounds(

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm, general_bound
-from discrete_diffusion.algorithms.draws import draw_times
-from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.algorithms.times import draw_times
+from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.evaluation.json_values import rounded
 from discrete_diffusion.evaluation.measuring import eval_mode, uncertain_positions
 from discrete_diffusion.noise_schedules import SMALLEST_TIME
@@ -117,16 +117,19 @@ class _Sums:
         """Float64[B, G], the integrand at t of one corrupted batch; adds its cross-entropy."""
         algorithm, process = self.algorithm, self.algorithm.process
         xt = process.corrupt(batch.x0, t, batch.real, generator)
-        log_d0 = algorithm.denoise(xt, t, batch.real, batch.conditions)
+        conditions = algorithm.teacher_forcing(batch)
+        weights = algorithm.log_weights(xt, t, batch.real, conditions)
+        log_d0 = log_softmax_on(weights, algorithm.layout.support)
         log_p = process.posterior_log_probs(xt, log_d0, t, torch.zeros_like(t))
         nll = -log_p.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1).double()
         uncertain = uncertain_positions(process, xt, batch.real)
+        terms = general_bound(process, xt, batch.x0, weights, t, batch.real)
         parts = []
         for g, mask in enumerate(self.masks):
             here = uncertain & mask
             self.cross_entropy[k, g] += nll[here].sum().cpu()
             self.num_tokens[k, g] += here.sum().cpu()
-            parts.append(general_bound(process, xt, batch.x0, log_d0, t, batch.real & mask))
+            parts.append(terms[:, mask].sum(dim=1))
         return torch.stack(parts, dim=1).double()
 
     def add(self, integrand: Tensor) -> None:

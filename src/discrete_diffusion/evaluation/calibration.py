@@ -134,7 +134,7 @@ def _predict(
     t = torch.full((len(batch),), time, dtype=torch.float64, device=batch.x0.device)
     xt = algorithm.process.corrupt(batch.x0, t, batch.real, generator)
     prediction = algorithm.predict(
-        xt, t, torch.zeros_like(t), batch.real, conditions=batch.conditions
+        xt, t, torch.zeros_like(t), batch.real, conditions=algorithm.teacher_forcing(batch)
     )
     uncertain = uncertain_positions(algorithm.process, xt, batch.real)
     return prediction.log_probs.double().exp(), uncertain

@@ -12,6 +12,7 @@ from discrete_diffusion.data import BatchStream, TokenDataset
 from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds, estimate_bound
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
+from discrete_diffusion.evaluation.text_scores import text_bits
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 """Keep the draws of the measurements apart from each other, and from batches and samples."""
@@ -19,9 +20,11 @@ _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 
 @dataclass(frozen=True)
 class ModelScores:
-    """Measurements of a model on a split. ``baselines``: the blind and uniform bounds."""
+    """Measurements of a model on a split. ``baselines``: the blind and uniform bounds; ``bits``: of
+    text, per character, see ``text_bits``."""
 
     bound: BoundEstimate
+    bits: dict[str, float]
     baselines: dict[str, float]
     by_time: BoundByTime
     calibration: Calibration
@@ -31,6 +34,7 @@ class ModelScores:
         error = self.calibration.error.nanmean(dim=0)
         return {
             **self.bound.as_dict(),
+            **self.bits,
             **self.baselines,
             **{
                 f"calibration_error_{group}": float(error[g])
@@ -66,16 +70,18 @@ def score_model(
     baselines = blind_bounds(data, split, seed=seed, stream=_BASELINES)
     if len(data.splits["train"]) == 0:
         del baselines["nelbo_blind"]
+    bound = estimate_bound(
+        algorithm,
+        batches(),
+        quantity=data.bound,
+        draws=bound_draws,
+        seed=seed,
+        stream=_BOUND,
+        device=device,
+    )
     return ModelScores(
-        bound=estimate_bound(
-            algorithm,
-            batches(),
-            quantity=data.bound,
-            draws=bound_draws,
-            seed=seed,
-            stream=_BOUND,
-            device=device,
-        ),
+        bound=bound,
+        bits=text_bits(data, split, bound),
         baselines=baselines,
         by_time=bound_by_time(
             algorithm, batches(), num_bins=time_bins, seed=seed, stream=_BY_TIME, device=device

@@ -130,9 +130,13 @@ def model_section(scores: ModelScores) -> TableSection:
         ),
     ]
     meanings = {
+        "bits_per_character": "the bound per character in bits, each window by itself",
+        "bits_per_character_standard_error": "its standard error over windows",
+        "bits_per_byte": "the bound per byte in bits",
         "nelbo_blind": "what knowing only the frequencies of ids costs, nats",
         "nelbo_uniform": "what knowing nothing costs, nats",
     }
+    rows += [TableRow(k, f"{v:.4f}", meaning=meanings[k]) for k, v in scores.bits.items()]
     rows += [TableRow(k, f"{v:.3f}", meaning=meanings.get(k, "")) for k, v in base.items()]
     gaps = scores.calibration.error.nanmean(dim=0)
     rows += [

@@ -8,12 +8,15 @@ from typing import Any
 
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.hybrid import Hybrid
+from discrete_diffusion.forward_process.marginal import Marginal
+from discrete_diffusion.forward_process.uniform import Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import Schedule
 
 _PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess]] = {
-    "absorbing": Absorbing,
+    process.name: process for process in (Absorbing, Uniform, Marginal, Hybrid)
 }
 
 
@@ -28,4 +31,11 @@ def build_forward_process(
     return _PROCESS_BUILDERS[name](layout, schedule, **options)
 
 
-__all__ = ["Absorbing", "ForwardProcess", "build_forward_process"]
+__all__ = [
+    "Absorbing",
+    "ForwardProcess",
+    "Hybrid",
+    "Marginal",
+    "Uniform",
+    "build_forward_process",
+]

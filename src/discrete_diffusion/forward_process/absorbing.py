@@ -19,6 +19,7 @@ class Absorbing(ForwardProcess):
     below avoid the (B, L, V) arithmetic of the base class; a test holds them equal to it.
     """
 
+    name = "absorbing"
     absorbing = True
 
     def prior(self) -> Tensor:

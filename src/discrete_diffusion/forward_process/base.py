@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import draw, log_one_hot, mask_logits, neg_inf, uniform_draws
+from discrete_diffusion.categorical import log_one_hot, mask_logits, neg_inf, uniform_draws
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Schedule, per_token
 
@@ -24,16 +25,19 @@ class ForwardProcess(nn.Module, ABC):
         q(xt | xs)   = r [xt = xs] + c(xt),     r = alpha_t / alpha_s,  c = b_t - r b_s
         rate(y)      = b_t'(y) - (alpha' / alpha) b_t(y)                jumps into y
 
-    This class holds the general formulas for a fixed prior pi, b_t = (1 - alpha) pi (D3PM,
-    arXiv 2107.03006; Campbell et al., arXiv 2205.14987). A process whose prior moves with t
-    overrides ``alpha`` and ``noise`` and their relatives: the process, not the schedule, owns
-    alpha(t).
+    For a fixed prior pi, b_t = (1 - alpha) pi and rate(y) = -alpha'/alpha pi(y) (D3PM, arXiv
+    2107.03006; Campbell et al., arXiv 2205.14987): ``prior`` is all that a process then adds. One
+    whose prior moves with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``draw_noise`` and
+    ``jump_rates``: the process, not the schedule, owns alpha(t).
 
     ``log_d0``: Float[B, L, V] is always the network's *leave-one-out* prediction D, the
     distribution of x0_l given everything but the noisy token at l, normalised over the support.
 
     Raises ``ValueError`` if b_t(y) / alpha(t) ever decreases: its rates would be negative.
     """
+
+    name: ClassVar[str]
+    """What ``forward_process=`` calls it, and what algorithms name in ``processes``."""
 
     absorbing = False
     """True if noise is a point mass on MASK and a visible token is therefore certain."""
@@ -47,6 +51,12 @@ class ForwardProcess(nn.Module, ABC):
     def prior(self) -> Tensor:
         """Float64[L, V]: pi, the distribution of every position at t = 1."""
 
+    def fit(self, x0: Tensor, real: Tensor) -> None:
+        """Learn what the prior needs to know of the training tokens, before the first step.
+
+        ``x0``: Int[M, L]; ``real``: Bool[M, L]. Nothing, unless a process says so.
+        """
+
     # -- what the process owns: alpha, and the noise mass b_t ------------------------------------
 
     def alpha(self, t: Tensor) -> Tensor:
@@ -57,17 +67,9 @@ class ForwardProcess(nn.Module, ABC):
         """Corrupted share, Float[B, 1] or Float[B, L]."""
         return per_token(self.schedule.one_minus_alpha(t))
 
-    def dalpha(self, t: Tensor) -> Tensor:
-        """d alpha / dt, Float[B, 1] or Float[B, L]."""
-        return per_token(self.schedule.dalpha(t))
-
     def noise(self, t: Tensor) -> Tensor:
         """b_t(y): Float[B, L, V], summing to 1 - alpha(t) over y."""
         return self.one_minus_alpha(t).unsqueeze(-1) * self.prior()
-
-    def dnoise(self, t: Tensor) -> Tensor:
-        """d b_t(y) / dt: Float[B, L, V]."""
-        return -self.dalpha(t).unsqueeze(-1) * self.prior()
 
     def sigma(self, t: Tensor, real: Tensor) -> Tensor:
         """-log of the mean alpha over real positions, Float32[B]: the noise level a backbone sees.
@@ -83,7 +85,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
         """One draw per position from b_t / (1 - alpha): Int[B, L]."""
-        return draw(self.prior().log().expand(t.shape[0], -1, -1), generator)
+        return self._draw_from(self.prior(), t.shape[0], generator)
 
     def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
         """Draw xt ~ q_t(. | x0): Int[B, L]. Positions with ``real=False`` stay untouched."""
@@ -121,18 +123,25 @@ class ForwardProcess(nn.Module, ABC):
 
     def jump_rates(self, t: Tensor) -> Tensor:
         """rate(y) of jumping into y at time t in (0, 1): Float[B, L, V], >= 0."""
-        return self.dnoise(t) - (self.dalpha(t) / self.alpha(t)).unsqueeze(-1) * self.noise(t)
+        beta = -per_token(self.schedule.dalpha(t)) / self.alpha(t)
+        return beta.unsqueeze(-1) * self.prior()
+
+    @staticmethod
+    def _draw_from(probs: Tensor, num: int, generator: torch.Generator) -> Tensor:
+        """``num`` draws per position from probs Float64[L, V]: Int[num, L]; see ``draw``."""
+        cumulative = probs.cumsum(dim=-1)
+        u = uniform_draws((num, probs.shape[0]), generator, probs.device)
+        threshold = (u * cumulative[:, -1]).T.contiguous()  # (L, num)
+        return torch.searchsorted(cumulative, threshold, right=True).T.contiguous()
 
     @staticmethod
     def _log(probs: Tensor) -> Tensor:
         return mask_logits(probs.clamp(min=torch.finfo(probs.dtype).tiny).log(), probs > 0)
 
     def _check_rates(self) -> None:
-        """For a fixed prior b_t / alpha grows exactly where (1 - alpha) / alpha does."""
+        """For a fixed prior b_t / alpha grows exactly where the schedule's alpha falls."""
         t = torch.linspace(0.0, 1.0, 257, dtype=torch.float64, device=self.layout.support.device)
-        if t.is_meta:
-            return
-        if (self.alpha(t).diff(dim=0) > 0).any():
+        if not t.is_meta and (self.schedule.alpha(t).diff(dim=0) > 0).any():
             raise ValueError(
                 f"{type(self.schedule).__name__}: alpha(t) increases somewhere on [0, 1], so the "
                 "process would have negative rates; use a decreasing schedule"

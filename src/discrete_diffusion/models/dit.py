@@ -8,9 +8,11 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, zero_linear
+from discrete_diffusion.models.blocks.cache import KeyValueCache
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.rotary import rotary_tables
 from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, corrupted_share, process_t
+from discrete_diffusion.models.blocks.visibility import block_causal_mask
 
 
 class DiT(nn.Module):
@@ -21,7 +23,8 @@ class DiT(nn.Module):
         x = block(x, c), with rotary queries and keys                    n_blocks times
         logits = head(final(x, c))                                       (B, L, V)
 
-    ``causal``: position l sees positions <= l only, for autoregressive use.
+    ``causal``: position l sees positions <= l only, for autoregressive use; without it, the
+    condition ``group_idxs`` makes the attention block-causal.
     ``tie_word_embeddings``: the head shares the embedding's weights; otherwise it starts at 0.
     ``pad_id``: an id that is neither attended nor predicted; None if there is no such id.
     ``cond_dim``: width of c; None means ``hidden_size``.
@@ -47,7 +50,7 @@ class DiT(nn.Module):
         cond_dim = hidden_size if cond_dim is None else cond_dim
         if pad_id is not None and not 0 <= pad_id < vocab_size:
             raise ValueError(f"pad_id={pad_id} is outside the vocabulary 0..{vocab_size - 1}")
-        self.pad_id = pad_id
+        self.pad_id, self.causal = pad_id, causal
         self.token_embedding = nn.Embedding(vocab_size, hidden_size)
         self.timestep_embedder = TimestepEmbedder(
             d_model=cond_dim,
@@ -78,26 +81,96 @@ class DiT(nn.Module):
             nn.init.normal_(self.token_embedding.weight, std=0.02)
             self.head.weight = self.token_embedding.weight
 
-    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x_t: Tensor,
+        sigma: Tensor | None = None,
+        group_idxs: Tensor | None = None,
+        context: Tensor | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
         """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V].
 
         Columns that are PAD in the whole batch are left out of the computation.
+
+        ``group_idxs``: Int[B, L] or Int[L], the block of each position; position i then sees
+        position j iff group[j] <= group[i]. Expanded from one row, the samples share one mask.
+        ``context``: Int[B, L], the clean sequence, with ``group_idxs``: what each block sees of
+        earlier blocks is their clean tokens instead of x_t (block diffusion, arXiv 2503.09573). It
+        gives the logits of every block at once that x_t with clean earlier blocks gives for one.
+        ``cache``: of ``new_cache``, for a causal network; x_t then holds the new columns, no PAD.
         """
-        length = x_t.shape[1]
-        packing = self._packing(x_t)
-        x = self.token_embedding(packing.pack(x_t))  # (B, K, D)
+        self._check(x_t, group_idxs, context, cache)
+        packing = self._packing(x_t) if cache is None else ColumnPacking.full(x_t.shape[1])
+        tokens, mask = packing.pack(x_t), packing.key_mask  # (B, K)
+        num_columns = tokens.shape[1]
         positions = packing.columns  # a column keeps its own position
-        if positions is None:
-            positions = torch.arange(length, device=x_t.device)
+        if cache is not None:
+            positions = cache.take(num_columns)
+        elif positions is None:
+            positions = torch.arange(num_columns, device=x_t.device)
+        if group_idxs is not None:
+            groups = packing.pack(self._rows_of(group_idxs))  # (B or 1, K)
+            mask = block_causal_mask(groups, mask, with_context=context is not None)
+        if context is not None:  # the clean columns stand behind the noisy ones: (B, 2K)
+            tokens = torch.cat([tokens, packing.pack(context)], dim=1)
+            positions = positions.repeat(2)
+        x = self.token_embedding(tokens)  # (B, K or 2K, D)
         rotary = rotary_tables(positions, self.head_dim)
         t = process_t(corrupted_share(sigma), len(x_t), x_t.device)
         c = F.silu(self.timestep_embedder(t))
-        for block in self.blocks:
-            x = block(x, c, packing.key_mask, rotary)
+        for k, block in enumerate(self.blocks):
+            num_queries = None
+            if context is not None and mask is not None and block is self.blocks[-1]:
+                num_queries = num_columns  # nothing reads what becomes of the clean columns
+                mask = mask[:, :, :num_queries]
+            x = block(x, c, mask, rotary, None if cache is None else cache.layers[k], num_queries)
         logits = packing.unpack(self.head(self.final(x, c)))  # (B, L, V)
         if self.pad_id is not None:
             logits[..., self.pad_id] = neg_inf(logits.dtype)
         return logits
+
+    @staticmethod
+    def _rows_of(group_idxs: Tensor) -> Tensor:
+        """Int[B, L], or Int[1, L] if the samples share their blocks."""
+        if group_idxs.ndim == 1:
+            return group_idxs.unsqueeze(0)
+        return group_idxs[:1] if group_idxs.stride(0) == 0 else group_idxs
+
+    def new_cache(self, positions: Tensor) -> KeyValueCache:
+        """An empty cache for the columns at ``positions`` Int[K], given in that order.
+
+        Raises ``ValueError`` if the network is not causal.
+        """
+        if not self.causal:
+            raise ValueError("only a causal network can keep keys and values; build with causal")
+        return KeyValueCache(positions, num_layers=len(self.blocks))
+
+    def _check(
+        self,
+        x_t: Tensor,
+        group_idxs: Tensor | None,
+        context: Tensor | None,
+        cache: KeyValueCache | None,
+    ) -> None:
+        if group_idxs is None:
+            if context is not None:
+                raise ValueError("context needs group_idxs, the block of each position")
+            return
+        if self.causal or cache is not None:
+            raise ValueError(
+                "group_idxs makes the attention block-causal; set algo.causal_attention=false, "
+                "and give no cache"
+            )
+        if group_idxs.shape not in (x_t.shape, x_t.shape[1:]):
+            raise ValueError(
+                f"group_idxs has shape {tuple(group_idxs.shape)}; expected {tuple(x_t.shape)}, or "
+                f"{tuple(x_t.shape[1:])} if the samples share their blocks"
+            )
+        if context is not None and context.shape != x_t.shape:
+            raise ValueError(
+                f"context has shape {tuple(context.shape)}; expected {tuple(x_t.shape)}"
+            )
 
     def _packing(self, x_t: Tensor) -> ColumnPacking:
         if self.pad_id is None:

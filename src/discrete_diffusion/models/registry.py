@@ -231,7 +231,12 @@ def _build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
     )
 
 
-@register_backbone("dit", causal=True, default_model="dit_small")
+@register_backbone(
+    "dit",
+    causal=True,
+    conditions=("group_idxs", "context", "cache"),
+    default_model="dit_small",
+)
 def _build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.layout import build_layout
     from discrete_diffusion.models.dit import DiT

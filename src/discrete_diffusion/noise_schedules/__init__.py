@@ -9,6 +9,7 @@ from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME, Schedule, per_token
 from discrete_diffusion.noise_schedules.cosine import Cosine
+from discrete_diffusion.noise_schedules.learned import Learned
 from discrete_diffusion.noise_schedules.log_linear import LogLinear
 from discrete_diffusion.noise_schedules.per_group import PerGroup
 from discrete_diffusion.noise_schedules.polynomial import Polynomial
@@ -21,6 +22,7 @@ _SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule]] = {
     "polynomial": lambda layout, **options: Polynomial(**options),
     "geometric": lambda layout, **options: Geometric(**options),
     "per_group": PerGroup,
+    "learned": Learned,
 }
 
 
@@ -37,6 +39,7 @@ __all__ = [
     "SMALLEST_TIME",
     "Cosine",
     "Geometric",
+    "Learned",
     "Linear",
     "LogLinear",
     "PerGroup",

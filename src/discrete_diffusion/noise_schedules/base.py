@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,9 @@ class Schedule(nn.Module, ABC):
     Every quantity is computed without cancellation, so 1 - alpha keeps its relative precision
     near t = 0 and alpha near t = 1. The ratios that can blow up live here and nowhere else.
     """
+
+    learned: ClassVar[bool] = False
+    """True if it has parameters, whose gradient only some algorithms know."""
 
     @abstractmethod
     def alpha(self, t: Tensor) -> Tensor:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.noise_schedules.base import Schedule, per_token
+from discrete_diffusion.noise_schedules.powers import Powers
 
 
-class PerGroup(Schedule):
+class PerGroup(Powers):
     """1 - alpha_l(t) = t^(w_g) for a position l of group g; alpha is Float[B, L].
 
     ``exponents`` maps group names of the layout to w > 0. A larger exponent keeps a group clean
@@ -36,27 +36,5 @@ class PerGroup(Schedule):
         group = layout.group.to(values.device)
         self.register_buffer("exponent", values[group], persistent=False)
 
-    def _powers(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """t as (B, 1) or (B, L), and the exponents (L,) in its dtype."""
-        return per_token(t), self.exponent.to(t)
-
-    def alpha(self, t: Tensor) -> Tensor:
-        t, w = self._powers(t)
-        return -torch.expm1(w * torch.log(t))
-
-    def one_minus_alpha(self, t: Tensor) -> Tensor:
-        t, w = self._powers(t)
-        return t**w
-
-    def dalpha(self, t: Tensor) -> Tensor:
-        t, w = self._powers(t)
-        return -w * t ** (w - 1)
-
-    def inverse(self, u: Tensor) -> Tensor:
-        u, w = self._powers(u)
-        return u ** (1 / w)
-
-    def weight(self, t: Tensor) -> Tensor:
-        """w / t: the powers cancel before they can underflow."""
-        t, w = self._powers(t)
-        return w / t
+    def exponents(self) -> Tensor:
+        return self.exponent

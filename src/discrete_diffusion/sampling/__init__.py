@@ -7,12 +7,14 @@ from typing import Any
 
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.sampling.ancestral import Ancestral
+from discrete_diffusion.sampling.autoregressive import Autoregressive
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.draw_samples import draw_samples
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 
 _SAMPLER_BUILDERS: dict[str, Callable[..., Sampler]] = {
     "ancestral": Ancestral,
+    "autoregressive": Autoregressive,
     "first-hitting": FirstHitting,
 }
 
@@ -26,4 +28,11 @@ def build_sampler(config: Mapping[str, Any]) -> Sampler:
     return _SAMPLER_BUILDERS[name](**options)
 
 
-__all__ = ["Ancestral", "FirstHitting", "Sampler", "build_sampler", "draw_samples"]
+__all__ = [
+    "Ancestral",
+    "Autoregressive",
+    "FirstHitting",
+    "Sampler",
+    "build_sampler",
+    "draw_samples",
+]

@@ -124,6 +124,7 @@ class DiffusionModule(LightningModule):
         }
         if estimate.unordered is not None:
             values["val/nelbo_unordered"] = estimate.unordered
+        values |= {f"val/{name}": x for name, x in self.algorithm.statistics().items()}
         self.log_dict(values, sync_dist=True)  # every process has reduced to the same numbers
 
     def configure_optimizers(self) -> Any:

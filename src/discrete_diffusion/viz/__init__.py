@@ -4,11 +4,13 @@ from discrete_diffusion.viz.adjacency import draw_adjacency
 from discrete_diffusion.viz.bars import BarPanel, draw_bars
 from discrete_diffusion.viz.bound_curve import draw_bound_by_time
 from discrete_diffusion.viz.drawing import draw_diagram, draw_grid
+from discrete_diffusion.viz.pareto import ModelPoint, draw_pareto
 from discrete_diffusion.viz.placement import Placement, place, place_all
 from discrete_diffusion.viz.reliability import ReliabilityPanel, draw_reliability
 
 __all__ = [
     "BarPanel",
+    "ModelPoint",
     "Placement",
     "ReliabilityPanel",
     "draw_adjacency",
@@ -16,6 +18,7 @@ __all__ = [
     "draw_bound_by_time",
     "draw_diagram",
     "draw_grid",
+    "draw_pareto",
     "draw_reliability",
     "place",
     "place_all",

@@ -2,6 +2,7 @@
 
 from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, modulate
 from discrete_diffusion.models.blocks.attention import MultiHeadSelfAttention
+from discrete_diffusion.models.blocks.cache import KeyValueCache, LayerCache
 from discrete_diffusion.models.blocks.mlp import MLP
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.rotary import apply_rotary, rotary_tables
@@ -11,15 +12,20 @@ from discrete_diffusion.models.blocks.timestep import (
     process_t,
     sinusoid,
 )
+from discrete_diffusion.models.blocks.visibility import block_causal_mask, causal_mask
 
 __all__ = [
     "MLP",
     "AdaLNFinal",
     "AdaLNZeroBlock",
     "ColumnPacking",
+    "KeyValueCache",
+    "LayerCache",
     "MultiHeadSelfAttention",
     "TimestepEmbedder",
     "apply_rotary",
+    "block_causal_mask",
+    "causal_mask",
     "corrupted_share",
     "modulate",
     "pack_columns",

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.models.blocks.attention import MultiHeadSelfAttention
+from discrete_diffusion.models.blocks.cache import LayerCache
 from discrete_diffusion.models.blocks.mlp import MLP
 
 
@@ -54,15 +55,19 @@ class AdaLNZeroBlock(nn.Module):
         self,
         x: Tensor,
         c: Tensor,
-        key_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         rotary: tuple[Tensor, Tensor] | None = None,
+        cache: LayerCache | None = None,
+        num_queries: int | None = None,
     ) -> Tensor:
-        """x (B, L, D), c (B, cond_dim) -> (B, L, D); masks and tables as in the attention."""
+        """x (B, L, D), c (B, cond_dim) -> (B, Q, D) for the first Q = ``num_queries`` columns, None
+        for all L; the rest as in the attention."""
         shift1, scale1, gate1, shift2, scale2, gate2 = (
             self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
         )
-        branch = self.attention(modulate(self.norm1(x), shift1, scale1), key_mask, rotary)
-        x = torch.addcmul(x, gate1, self.dropout(branch))
+        normed = modulate(self.norm1(x), shift1, scale1)
+        branch = self.attention(normed, mask, rotary, cache, num_queries)
+        x = torch.addcmul(x[:, :num_queries], gate1, self.dropout(branch))
         branch = self.mlp(modulate(self.norm2(x), shift2, scale2))
         return torch.addcmul(x, gate2, self.dropout(branch))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
+from discrete_diffusion.models.blocks.cache import LayerCache
 from discrete_diffusion.models.blocks.rotary import apply_rotary
+from discrete_diffusion.models.blocks.visibility import causal_mask
 
 
 class MultiHeadSelfAttention(nn.Module):
@@ -33,31 +34,29 @@ class MultiHeadSelfAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        key_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         rotary: tuple[Tensor, Tensor] | None = None,
+        cache: LayerCache | None = None,
+        num_queries: int | None = None,
     ) -> Tensor:
-        """x (B, L, D) -> (B, L, D).
+        """x (B, L, D) -> (B, Q, D), for the first Q = ``num_queries`` columns; None for all L.
 
-        ``key_mask``: Bool[B, 1, 1, L], True where a key may be seen; None if all may.
-        ``rotary``: the tables of ``rotary_tables`` for the L positions.
+        ``mask``: Bool[B, 1, 1, L] or Bool[B or 1, 1, Q, L], True where a key may be seen; None if
+        all may. ``rotary``: the tables of ``rotary_tables`` for the L positions.
+        ``cache``: the columns read so far, seen by all of x; x is added to it. Without ``mask``.
+        A causal layer takes all L columns as queries.
         """
         q, k, v = rearrange(
             self.qkv(x), "b l (three h d) -> three b h l d", three=3, h=self.n_heads
         ).unbind(0)
         if rotary is not None:
             q, k = apply_rotary(q, rotary), apply_rotary(k, rotary)
-        mask, causal = key_mask, self.causal
-        if mask is not None and causal:
-            mask, causal = self._causal_mask(mask), False
+        if cache is not None:
+            k, v = cache.extend(k, v)
+        q = q[:, :, :num_queries]
+        causal = self.causal and q.shape[2] > 1
+        if causal and (mask is not None or q.shape[2] < k.shape[2]):
+            mask = causal_mask(q.shape[2], k.shape[2], mask, device=q.device)
+            causal = False
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
         return self.out(rearrange(attended, "b h l d -> b l (h d)"))
-
-    @staticmethod
-    def _causal_mask(key_mask: Tensor) -> Tensor:
-        """Bool[B, 1, 1, L] -> Bool[B, 1, L, L]: keys that are allowed and not in the future."""
-        length = key_mask.shape[-1]
-        square = torch.ones(length, length, dtype=torch.bool, device=key_mask.device)
-        # A query always sees itself: without that, a PAD before every real token sees nothing.
-        return (key_mask & square.tril()) | torch.eye(
-            length, dtype=torch.bool, device=key_mask.device
-        )

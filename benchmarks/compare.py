@@ -1,0 +1,84 @@
+"""Compare the algorithms on equal terms: on the embedded plans, or on a text.
+
+    python benchmarks/compare.py diagrams [--steps 5000] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py text FILE [--steps 4000] [--threads 2] [--folder runs/compared]
+
+Writes ``benchmarks/results/comparison_{diagrams,text}.json``, a section of ``docs/results.md`` and
+its figure. With ``--folder`` an interrupted run goes on where it was when called again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.cli.compare import compare
+from record import ROOT, write_result, write_section
+
+SHARED = (
+    *("model.dropout=0", "optim.lr=1e-3", "optim.warmup_steps=50", "callbacks.ema_decay=0.999"),
+    *("callbacks.num_samples=0", "logger=none"),
+)
+STUDIES: dict[str, tuple[str, ...]] = {
+    "diagrams": (
+        *("algos=[mdlm,udlm,marginal,sedd,gidd,d3pm,bd3lm,ar]", "model=bd_tiny"),
+        *("data.batch_size=64", "eval.num_samples=1000"),
+    ),
+    "text": (
+        *("algos=[ar,mdlm,sedd,gidd,udlm,bd3lm]", "backbones=[dit]", "model=dit_tiny"),
+        *("data=text", "data.length=128", "data.batch_size=32"),
+        *("eval.num_samples=100", "bound_samples=400"),
+    ),
+}
+STEPS = {"diagrams": 5000, "text": 4000}
+
+
+def section(folder: Path, study: str, minutes: float) -> str:
+    """The table, the notes and the figure, as ``compare`` wrote them."""
+    picture = ROOT / "docs" / "images" / f"comparison_{study}.png"
+    shutil.copyfile(folder / "pareto.png", picture)
+    table = (folder / "table.md").read_text().strip()
+    return (
+        f"{table}\n* Training took {minutes:.0f} minutes in all.\n\n"
+        f"![Bounds and samples by algorithm](images/{picture.name})"
+    )
+
+
+def run(study: str, words: list[str], folder: Path) -> dict[str, Any]:
+    """What ``results.json`` holds, less the command with its paths."""
+    results = compare([*STUDIES[study], *SHARED, *words, f"out={folder}"])
+    return {name: value for name, value in results.items() if name != "command"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("study", choices=list(STUDIES))
+    parser.add_argument("file", nargs="?", help="text: UTF-8, plain or .gz")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--folder", type=Path, help="kept, so that a run can go on")
+    arguments = parser.parse_args()
+    study, seeds = arguments.study, list(range(arguments.seeds))
+    if (study == "text") != (arguments.file is not None):
+        parser.error("text needs a FILE, diagrams takes none")
+    steps = arguments.steps or STEPS[study]
+    words = [f"seeds={seeds}", f"threads={arguments.threads}", f"trainer.max_steps={steps}"]
+    words.append(f"trainer.val_check_interval={steps}")
+    words += [] if arguments.file is None else [f"data.path={Path(arguments.file).absolute()}"]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = (arguments.folder or Path(scratch)).absolute() / study
+        results = run(study, words, folder)
+        minutes = sum(cell["metrics"]["seconds_training"] for cell in results["cells"].values())
+        given = [study, *([] if arguments.file is None else [Path(arguments.file).name])]
+        options = f"--steps {steps} --seeds {arguments.seeds} --threads {arguments.threads}"
+        command = f"python benchmarks/compare.py {' '.join(given)} {options}"
+        write_result(f"comparison_{study}", command=command, seed=seeds, results=results)
+        write_section("results.md", f"comparison {study}", section(folder, study, minutes / 60))
+
+
+if __name__ == "__main__":
+    main()

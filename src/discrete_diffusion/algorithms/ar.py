@@ -1,0 +1,140 @@
+"""AR: the autoregressive baseline, with the exact likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.types import Batch, LossOutput
+
+
+class AR(Algorithm):
+    """Left to right over the real positions l_1 < l_2 < ...:
+
+        -log p(x0) = sum_k -log p(x0_{l_k} | x0_{l_1}, ..., x0_{l_{k-1}})
+
+    exactly; there is no noise, and every ``draw`` gives the same number. The loss is its mean over
+    the batch divided by the constant L.
+
+    The backbone is causal and its input is shifted over the real positions: at l_k stands the token
+    of l_{k-1}, at l_1 MASK (which serves as the begin-of-sequence token), PAD elsewhere.
+
+    ``time_conditioning``: the backbone is told how many tokens are real, as sigma in the form of a
+    corrupted share, 1 - exp(-sigma) = n / (L + 1); other networks see n in the PAD of their input.
+    False hands it ``None``.
+
+    ``denoise`` on a partly masked x_t predicts each position from what stands before it in x_t,
+    which is right for the first MASK. Clamping is exact for a prefix; a clamp behind a free
+    position is not seen when that one is drawn.
+
+    Raises ``ValueError`` for a backbone that says it is not causal.
+    """
+
+    name = "ar"
+    processes = ("absorbing",)
+    samplers = ("autoregressive", "first-hitting")
+    backbone_needs = ("causal",)
+    evaluation_draw = "exact"
+    position: Tensor
+
+    def __init__(
+        self, backbone: nn.Module, process: ForwardProcess, *, time_conditioning: bool = True
+    ) -> None:
+        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        if not getattr(backbone, "causal", True):
+            raise ValueError(
+                f"ar needs a causal backbone, got {type(backbone).__name__} that sees the future; "
+                "set algo.causal_attention=true"
+            )
+        position = torch.arange(self.layout.length, device=self.layout.support.device)
+        self.register_buffer("position", position, persistent=False)
+
+    @property
+    def blocks(self) -> Tensor:
+        """Int[L]: every position is a block of its own."""
+        return self.position
+
+    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        no_time = torch.zeros(len(batch), device=batch.x0.device)
+        log_p = self.denoise(batch.x0, no_time, batch.real, batch.conditions)
+        return self.output(self.cross_entropy(log_p, batch).sum(dim=1), batch)
+
+    def logits(
+        self,
+        x_t: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Position l is predicted from the real positions before it, in x_t or, if there is one
+        among the conditions, in ``context`` (Int[B, L], the clean sequence); t is not used."""
+        others = dict(conditions or {})
+        tokens = self.shifted(others.pop("context", x_t), real)
+        return self.backbone(x_t=tokens, sigma=self.size_sigma(real), **others).float()
+
+    def teacher_forcing(self, batch: Batch) -> dict[str, Tensor]:
+        """The conditions under which ``denoise`` is right for every position, whatever x_t."""
+        return {**batch.conditions, "context": batch.x0}
+
+    def shifted(self, x: Tensor, real: Tensor) -> Tensor:
+        """Int[B, L]: at each real position the token of the real position before it."""
+        layout = self.layout
+        latest = torch.where(real, self.position, -1).cummax(dim=1).values
+        before = torch.cat([torch.full_like(latest[:, :1], -1), latest[:, :-1]], dim=1)
+        tokens = x.gather(1, before.clamp(min=0)).masked_fill(before < 0, layout.mask_id)
+        pad = layout.mask_id if layout.pad_id is None else layout.pad_id
+        return torch.where(real, tokens, pad)
+
+    def size_sigma(self, real: Tensor) -> Tensor | None:
+        """-log(1 - n / (L + 1)) for n real tokens, Float[B]; None without ``time_conditioning``."""
+        if not self.time_conditioning:
+            return None
+        share = real.sum(dim=1).float() / (self.layout.length + 1)
+        return -torch.log1p(-share)
+
+    def prefix_reader(
+        self, real: Tensor, conditions: Mapping[str, Tensor] | None = None
+    ) -> PrefixReader:
+        """``denoise`` with a cache, for samples whose ``real`` Bool[B, L] is the same."""
+        return PrefixReader(self, real, conditions)
+
+
+class PrefixReader:
+    """Predicts real positions in ascending order, each column computed once.
+
+    The backbone keeps the keys and values of what it has read: its ``new_cache(positions)`` makes
+    the cache and ``forward(..., cache=cache)`` reads the next columns.
+    """
+
+    def __init__(
+        self, algorithm: AR, real: Tensor, conditions: Mapping[str, Tensor] | None = None
+    ) -> None:
+        self.algorithm, self.conditions = algorithm, dict(conditions or {})
+        self.columns = real[0].nonzero().squeeze(1)  # (K,)
+        self.sigma = algorithm.size_sigma(real)
+        backbone: Any = algorithm.backbone
+        self.cache = backbone.new_cache(self.columns)
+        self.num_read = 0
+
+    def log_d0(self, x: Tensor, k: int) -> Tensor:
+        """log p of the k-th real position (from 0) given those before it in x: Float[B, V].
+
+        ``x``: Int[B, L], filled before that position. ``k`` grows from call to call.
+        """
+        layout = self.algorithm.layout
+        before = self.columns[max(self.num_read - 1, 0) : k]
+        tokens = x[:, before]
+        if self.num_read == 0:
+            begin = torch.full_like(x[:, :1], layout.mask_id)
+            tokens = torch.cat([begin, tokens], dim=1)
+        self.num_read = k + 1
+        logits = self.algorithm.backbone(
+            x_t=tokens, sigma=self.sigma, cache=self.cache, **self.conditions
+        )[:, -1]
+        return log_softmax_on(logits.float(), layout.support[self.columns[k]])

@@ -1,0 +1,83 @@
+"""D3PM: diffusion in T discrete steps (Austin et al., arXiv 2107.03006)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.times import TIME_DRAWS, WEIGHTED_DRAWS, draw_times
+from discrete_diffusion.categorical import log_one_hot
+from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.types import Batch, LossOutput
+
+
+class D3PM(Algorithm):
+    """The bound of T steps t_i = i / T, one of which is drawn per sample:
+
+        L_T = sum_i E KL( q(xs | xt, x0) || p(xs | xt) ),    s = (i - 1) / T, t = i / T
+
+    Both are the process's sampling posterior, q with a point mass on x0 in the place of D. The last
+    step (s = 0) costs -log P(x0), and the prior term is 0 because alpha(1) = 0. A bound at every T.
+    Absorbing noise: (alpha_s - alpha_t) / (1 - alpha_t) * -log D(x0) at each MASK.
+
+    ``num_steps``: T. ``draw``: how the steps of a training batch are drawn; ``importance`` draws
+    i = ceil(T v^2) with v of low discrepancy, since steps with little noise weigh most.
+
+    Deviation: no auxiliary cross-entropy; the loss is the bound, divided by L.
+    """
+
+    name = "d3pm"
+    processes = ("absorbing", "uniform", "marginal", "hybrid")
+    evaluation_draw = "importance"
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        process: ForwardProcess,
+        *,
+        num_steps: int = 1000,
+        time_conditioning: bool = True,
+        draw: str = "importance",
+    ) -> None:
+        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        if num_steps < 1:
+            raise ValueError(f"num_steps={num_steps}: expected at least 1")
+        if draw not in WEIGHTED_DRAWS:
+            raise ValueError(unknown_name("step draw", draw, WEIGHTED_DRAWS))
+        self.num_steps, self.draw = num_steps, draw
+
+    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        step, weight = self.draw_steps(draw or self.draw, len(batch), generator, batch.x0.device)
+        t, s = step / self.num_steps, (step - 1) / self.num_steps
+        xt = self.process.corrupt(batch.x0, t, batch.real, generator)
+        log_d0 = self.denoise(xt, t, batch.real, batch.conditions)
+        terms = self.step_terms(xt, batch.x0, log_d0, t, s).masked_fill(~batch.real, 0.0)
+        return self.output((weight.unsqueeze(1) * terms).sum(dim=1), batch)
+
+    def step_terms(self, xt: Tensor, x0: Tensor, log_d0: Tensor, t: Tensor, s: Tensor) -> Tensor:
+        """KL( q(xs | xt, x0) || p(xs | xt) ) per position: Float[B, L]."""
+        process = self.process
+        if process.absorbing:
+            kept = process.one_minus_alpha(s) / process.one_minus_alpha(t)
+            log_p = log_d0.gather(-1, x0.unsqueeze(-1)).squeeze(-1)
+            return (kept - 1) * log_p * (xt == process.layout.mask_id)
+        clean = log_one_hot(x0, log_d0.shape[-1], log_d0.dtype)
+        truth = process.posterior_log_probs(xt, clean, t, s)
+        model = process.posterior_log_probs(xt, log_d0, t, s)
+        return (truth.exp() * (truth - model)).sum(dim=-1)
+
+    def draw_steps(
+        self, how: str, num: int, generator: torch.Generator, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        """Steps 1..T and their weights 1 / probability, both Float64[num]."""
+        if how == "importance":
+            v = draw_times("low_discrepancy", num, generator, device)
+            step = (v.square() * self.num_steps).ceil().clamp(min=1)
+            root = (step / self.num_steps).sqrt() - ((step - 1) / self.num_steps).sqrt()
+            return step, 1 / root
+        if how not in TIME_DRAWS:
+            raise ValueError(unknown_name("step draw", how, WEIGHTED_DRAWS))
+        step = (draw_times(how, num, generator, device) * self.num_steps).ceil().clamp(min=1)
+        return step, torch.full_like(step, self.num_steps)

@@ -1,0 +1,82 @@
+"""The loss shared by every process whose noise leaves doubt about visible tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.bounds import general_bound
+from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS, draw_weighted_times
+from discrete_diffusion.categorical import log_one_hot, log_softmax_on
+from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.types import Batch, LossOutput
+
+PARAMETERIZATIONS = ("leave_one_out", "posterior")
+
+
+class Interpolating(Algorithm):
+    """Trains on the continuous-time bound of any interpolating process:
+
+        NELBO = E_t E_xt  sum_l general_bound_l(xt, x0, D, t)
+
+    The prior and reconstruction terms are exactly 0 because alpha(0) = 1 and alpha(1) = 0. The loss
+    is the mean NELBO of the batch divided by the constant L.
+
+    ``draw``: how the times of a training batch are drawn, one of ``WEIGHTED_DRAWS``.
+    ``parameterization``: what the network's logits stand for. ``leave_one_out``: D, the prediction
+    of a token from all others. ``posterior``: P, the prediction from all of xt, turned into
+    D proportional to P(x0) / q_t(xt_l | x0); then untrained logits have an infinite bound.
+    """
+
+    evaluation_draw = "importance"
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        process: ForwardProcess,
+        *,
+        time_conditioning: bool = True,
+        draw: str = "importance",
+        parameterization: str = "leave_one_out",
+    ) -> None:
+        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        if draw not in WEIGHTED_DRAWS:
+            raise ValueError(unknown_name("time draw", draw, WEIGHTED_DRAWS))
+        if parameterization not in PARAMETERIZATIONS:
+            raise ValueError(unknown_name("parameterization", parameterization, PARAMETERIZATIONS))
+        self.draw, self.parameterization = draw, parameterization
+
+    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        t, time_weight = draw_weighted_times(
+            draw or self.draw, self.process, len(batch), generator, batch.x0.device
+        )
+        xt = self.process.corrupt(batch.x0, t, batch.real, generator)
+        predicted = self.log_weights(xt, t, batch.real, batch.conditions)
+        terms = general_bound(self.process, xt, batch.x0, predicted, t, batch.real)  # (B, L)
+        terms = terms * time_weight.unsqueeze(1)
+        loss = (self.training_weight(xt, batch.x0, t) * terms).sum(dim=1).mean().float()
+        return self.output(terms.sum(dim=1), batch, loss / self.layout.length)
+
+    def training_weight(self, xt: Tensor, x0: Tensor, t: Tensor) -> Tensor | float:
+        """Factor on each position's term in the training loss, not in the bound: 1."""
+        return 1.0
+
+    def denoise(
+        self,
+        x_t: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        log_probs = super().denoise(x_t, t, real, conditions)
+        if self.parameterization == "leave_one_out":
+            return log_probs
+        clean = log_one_hot(x_t, self.layout.vocab_size, torch.float64).exp()
+        noise = self.process.noise(t).expand_as(clean)
+        into_xt = noise.gather(-1, x_t.unsqueeze(-1)) + self.process.alpha(t).unsqueeze(-1) * clean
+        log_seen = into_xt.clamp(min=torch.finfo(torch.float64).tiny).log()  # q_t(x_t | x0)
+        return log_softmax_on(log_probs - log_seen, self.layout.support)

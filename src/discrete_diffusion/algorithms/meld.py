@@ -1,0 +1,167 @@
+"""MELD: masked diffusion whose order of masking is learned (arXiv 2505.16790)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms.mdlm import MDLM
+from discrete_diffusion.algorithms.times import draw_times
+from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.noise_schedules import SMALLEST_TIME, Learned
+from discrete_diffusion.types import Batch, LossOutput
+
+GRADIENTS = ("unbiased", "straight_through")
+
+
+class MELD(MDLM):
+    """MDLM's bound with 1 - alpha_l(t) = t^(w_l), minimised over the exponents w as well.
+
+    Times T_l = u_l^(1/w_l) make -log T_l exponential with rate w_l, so the order in which
+    positions are revealed is a race: the next one is l with probability w_l / (sum of w over the
+    positions still masked). With n uniform on 1..L, M the last n of the race and S the order of
+    those before them, the bound and its gradient are
+
+        f = L sum_{l in M} w_l / (sum_{M} w) * -log D_l(x0_l),          NELBO = E f
+        d NELBO / dw = E [ df/dw + (f - c) d log p(S) / dw ]
+
+    ``unbiased`` has both parts. df/dw goes through the weights and, in a time-conditioned network,
+    through t and sigma (the waiting times of the race are exponential and are reparameterised).
+    The other part is the score function of the masks, its baseline c the mean of the *other*
+    samples of the batch. df/dw alone is wrong.
+
+    ``straight_through`` is a heuristic: every position's term is weighed by its own density
+    -alpha_l'(t), and what its mask does to the context of the others is left out. Its expectation
+    is not the gradient, and not zero where the gradient is.
+
+    Either way f itself is drawn with hard masks and bounds -log p. With the exact D nothing is
+    gained, since every order then gives the entropy; ``statistics`` shows where the exponents are.
+
+    Deviation: the exponents are parameters, see ``Learned``, and the loss is the bound.
+
+    Raises ``ValueError`` for a schedule that is not learned or an unknown ``gradient``.
+    """
+
+    name = "meld"
+    learns_schedule = True
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        process: ForwardProcess,
+        *,
+        time_conditioning: bool = True,
+        gradient: str = "unbiased",
+    ) -> None:
+        if gradient not in GRADIENTS:
+            raise ValueError(unknown_name("gradient of the exponents", gradient, GRADIENTS))
+        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        if not isinstance(process.schedule, Learned):
+            raise ValueError(
+                f"meld learns its schedule, but {type(process.schedule).__name__} has nothing to "
+                "learn; set noise=learned, or algo=mdlm to keep this schedule"
+            )
+        self.gradient = gradient
+
+    @property
+    def schedule(self) -> Learned:
+        """The learned schedule of the process."""
+        assert isinstance(self.process.schedule, Learned)
+        return self.process.schedule
+
+    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        """Draws other than ``forced_mask`` are for measuring: their loss has no gradient."""
+        if draw not in (None, "forced_mask"):
+            with torch.no_grad():
+                return super().loss(batch, generator, draw)
+        exponents = self.schedule.exponents()
+        race = run_race(exponents, self.layout.mask_id, batch, generator)
+        through = self.gradient == "straight_through"
+        t, weight = (race.t.detach(), race.weight.detach()) if through else (race.t, race.weight)
+        log_d0 = self.denoise(race.xt, t, batch.real, batch.conditions)
+        terms = weight.to(log_d0.dtype) * self.cross_entropy(log_d0, batch)  # (B, L)
+        nelbo, num_real = terms.sum(dim=1), batch.real.sum(dim=1)  # (B,)
+        if through:
+            log_density = exponents.log() + exponents * t.log().unsqueeze(1)  # of T_l at t, + log t
+            slope = (terms.detach() * log_density).sum(dim=1)
+        else:
+            credit = nelbo.detach() - left_out_mean(nelbo.detach(), num_real)
+            slope = credit * race.log_prob
+        # slope - slope.detach() adds nothing to the value and its gradient to that of the exponents
+        return self.output(nelbo + slope - slope.detach(), batch)
+
+    def statistics(self) -> dict[str, float]:
+        """Smallest and largest exponent of each group; the spread of alpha at t = 1/2."""
+        with torch.no_grad():
+            exponents = self.schedule.exponents()
+            half = self.process.alpha(torch.full((1,), 0.5, dtype=torch.float64).to(exponents))
+        found = {"alpha_spread_at_half": float(half.max() - half.min())}
+        for index, name in enumerate(self.layout.group_names):
+            own = exponents[self.layout.group == index]
+            if own.numel():
+                found[f"exponent_min_{name}"] = float(own.min())
+                found[f"exponent_max_{name}"] = float(own.max())
+        return found
+
+
+@dataclass(frozen=True)
+class Race:
+    """A batch masked by a race, with gradients to the exponents.
+
+    ``xt``: Int[B, L]. ``t``: Float64[B], when the next position is revealed. ``weight``:
+    Float64[B, L], of each position in f. ``log_prob``: Float64[B], log probability of the order in
+    which the visible ones were revealed.
+    """
+
+    xt: Tensor
+    t: Tensor
+    weight: Tensor
+    log_prob: Tensor
+
+
+def run_race(exponents: Tensor, mask_id: int, batch: Batch, generator: torch.Generator) -> Race:
+    """Reveal all but n real positions, n uniform on 1..L and stratified over the batch.
+
+    ``exponents``: Float64[L]. The same law as the draw ``forced_mask``.
+    """
+    real, device = batch.real, batch.x0.device
+    num_real = real.sum(dim=1)
+    u = uniform_draws(tuple(real.shape), generator, device).clamp(min=SMALLEST_TIME)
+    arrival = (-u.log() / exponents.detach()).masked_fill(~real, float("inf"))  # -log T_l
+    ordered, order = arrival.sort(dim=1)
+    u = draw_times("low_discrepancy", len(batch), generator, device)
+    revealed = (num_real - (u * num_real).ceil().long().clamp(min=1)).unsqueeze(1)
+    turn = torch.arange(real.shape[1], device=device)
+    rates = (real * exponents).gather(1, order)
+    left = rates.flip(1).cumsum(dim=1).flip(1)  # the summed rates of those still in the race
+
+    before = turn < revealed
+    steps = torch.where(before, rates, 1.0).log() - torch.where(before, left, 1.0).log()
+
+    waited = turn <= revealed
+    gaps = ordered.diff(dim=1, prepend=torch.zeros_like(ordered[:, :1]))
+    unit_gaps = torch.where(waited, gaps * left, 0.0).detach()  # exponential with rate 1
+    log_t = -(unit_gaps / torch.where(waited, left, 1.0)).sum(dim=1)
+
+    masked = torch.zeros_like(real).scatter(1, order, turn >= revealed) & real
+    weight = masked * exponents
+    return Race(
+        xt=batch.x0.masked_fill(masked, mask_id),
+        t=log_t.exp().clamp(min=torch.finfo(torch.float64).tiny),
+        weight=num_real.unsqueeze(1) * weight / weight.sum(dim=1, keepdim=True),
+        log_prob=steps.sum(dim=1),
+    )
+
+
+def left_out_mean(nelbo: Tensor, num_real: Tensor) -> Tensor:
+    """Each sample's NELBO at the mean per token of the *others* of the batch: Float[B].
+
+    A single sample has no others: 0.
+    """
+    per_token = nelbo / num_real
+    others = (per_token.sum() - per_token) / max(len(nelbo) - 1, 1)
+    return num_real * others

@@ -1,0 +1,70 @@
+"""How the noise level of a training or evaluation example is drawn.
+
+Every draw gives the same expectation; they differ in variance. When little is corrupted a bound's
+integrand is rarely not 0, and then large: with t uniform its variance is infinite.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.noise_schedules import SMALLEST_TIME
+
+TIME_DRAWS = ("uniform", "antithetic", "low_discrepancy")
+WEIGHTED_DRAWS = (*TIME_DRAWS, "importance")
+
+
+def draw_times(how: str, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    """Float64[num] times, each uniform on (0, 1]; never 0.
+
+    ``uniform``: independent. ``antithetic``: pairs t, 1 - t. ``low_discrepancy``: one shared
+    offset, (u + i / num) mod 1 (Kingma et al., arXiv 2107.00630).
+    """
+    if how == "uniform":
+        u = uniform_draws((num,), generator, device)
+    elif how == "antithetic":
+        half = uniform_draws(((num + 1) // 2,), generator, device)
+        u = torch.cat([half, 1 - half])[:num]
+    elif how == "low_discrepancy":
+        offset = uniform_draws((1,), generator, device)
+        u = (offset + torch.arange(num, dtype=torch.float64, device=device) / num) % 1
+    else:
+        raise ValueError(unknown_name("time draw", how, TIME_DRAWS))
+    return (1 - u).clamp(SMALLEST_TIME, 1)
+
+
+def draw_weighted_times(
+    how: str, process: ForwardProcess, num: int, generator: torch.Generator, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Times in (0, 1) and their weights 1 / density, both Float64[num].
+
+    ``importance`` is ``draw_important_times``; the others are those of ``draw_times``, weight 1.
+    """
+    if how == "importance":
+        return draw_important_times(process, num, generator, device)
+    if how not in TIME_DRAWS:
+        raise ValueError(unknown_name("time draw", how, WEIGHTED_DRAWS))
+    t = draw_times(how, num, generator, device).clamp(max=1 - SMALLEST_TIME)
+    return t, torch.ones_like(t)
+
+
+def draw_important_times(
+    process: ForwardProcess, num: int, generator: torch.Generator, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Times at which the schedule has corrupted a share v^2, v of low discrepancy, and weights.
+
+    With u = v^2 the corrupted share, dt = 2 v dv / u'(t), so the weight of t is 2 v / u'(t). Where
+    the integrand grows like u^(-1/2) per corrupted token near 0, as every bound's does or slower,
+    its variance is finite. A schedule per token has no common share: then t itself is v^2.
+    """
+    v = draw_times("low_discrepancy", num, generator, device).clamp(max=1 - SMALLEST_TIME)
+    share = v.square()
+    t = process.schedule.inverse(share)
+    if t.ndim > 1:
+        return share, 2 * v
+    t = t.clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
+    return t, 2 * v / -process.schedule.dalpha(t)

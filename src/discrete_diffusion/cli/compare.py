@@ -1,0 +1,221 @@
+"""``discrete-diffusion compare``: algorithms, backbones and seeds, all else equal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig
+
+from discrete_diffusion.cli.compare_cells import Cell, check_names, plan_cells, shared_overrides
+from discrete_diffusion.cli.compare_folder import CellFolder, config_digest
+from discrete_diffusion.cli.compose import check_counts, compose
+from discrete_diffusion.cli.launching import launch
+from discrete_diffusion.stopping import Stop
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
+
+    from discrete_diffusion.evaluation.equal_terms import EqualTerms
+
+logger = logging.getLogger(__name__)
+
+_USER_ERRORS = (ValueError, TypeError, OSError)
+_LAUNCHER = ("hydra/launcher", "hydra.launcher")
+
+
+def run(config: DictConfig) -> None:
+    """Compare as the command line says. Ctrl-C and SIGTERM end it with exit status 130 or 143; the
+    same command goes on from there."""
+    from hydra.core.hydra_config import HydraConfig
+
+    hydra = HydraConfig.get()
+    user_dirs = [s.path for s in hydra.runtime.config_sources if s.provider == "command-line"]
+    launcher = [o for o in hydra.overrides.hydra if o.lstrip("+").startswith(_LAUNCHER)]
+    try:
+        compare(
+            list(hydra.overrides.task),
+            config=config,
+            launcher=launcher,
+            user_config_dir=user_dirs[0].removeprefix("file://") if user_dirs else None,
+        )
+    except (Stop, KeyboardInterrupt) as stop:
+        said = stop if isinstance(stop, Stop) else "stopped"
+        print(
+            f"discrete-diffusion: {said}; the same command goes on from there, finished cells are "
+            "kept",
+            file=sys.stderr,
+        )
+        raise SystemExit(stop.exit_status if isinstance(stop, Stop) else 130) from None
+
+
+def compare(
+    overrides: Sequence[str],
+    *,
+    config: DictConfig | None = None,
+    launcher: Sequence[str] = (),
+    user_config_dir: str | None = None,
+) -> dict[str, Any]:
+    """Train and measure every cell, write the comparison into ``out``, print its table.
+
+    ``overrides``: of the command line, ``["algos=[mdlm,udlm]", "model=bd_tiny"]``; ``config``: what
+    they compose, if the caller has it; ``launcher``: overrides that choose Hydra's launcher.
+    Returns what ``results.json`` holds.
+
+    Raises ``ValueError`` before the first run that lists all cells that cannot be, or whose folder
+    holds another run; after the last one if any failed, the others being kept.
+    """
+    if config is None:
+        config = compose("compare", overrides, user_config_dir=user_config_dir)
+    check_names(config, user_config_dir)
+    check_counts(config, bound_samples=2, bound_draws=1, eval__num_samples=0)
+    if config.trainer.devices != 1 or config.trainer.get("num_nodes", 1) != 1:
+        raise ValueError(
+            f"trainer.devices={config.trainer.devices}: compare trains every cell in one process; "
+            "run several cells at a time with hydra/launcher=joblib instead"
+        )
+    cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
+    from discrete_diffusion.cli.compare_results import write_comparison
+    from discrete_diffusion.evaluation.equal_terms import EqualTerms
+
+    terms = EqualTerms(
+        bound_samples=config.bound_samples,
+        bound_draws=config.bound_draws,
+        num_samples=config.eval.num_samples,
+    )
+    out = Path(config.out).absolute()
+    folders = {cell.name: CellFolder(out / "cells" / cell.name) for cell in cells}
+    for cell in cells:
+        if cell.instead_of is not None:
+            logger.info("%s", _replacement(cell))
+    fingerprint = _check_data(cells[0].config)
+    _check_folders(cells, folders, fingerprint, overwrite=config.overwrite)
+    missing = [c for c in cells if not _is_finished(c, folders[c.name], terms)]
+    _announce(cells, missing, folders)
+    if missing:
+        returned = launch(
+            partial(run_cell, terms=terms),
+            {cell.name: cell.overrides for cell in missing},
+            out / "cells",
+            launcher=launcher,
+            user_config_dir=user_config_dir,
+        )
+        _raise_failures(missing, returned)
+    return write_comparison(out, cells, folders, terms, overrides=[*overrides, *launcher])
+
+
+def run_cell(config: DictConfig, *, terms: EqualTerms) -> None:
+    """Train a cell in the folder that the launcher made for it, or go on with it, and measure it.
+
+    Raises the errors of ``train``, and ``ValueError`` if training has diverged.
+    """
+    from hydra.core.hydra_config import HydraConfig
+
+    from discrete_diffusion.cli.compare_results import measure_cell
+    from discrete_diffusion.cli.train import train
+
+    folder = CellFolder(Path(HydraConfig.get().runtime.output_dir))
+    folder.write_plan(config)
+    logger.info("--- %s", folder.path.name)
+    if not folder.is_trained:
+        resumed = config.copy()
+        resumed.resume = str(folder.last) if folder.last.exists() else None
+        start = time.perf_counter()
+        try:
+            train(resumed, folder.path)
+        finally:
+            folder.add_seconds(time.perf_counter() - start)
+    folder.write_result(measure_cell(config, folder, terms))
+
+
+def _check_data(config: DictConfig) -> str:
+    """The fingerprint of the data of all cells, read once before the first run; ``ValueError`` if
+    nothing is held out."""
+    from discrete_diffusion.data import build_data, complete_data
+    from discrete_diffusion.evaluation.equal_terms import held_out_split
+
+    data = build_data(complete_data(config))
+    if len(data.splits[split := held_out_split(data)]) < 2:
+        raise ValueError(f"the {split} split holds less than two samples to compare models on")
+    return data.fingerprint()
+
+
+def _check_folders(
+    cells: Sequence[Cell], folders: dict[str, CellFolder], fingerprint: str, *, overwrite: bool
+) -> None:
+    """``ValueError`` naming the cells whose folder holds another run, and what differs; with
+    ``overwrite`` such folders are cleared instead."""
+    changed = []
+    for cell in cells:
+        folder = folders[cell.name]
+        changes = folder.changes(cell.config)
+        result = folder.result
+        if result is not None and result["data_fingerprint"] != fingerprint:
+            changes.append(f"the data (fingerprint {result['data_fingerprint']} -> {fingerprint})")
+        if changes and overwrite:
+            logger.info("%s: training anew, for %s", cell.name, ", ".join(changes))
+            folder.clear()
+        elif changes:
+            changed.append(f"{cell.name}: {', '.join(changes)}")
+    if changed:
+        listed = "\n  ".join(changed)
+        raise ValueError(
+            f"{folders[cells[0].name].path.parent} holds other runs (was -> is); give overwrite="
+            f"true to train them anew, or another out=FOLDER:\n  {listed}"
+        )
+
+
+def _is_finished(cell: Cell, folder: CellFolder, terms: EqualTerms) -> bool:
+    result = folder.result
+    return (
+        result is not None
+        and result["digest"] == config_digest(cell.config)
+        and result["terms"] == terms.as_dict()
+    )
+
+
+def _announce(
+    cells: Sequence[Cell], missing: Sequence[Cell], folders: dict[str, CellFolder]
+) -> None:
+    names = {cell.name for cell in missing}
+    for cell in cells:
+        folder = folders[cell.name]
+        if cell.name not in names:
+            logger.info("%s: finished, kept", cell.name)
+        elif folder.is_trained:
+            logger.info("%s: trained, kept; to be measured", cell.name)
+        elif folder.last.exists():
+            logger.info("%s: interrupted, goes on", cell.name)
+    logger.info("%d of %d cells to run", len(missing), len(cells))
+
+
+def _replacement(cell: Cell) -> str:
+    return (
+        f"{cell.algorithm} cannot use {cell.instead_of}: {cell.backbone} (model={cell.model}, "
+        f"{cell.parameters:,} parameters) takes its place"
+    )
+
+
+def _raise_failures(cells: Sequence[Cell], returned: Sequence[JobReturn]) -> None:
+    """``ValueError`` naming the cells that failed; errors that users cannot mend as they are."""
+    from hydra.core.utils import JobStatus
+
+    failed = []
+    for cell, job in zip(cells, returned, strict=True):
+        if job.status == JobStatus.COMPLETED:
+            continue
+        error = job._return_value  # return_value would raise it, and write a line of its own
+        if not isinstance(error, _USER_ERRORS):
+            raise error
+        failed.append(f"{cell.name}: {error}")
+    if failed:
+        listed = "\n  ".join(failed)
+        raise ValueError(
+            f"{len(failed)} of {len(cells)} cells failed; the same command keeps the others and "
+            f"tries these again:\n  {listed}"
+        )

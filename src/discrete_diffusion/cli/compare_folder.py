@@ -1,0 +1,119 @@
+"""What the folder of a cell holds: nothing, a run to go on with, or a finished one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.whole_files import written_whole
+
+_FREE = ("resume", "threads", "logger", "eval", "callbacks.num_samples", "trainer.devices")
+"""Config keys that may differ from one call to the next: the numbers do not depend on them."""
+
+_MAX_NAMED = 6
+
+
+@dataclass(frozen=True)
+class CellFolder:
+    """``plan.json``: the config of the run and its digest, written before training;
+    ``training.json``: seconds so far; ``metrics.json``: of ``train``, once it is through;
+    ``cell.json``: what was measured."""
+
+    path: Path
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint to go on from, and to measure."""
+        return self.path / "checkpoints" / "last.ckpt"
+
+    @property
+    def is_trained(self) -> bool:
+        return self.last.exists() and (self.path / "metrics.json").exists()
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What ``cell.json`` holds; None without one."""
+        return _read(self.path / "cell.json")
+
+    def changes(self, config: DictConfig) -> list[str]:
+        """``key was -> is`` for every value that differs from the run in this folder."""
+        plan = _read(self.path / "plan.json")
+        if plan is None or plan["digest"] == config_digest(config):
+            return []
+        was, now = dict(_leaves(plan["config"])), dict(_leaves(_kept(config)))
+        keys = [key for key in {**was, **now} if was.get(key) != now.get(key)]
+        named = [
+            f"{key} {was.get(key, 'absent')} -> {now.get(key, 'absent')}"
+            for key in keys[:_MAX_NAMED]
+        ]
+        return [*named, f"{len(keys) - _MAX_NAMED} more"] if len(keys) > _MAX_NAMED else named
+
+    def write_plan(self, config: DictConfig) -> None:
+        """Say what run this is; a folder of the same run is left as it is."""
+        plan = {"digest": config_digest(config), "config": _kept(config)}
+        _write(self.path / "plan.json", plan)
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        """The measurements; with them the cell is finished."""
+        _write(self.path / "cell.json", result)
+
+    def add_seconds(self, seconds: float) -> None:
+        """Of training, on top of what earlier parts of the run took."""
+        _write(self.path / "training.json", {"seconds": self.seconds + seconds})
+
+    @property
+    def seconds(self) -> float:
+        """Spent on training, as far as it was recorded."""
+        return float((_read(self.path / "training.json") or {"seconds": 0.0})["seconds"])
+
+    def clear(self) -> None:
+        """Remove the run."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def config_digest(config: DictConfig) -> str:
+    """16 hex digits of what the numbers of a run depend on."""
+    text = json.dumps(_kept(config), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kept(config: DictConfig) -> dict[str, Any]:
+    """The config without ``_FREE``, as JSON would give it back."""
+    kept: dict[str, Any] = json.loads(json.dumps(plain(config)))
+    for key in _FREE:
+        *parents, name = key.split(".")
+        node: Any = kept
+        for parent in parents:
+            node = node.get(parent, {})
+        node.pop(name, None)
+    return kept
+
+
+def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None if there is no such file, or one that is none of ours."""
+    try:
+        content = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    with written_whole(path) as unfinished:
+        unfinished.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")

@@ -1,0 +1,149 @@
+"""One measurement for models that are compared: the same rows, the same draws, the same sizes."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data import TokenDataset, bucket_batches, draw_sizes
+from discrete_diffusion.data.text import TextDataset
+from discrete_diffusion.evaluation.bound import sample_bounds
+from discrete_diffusion.evaluation.report import SampleReport
+from discrete_diffusion.sampling import Sampler, draw_samples
+from discrete_diffusion.types import Batch
+
+_ROWS, _ORDERS, _BOUND, _SIZES, _SAMPLES = (30,), (31,), (32,), (33,), (34,)
+"""Keep the draws of a comparison apart from each other, and from those of training."""
+
+_HELD_OUT = ("test", "val")
+
+
+@dataclass(frozen=True)
+class EqualTerms:
+    """How every model of a comparison is measured.
+
+    ``bound_samples``: held-out samples at most; ``bound_draws``: noise draws of the bound for each;
+    ``num_samples``: samples drawn, 0 for none; ``seed``: of which rows, noise and samples, the same
+    for all models whatever seed they were trained with.
+    """
+
+    bound_samples: int = 600
+    bound_draws: int = 16
+    num_samples: int = 1000
+    batch_size: int = 256
+    seed: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """For ``cell.json``."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class HeldOutBounds:
+    """The bound of each held-out sample, Float64[M], in the unit that ``quantity`` names.
+
+    ``quantity``: ``nats per unordered diagram``, ``nats per diagram``, ``nats per sequence`` or
+    ``bits per character``; ``ordering``: what the data set says its bound is of. ``rows``: Int[M],
+    of ``split``.
+    """
+
+    quantity: str
+    ordering: str
+    split: str
+    rows: Tensor
+    values: Tensor
+
+
+def held_out_split(data: TokenDataset) -> str:
+    """The test split, or validation if that is empty."""
+    return next((name for name in _HELD_OUT if len(data.splits[name])), _HELD_OUT[-1])
+
+
+def held_out_bounds(
+    algorithm: Algorithm,
+    data: TokenDataset,
+    terms: EqualTerms,
+    *,
+    device: torch.device | str = "cpu",
+) -> HeldOutBounds:
+    """The bound of at most ``terms.bound_samples`` held-out samples, a function of data and seed.
+
+    Rows, node orders and noise streams do not depend on the algorithm, so differences between two
+    models are paired by row.
+    """
+    split = held_out_split(data)
+    rows = _rows(len(data.splits[split]), terms)
+    chunks = _chunks(data, split, rows, terms)
+    found = sample_bounds(
+        algorithm,
+        [batch for _, batch in chunks],
+        draws=terms.bound_draws,
+        seed=terms.seed,
+        stream=_BOUND,
+        device=device,
+    )
+    back = torch.cat([part for part, _ in chunks]).argsort()
+    values, quantity = found.unordered, _quantity(data)
+    if isinstance(data, TextDataset):
+        characters = data.num_characters[split] / data.num_tokens[split]
+        values = values / (math.log(2) * found.num_real.double().mean() * characters)
+    return HeldOutBounds(quantity, data.bound, split, rows, values[back])
+
+
+def score_samples_drawn(
+    algorithm: Algorithm,
+    sampler: Sampler,
+    data: TokenDataset,
+    terms: EqualTerms,
+    *,
+    device: torch.device | str = "cpu",
+) -> dict[str, Any]:
+    """Metrics of ``terms.num_samples`` fresh samples, their network calls and seconds; {} for 0."""
+    if terms.num_samples == 0:
+        return {}
+    sizes = draw_sizes(data.size_counts(), terms.num_samples, make_generator(terms.seed, *_SIZES))
+    start = time.perf_counter()
+    output = draw_samples(
+        sampler,
+        algorithm,
+        data.real_positions(sizes),
+        generator=make_generator(terms.seed, *_SAMPLES, device=device),
+    )
+    seconds = time.perf_counter() - start
+    return {
+        "num_samples": terms.num_samples,
+        "network_calls": float(output.nfe.double().mean()),
+        "seconds_per_1000_samples": 1000 * seconds / terms.num_samples,
+        **SampleReport(data, held_out_split(data)).measure(output.tokens),
+    }
+
+
+def _rows(num: int, terms: EqualTerms) -> Tensor:
+    """Int[M], ascending: all, or a random choice that depends on the seed alone."""
+    chosen = torch.randperm(num, generator=make_generator(terms.seed, *_ROWS))
+    return chosen[: terms.bound_samples].sort().values
+
+
+def _chunks(
+    data: TokenDataset, split: str, rows: Tensor, terms: EqualTerms
+) -> list[tuple[Tensor, Batch]]:
+    """Batches of one size each as far as possible, with the places of their rows in ``rows``."""
+    examples = data.splits[split][rows]
+    sizes = examples.real.sum(dim=1)
+    return [
+        (part, data.augment(examples[part], make_generator(terms.seed, *_ORDERS, k)))
+        for k, part in enumerate(bucket_batches(sizes, terms.batch_size))
+    ]
+
+
+def _quantity(data: TokenDataset) -> str:
+    if isinstance(data, TextDataset):
+        return "bits per character"
+    return "nats per sequence" if data.bound == "plain" else "nats per unordered diagram"

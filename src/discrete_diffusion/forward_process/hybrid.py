@@ -1,0 +1,92 @@
+"""The hybrid process of GIDD: masks at the end, wrong tokens on the way there."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.noise_schedules import Schedule, per_token
+
+
+class Hybrid(ForwardProcess):
+    """A mixture of MASK and uniform noise that moves with t (von Ruette et al., arXiv 2503.04482).
+
+    With a(t) the schedule's keep probability, tau = 1 - a and u_l uniform on the legal ids of
+    position l:
+
+        c = B (tau a)^(gamma/2),   B = 2^gamma p/(1-p),   C = 1 + c
+        alpha = a / C,             b_t = (tau [MASK] + c u_l) / C
+
+    so that the share of tokens that are uniform noise is 0 at both ends and p = ``p_uniform`` at
+    tau = 1/2, for every K_l. alpha(t) is the process's own and not the schedule's.
+
+    Raises ``ValueError`` unless 0 < p_uniform < 1 and 0 < gamma <= 2: beyond 2, c/a falls near
+    t = 1, where the jump rates would be negative.
+    """
+
+    name = "hybrid"
+    uniform: Tensor
+    mask: Tensor
+
+    def __init__(
+        self, layout: TokenLayout, schedule: Schedule, *, p_uniform: float = 0.1, gamma: float = 1.0
+    ) -> None:
+        if not 0 < p_uniform < 1:
+            raise ValueError(
+                f"p_uniform={p_uniform}: expected a share between 0 and 1, neither of them; "
+                "for 0 choose forward_process=absorbing"
+            )
+        if not 0 < gamma <= 2:
+            raise ValueError(
+                f"gamma={gamma}: expected 0 < gamma <= 2; beyond 2 some jump rates are negative, "
+                "and no process has those"
+            )
+        super().__init__(layout, schedule)
+        self.p_uniform, self.gamma = float(p_uniform), float(gamma)
+        self.bump = 2**gamma * p_uniform / (1 - p_uniform)  # B
+        mask_id = torch.tensor(layout.mask_id, device=layout.support.device)
+        mask = one_hot(mask_id, layout.vocab_size).double()
+        self.register_buffer("mask", mask, persistent=False)
+        self.register_buffer("uniform", layout.uniform_log_probs().exp(), persistent=False)
+
+    def prior(self) -> Tensor:
+        return self.mask.expand(self.layout.length, -1)
+
+    def mixture(self, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(a, tau, c), each Float[B, 1] or Float[B, L]."""
+        a = per_token(self.schedule.alpha(t))
+        tau = per_token(self.schedule.one_minus_alpha(t))
+        return a, tau, self.bump * (tau * a) ** (self.gamma / 2)
+
+    def alpha(self, t: Tensor) -> Tensor:
+        a, _, c = self.mixture(t)
+        return a / (1 + c)
+
+    def one_minus_alpha(self, t: Tensor) -> Tensor:
+        _, tau, c = self.mixture(t)
+        return (tau + c) / (1 + c)
+
+    def noise(self, t: Tensor) -> Tensor:
+        _, tau, c = (part.unsqueeze(-1) for part in self.mixture(t))
+        return c / (1 + c) * self.uniform + tau / (1 + c) * self.mask
+
+    def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
+        _, tau, c = self.mixture(t)
+        legal = self._draw_from(self.uniform, t.shape[0], generator)
+        masked = uniform_draws(tuple(legal.shape), generator, legal.device) * (tau + c) < tau
+        return torch.where(masked, self.layout.mask_id, legal)
+
+    def jump_rates(self, t: Tensor) -> Tensor:
+        """alpha d/dt [b_t(y) / alpha], b_t / alpha being tau/a at MASK and c u_l/a elsewhere:
+
+        tau' / (C a) [MASK]  +  tau' c / (C a tau) (gamma/2 a + (1 - gamma/2) tau) u_l
+        """
+        a, tau, c = self.mixture(t)
+        into_mask = -per_token(self.schedule.dalpha(t)) / ((1 + c) * a)
+        half = self.gamma / 2
+        into_legal = into_mask * c / tau * (half * a + (1 - half) * tau)
+        return into_mask.unsqueeze(-1) * self.mask + into_legal.unsqueeze(-1) * self.uniform

@@ -1,0 +1,53 @@
+"""How like real text samples are, as far as counting characters and words tells."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+_WORD = re.compile(r"\w+")
+
+
+def character_distance(samples: Sequence[str], reference: Sequence[str]) -> float:
+    """Total variation between the character frequencies of two sets of texts, in [0, 1].
+
+    TV = 1/2 sum_c |p(c) - q(c)|; NaN if either holds no character.
+    """
+    p, q = _frequencies(samples), _frequencies(reference)
+    if not p or not q:
+        return float("nan")
+    return sum(abs(p.get(c, 0.0) - q.get(c, 0.0)) for c in p.keys() | q.keys()) / 2
+
+
+def words_of(texts: Sequence[str]) -> list[str]:
+    """The words of texts, runs of letters, digits and underscores; one that touches either end of
+    its text may be cut off and is left out."""
+    return [
+        match.group()
+        for text in texts
+        for match in _WORD.finditer(text)
+        if match.start() > 0 and match.end() < len(text)
+    ]
+
+
+def share_known(texts: Sequence[str], known: Collection[str]) -> float:
+    """The share of the words of ``texts`` that are among ``known``; NaN without a word."""
+    words = words_of(texts)
+    return sum(word in known for word in words) / len(words) if words else float("nan")
+
+
+def text_metrics(
+    samples: Sequence[str], reference: Sequence[str], known_words: Collection[str]
+) -> dict[str, float]:
+    """``character_tv`` to a reference, and ``words_in_training``: the share of words that are among
+    ``known_words``."""
+    return {
+        "character_tv": character_distance(samples, reference),
+        "words_in_training": share_known(samples, known_words),
+    }
+
+
+def _frequencies(texts: Sequence[str]) -> dict[str, float]:
+    counts = Counter("".join(texts))
+    return {c: count / counts.total() for c, count in counts.items()}

@@ -1,0 +1,81 @@
+"""Left-to-right sampling of autoregressive models, each column computed once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import AR, Algorithm
+from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.types import SampleOutput, SampleRequest
+
+
+class Autoregressive(Sampler):
+    """Draw the free positions from left to right, keeping the backbone's keys and values.
+
+    The distribution of ``first-hitting`` on the same algorithm. One call per free position, which
+    computes the columns that were not read yet (one, unless clamped ones lie between) and no PAD.
+    Samples whose real and clamped positions are the same share their calls.
+
+    Clamping is exact for a prefix: a clamp behind a free position is not seen when that is drawn.
+
+    Raises ``ValueError`` for an algorithm other than ``ar``, for a backbone without ``new_cache``,
+    or if ``steps`` is given.
+    """
+
+    name = "autoregressive"
+
+    def check(self, algorithm: Algorithm) -> None:
+        super().check(algorithm)
+        if not isinstance(algorithm, AR):
+            raise ValueError(f"autoregressive sampling needs algo=ar, got {algorithm.name}")
+        if not hasattr(algorithm.backbone, "new_cache"):
+            raise ValueError(
+                f"autoregressive sampling needs a backbone with new_cache, such as dit; "
+                f"{type(algorithm.backbone).__name__} has none: use sampling=first-hitting"
+            )
+
+    def _run(self, algorithm: Algorithm, request: SampleRequest) -> SampleOutput:
+        if request.steps is not None:
+            raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
+        real, free = request.real, request.real & (request.clamp < 0)
+        x = self._start(algorithm, request)
+        log_weights = torch.zeros(real.shape[0], dtype=torch.float64, device=real.device)
+        trajectory = [x.clone()] if request.keep_trajectory else []
+        patterns, kind = torch.unique(
+            torch.stack([real, free], dim=1).byte(), dim=0, return_inverse=True
+        )
+        for k in range(len(patterns)):
+            rows = (kind == k).nonzero().squeeze(1)
+            self._fill(algorithm, request, x, rows, log_weights, trajectory)
+        return SampleOutput(
+            tokens=x,
+            nfe=free.sum(dim=1),
+            log_weights=log_weights,
+            trajectory=torch.stack(trajectory) if trajectory else None,
+        )
+
+    def _fill(
+        self,
+        algorithm: Algorithm,
+        request: SampleRequest,
+        x: Tensor,
+        rows: Tensor,
+        log_weights: Tensor,
+        trajectory: list[Tensor],
+    ) -> None:
+        """Fill the samples ``rows`` of x, whose real and free positions are the same, in place."""
+        assert isinstance(algorithm, AR)
+        reader = algorithm.prefix_reader(request.real[rows], request.conditions_of(rows))
+        is_free = (request.clamp[rows[0]] < 0).tolist()
+        for k, position in enumerate(reader.columns.tolist()):
+            if not is_free[position]:
+                continue
+            support = None
+            if request.support is not None:
+                support = request.support[rows, position] & algorithm.layout.support[position]
+            log_d0 = reader.log_d0(x[rows], k)
+            x[rows, position], log_kept = self._draw_tokens(log_d0, support, request.generator)
+            log_weights[rows] += log_kept.double()
+            if request.keep_trajectory:
+                trajectory.append(x.clone())

@@ -1,0 +1,186 @@
+"""The autoregressive baseline: the exact likelihood, over real positions only."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from discrete_diffusion.algorithms import AR, BD3LM, build_algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli import compose
+from discrete_diffusion.forward_process import Absorbing, Uniform
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.models.dit import DiT
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.types import Batch
+from toy_world import (
+    FULL,
+    LENGTH,
+    MASK,
+    PAD,
+    PADDED,
+    ExactBlockBackbone,
+    ExactCausalBackbone,
+    ToyWorld,
+    all_schedules,
+    toy_layout,
+)
+
+SMALL_DIT = ["algo=ar", "model=dit_tiny"]
+
+
+def exact_ar(schedule: str = "log_linear") -> AR:
+    layout = toy_layout()
+    process = Absorbing(layout, all_schedules(layout)[schedule])
+    return AR(ExactCausalBackbone(process), process)
+
+
+def built(*overrides: str) -> AR:
+    """With a small dit whose parameters are all random: fresh ones see no neighbour."""
+    algorithm = build_algorithm(compose("train", [*SMALL_DIT, *overrides])).eval()
+    generator = make_generator(0)
+    with torch.no_grad():
+        for parameter in algorithm.parameters():
+            noise = torch.empty_like(parameter).normal_(generator=generator)
+            parameter.copy_(noise / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1 + noise)
+    return algorithm
+
+
+def diagrams(algorithm: AR, sizes: list[int], seed: int = 0) -> Batch:
+    real = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor(sizes))
+    legal = torch.multinomial(
+        algorithm.layout.support.float(), len(sizes), True, generator=make_generator(seed)
+    ).T
+    return Batch(torch.where(real, legal, RPLAN_VOCAB_CONFIG.pad_id), real)
+
+
+@pytest.mark.parametrize("schedule", ["log_linear", "cosine", "linear", "per_group"])
+@pytest.mark.parametrize("draw", [None, "exact", "forced_mask"])
+def test_the_likelihood_is_exact(schedule, draw):
+    """-log p(x0) of every sample, full and padded together: no noise, so no draw matters."""
+    algorithm = exact_ar(schedule)
+    worlds = [ToyWorld.make(FULL), ToyWorld.make(PADDED)]
+    x0 = torch.cat([world.x0 for world in worlds])
+    output = algorithm.loss(Batch(x0, algorithm.layout.is_real(x0)), make_generator(0), draw)
+    expected = -torch.cat([world.prob for world in worlds]).log()
+    torch.testing.assert_close(output.nelbo.double(), expected, rtol=1e-5, atol=1e-5)
+    assert output.loss.item() == pytest.approx(output.nelbo.mean().item() / LENGTH)
+    assert torch.equal(output.num_real, (x0 != PAD).sum(dim=1))
+
+
+def test_it_is_bd3lm_with_blocks_of_one():
+    ar, world = exact_ar(), ToyWorld.make()
+    bd3lm = BD3LM(ExactBlockBackbone(ar.process), ar.process, block_size=1)
+    batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
+    torch.testing.assert_close(
+        ar.loss(batch, make_generator(0)).nelbo,
+        bd3lm.loss(batch, make_generator(0)).nelbo,
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+def test_the_first_mask_is_predicted_exactly():
+    """From what stands before it, whatever stands behind; normalised, legal, the rest carried."""
+    algorithm = exact_ar()
+    for world in (ToyWorld.make(FULL), ToyWorld.make(PADDED)):
+        xt = world.states(algorithm.process)
+        real = world.real.expand(len(xt), -1)
+        masked = xt == MASK
+        behind = masked.long().cumsum(dim=1) > 0  # the first MASK and all after it
+        t = torch.full((len(xt),), 0.6, dtype=torch.float64)
+        probs = algorithm.log_prob_x0(xt, t, real).double().exp()
+        torch.testing.assert_close(
+            probs.sum(-1), torch.ones(probs.shape[:2]).double(), rtol=0, atol=1e-6
+        )
+        assert (probs[:, ~algorithm.layout.support] == 0).all()
+        visible = ~masked & real
+        assert (probs.gather(-1, xt.unsqueeze(-1)).squeeze(-1)[visible] == 1).all()
+        hidden = xt.masked_fill(behind & real, MASK)
+        exact = world.posterior(algorithm.process, hidden, t[:1])
+        first = masked & (masked.long().cumsum(dim=1) == 1)
+        torch.testing.assert_close(probs[first], exact[first], rtol=0, atol=1e-6)
+
+
+def test_teacher_forcing_predicts_every_position_whatever_is_masked():
+    algorithm, world = exact_ar(), ToyWorld.make()
+    real, t = world.real.expand(len(world.x0), -1), torch.zeros(len(world.x0))
+    forced = algorithm.teacher_forcing(Batch(world.x0, real))
+    masked = torch.full_like(world.x0, MASK)
+    log_p = algorithm.denoise(masked, t, real, forced)
+    assert torch.equal(log_p, algorithm.denoise(world.x0, t, real))
+    nll = -log_p.gather(-1, world.x0.unsqueeze(-1)).sum(dim=(1, 2)).double()
+    torch.testing.assert_close(nll, -world.prob.log(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_input_is_shifted_over_real_positions():
+    algorithm = build_algorithm(compose("train", SMALL_DIT))
+    real = torch.zeros(1, 36, dtype=torch.bool)
+    real[0, [1, 2, 8, 30]] = True
+    x = torch.arange(36).expand(1, -1)
+    expected = torch.full((1, 36), RPLAN_VOCAB_CONFIG.pad_id)
+    expected[0, [1, 2, 8, 30]] = torch.tensor([RPLAN_VOCAB_CONFIG.mask_id, 1, 2, 8])
+    assert torch.equal(algorithm.shifted(x, real), expected)
+
+
+def test_no_position_sees_itself_or_the_future():
+    """Through dit, PAD between the real positions."""
+    algorithm = built()
+    batch = diagrams(algorithm, [6, 4])
+    t = torch.zeros(2)
+    log_p = algorithm.denoise(batch.x0, t, batch.real)
+    position = 3
+    changed = batch.x0.clone()
+    changed[:, position] = (changed[:, position] + 1) % 13
+    moved = (algorithm.denoise(changed, t, batch.real) - log_p).abs().amax(dim=-1)
+    assert (moved[:, : position + 1][batch.real[:, : position + 1]] < 1e-5).all()
+    assert moved[:, position + 1 :][batch.real[:, position + 1 :]].min() > 1e-6
+
+
+def test_the_number_of_real_tokens_is_told_through_sigma():
+    """Position 0 sees nothing but MASK: only sigma can tell 4 rooms from 6."""
+    for conditioned in (True, False):
+        algorithm = built(f"algo.time_conditioning={conditioned}")
+        batch = diagrams(algorithm, [4, 6])
+        sigma = algorithm.size_sigma(batch.real)
+        if conditioned:
+            torch.testing.assert_close(1 - (-sigma).exp(), torch.tensor([10 / 37, 21 / 37]))
+        else:
+            assert sigma is None
+        first = algorithm.denoise(batch.x0, torch.zeros(2), batch.real)[:, 0]
+        assert torch.allclose(first[0], first[1], atol=1e-6) != conditioned
+
+
+def test_a_reader_with_a_cache_predicts_the_same():
+    """Every real position in order, and only some of them (the columns between come along)."""
+    algorithm = built()
+    batch = diagrams(algorithm, [5, 5, 5])
+    with torch.no_grad():
+        log_p = algorithm.denoise(batch.x0, torch.zeros(3), batch.real)
+        for wanted in (range(15), (0, 4, 5, 11, 14), (3,)):
+            reader = algorithm.prefix_reader(batch.real)
+            for k in wanted:
+                torch.testing.assert_close(
+                    reader.log_d0(batch.x0, k), log_p[:, reader.columns[k]], rtol=1e-5, atol=1e-5
+                )
+
+
+def test_a_fresh_network_costs_the_log_of_the_legal_ids():
+    algorithm = build_algorithm(compose("train", SMALL_DIT)).eval()
+    nelbo = algorithm.loss(diagrams(algorithm, list(range(1, 9))), make_generator(0)).nelbo
+    n = torch.arange(1.0, 9.0)
+    expected = n * math.log(13) + n * (n - 1) / 2 * math.log(11)
+    torch.testing.assert_close(nelbo, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_backbones_that_see_the_future_are_refused():
+    with pytest.raises(ValueError, match=r"algo\.backbone=dit"):
+        build_algorithm(compose("train", ["algo=ar", "algo.backbone=bd-denoiser"]))
+    with pytest.raises(ValueError, match=r"set algo\.causal_attention=true"):
+        build_algorithm(compose("train", [*SMALL_DIT, "algo.causal_attention=false"]))
+    layout = toy_layout()
+    dit = DiT(vocab_size=6, hidden_size=8, n_blocks=1, n_heads=2, causal=True)
+    with pytest.raises(ValueError, match="forward_process=absorbing"):
+        AR(dit, Uniform(layout, LogLinear()))

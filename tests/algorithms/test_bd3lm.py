@@ -1,0 +1,261 @@
+"""Block diffusion against enumeration; with one block it is MDLM, with blocks of one it is AR."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from discrete_diffusion.algorithms import BD3LM, MDLM, build_algorithm
+from discrete_diffusion.algorithms.bd3lm import contiguous_blocks
+from discrete_diffusion.algorithms.draws import MASK_DRAWS
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli import compose
+from discrete_diffusion.forward_process import Absorbing, Uniform
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, TokenLayout
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.types import Batch
+from toy_world import (
+    FULL,
+    LENGTH,
+    MASK,
+    PADDED,
+    VOCAB_SIZE,
+    ExactBackbone,
+    ExactBlockBackbone,
+    ToyWorld,
+    all_schedules,
+    quadrature,
+    toy_layout,
+)
+
+SCHEDULES = ("log_linear", "cosine", "linear", "per_group")
+BLOCKS = {"groups": None, "pairs": [2, 1], "ones": [1, 1, 1], "one": [3]}
+
+
+def exact_bd3lm(schedule: str, lengths=None, tilt: float = 0.0, **options) -> BD3LM:
+    layout = toy_layout()
+    process = Absorbing(layout, all_schedules(layout)[schedule])
+    return BD3LM(ExactBlockBackbone(process, tilt), process, block_lengths=lengths, **options)
+
+
+def integrate(world: ToyWorld, algorithm: BD3LM) -> float:
+    """sum_b E_t E of the masked terms by quadrature; a shared t serves, as no term has two blocks.
+
+    The network is called in its training form, with the clean sequence as context.
+    """
+    process = algorithm.process
+    states = world.states(process)
+    xt = states.repeat(len(world.x0), 1)
+    x0 = world.x0.repeat_interleave(len(states), dim=0)
+    real, masked = world.real.expand(len(xt), -1), xt == MASK
+    total = 0.0
+    for t, weight in quadrature():
+        mass = world.log_q(process, states, t).sum(-1).exp().T * world.prob.unsqueeze(1)
+        log_d0 = algorithm.denoise(xt, t.expand(len(xt)), real, {"context": x0}).double()
+        nll = -log_d0.gather(-1, x0.unsqueeze(-1)).squeeze(-1)
+        value = torch.where(masked & real, process.weight(t) * nll, 0.0).sum(dim=1)
+        possible = mass.flatten() > 0
+        total += float(weight * (mass.flatten() * value)[possible].sum())
+    return total
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("blocks", ["groups", "pairs"])
+def test_the_bound_is_tight(schedule, blocks):
+    world, algorithm = ToyWorld.make(), exact_bd3lm(schedule, BLOCKS[blocks])
+    assert integrate(world, algorithm) == pytest.approx(world.entropy, abs=1e-3)
+
+
+def test_the_bound_is_tight_with_padding_and_a_wrong_denoiser_pays():
+    padded, full = ToyWorld.make(PADDED), ToyWorld.make()
+    assert integrate(padded, exact_bd3lm("cosine")) == pytest.approx(padded.entropy, abs=1e-3)
+    wrong = exact_bd3lm("cosine", tilt=2.0, time_conditioning=True)
+    assert integrate(full, wrong) > full.entropy + 0.01
+
+
+@pytest.mark.parametrize("time_conditioning", [False, True])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_shipped_loss_agrees(schedule, time_conditioning):
+    """Every draw has the same mean, H of the mixture of full and padded data; a wrong denoiser has
+    its own bound, which the draw with one shared t must hit too."""
+    worlds = [ToyWorld.make(FULL), ToyWorld.make(PADDED)]
+    tilt = 1.0 if time_conditioning else 0.0
+    algorithm = exact_bd3lm(schedule, tilt=tilt, time_conditioning=time_conditioning)
+    expected = sum(world.entropy for world in worlds) / 2
+    if time_conditioning:
+        expected = sum(integrate(world, algorithm) for world in worlds) / 2
+    for draw in MASK_DRAWS:
+        generator, means = make_generator(11), []
+        for _ in range(12):
+            rows = [w.x0[torch.multinomial(w.prob, 500, True, generator=generator)] for w in worlds]
+            x0 = torch.cat(rows)[torch.randperm(1000, generator=generator)]
+            output = algorithm.loss(Batch(x0, algorithm.layout.is_real(x0)), generator, draw)
+            assert output.loss.item() == pytest.approx(output.nelbo.mean().item() / LENGTH)
+            means.append(output.nelbo.double().mean())
+        error = torch.stack(means).std().item() / math.sqrt(len(means))
+        slack = 4.5 if draw == "forced_mask" else 6  # the others have infinite variance
+        assert abs(torch.stack(means).mean().item() - expected) < slack * error + 1e-3, draw
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "per_group"])
+def test_blocks_of_one_are_autoregressive_term_by_term(schedule):
+    """The forced-mask draw has no variance left: -log p(x0) of every single sample."""
+    algorithm = exact_bd3lm(schedule, [1, 1, 1])
+    for world in (ToyWorld.make(FULL), ToyWorld.make(PADDED)):
+        batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
+        nelbo = algorithm.loss(batch, make_generator(0), "forced_mask").nelbo.double()
+        torch.testing.assert_close(nelbo, -world.prob.log(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("draw", MASK_DRAWS)
+def test_one_block_is_mdlm(draw):
+    layout, world = toy_layout(), ToyWorld.make()
+    process = Absorbing(layout, all_schedules(layout)["per_group"])
+    mdlm = MDLM(ExactBackbone(process), process, time_conditioning=False)
+    batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
+    ours = exact_bd3lm("per_group", [3]).loss(batch, make_generator(3), draw)
+    torch.testing.assert_close(ours.nelbo, mdlm.loss(batch, make_generator(3), draw).nelbo)
+
+
+def test_fewer_blocks_have_the_same_entropy_but_more_to_draw():
+    """The variance of the bound's draw falls with the block size, down to none."""
+    world, spread = ToyWorld.make(), {}
+    x0 = world.x0[torch.multinomial(world.prob, 1, generator=make_generator(0))].expand(4000, -1)
+    batch = Batch(x0, FULL.expand(4000, -1))
+    for name in ("one", "groups", "ones"):
+        algorithm = exact_bd3lm("log_linear", BLOCKS[name])
+        spread[name] = algorithm.loss(batch, make_generator(0)).nelbo.std().item()
+    assert spread["one"] > spread["groups"] > 0.01
+    assert spread["ones"] < 1e-5
+
+
+def test_predictions_for_the_current_block_are_the_exact_posterior():
+    """Whatever stands in later blocks; normalised, legal, visible tokens carried over."""
+    algorithm = exact_bd3lm("cosine")
+    for world in (ToyWorld.make(FULL), ToyWorld.make(PADDED)):
+        xt = world.states(algorithm.process)
+        xt = xt[(xt[:, 0] != MASK)]  # block 0 is clean: block 1 has its turn
+        real = world.real.expand(len(xt), -1)
+        t = torch.full((len(xt),), 0.6, dtype=torch.float64)
+        probs = algorithm.log_prob_x0(xt, t, real).double().exp()
+        torch.testing.assert_close(
+            probs.sum(-1), torch.ones(probs.shape[:2]).double(), rtol=0, atol=1e-6
+        )
+        assert (probs[:, ~algorithm.layout.support] == 0).all()
+        exact = world.posterior(algorithm.process, xt, t[:1])
+        torch.testing.assert_close(probs[real], exact[real], rtol=0, atol=1e-6)
+        step = algorithm.log_prob_step(xt, t, t / 2, real).double().exp()
+        torch.testing.assert_close(
+            step.sum(-1), torch.ones(probs.shape[:2]).double(), rtol=0, atol=1e-6
+        )
+        assert (step.gather(-1, xt.unsqueeze(-1)).squeeze(-1)[~real] == 1).all()
+
+
+class Spy(nn.Module):
+    """Keeps what it was called with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict = {}
+
+    def forward(self, x_t, sigma=None, **conditions):
+        self.seen = {"sigma": sigma, **conditions}
+        return torch.zeros(*x_t.shape, VOCAB_SIZE)
+
+
+def test_what_the_backbone_is_given():
+    process = Absorbing(toy_layout(), LogLinear())
+    world = ToyWorld.make()
+    batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
+    for conditioned in (False, True):
+        spy = Spy()
+        BD3LM(spy, process, time_conditioning=conditioned).loss(batch, make_generator(0))
+        assert spy.seen["group_idxs"].tolist() == [[0, 1, 1]] * len(world.x0)
+        assert torch.equal(spy.seen["context"], world.x0)
+        assert (spy.seen["sigma"] is not None) == conditioned
+    assert spy.seen["sigma"].shape == (len(world.x0),)
+
+
+def test_with_time_conditioning_the_blocks_of_a_sample_share_one_time():
+    """A backbone is handed one sigma per sample; the mean over several times would be another
+    function of t than the sampler's."""
+
+    class Recording(Absorbing):
+        def sigma(self, t, real):
+            self.times = t
+            return super().sigma(t, real)
+
+    process, world = Recording(toy_layout(), LogLinear()), ToyWorld.make()
+    batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
+    for draw in MASK_DRAWS:
+        BD3LM(Spy(), process, time_conditioning=True).loss(batch, make_generator(0), draw)
+        assert process.times.shape == (len(world.x0),)
+
+
+def test_blocks_from_groups_sizes_and_lengths():
+    vocab = RPLAN_VOCAB_CONFIG.layout()
+    assert torch.equal(contiguous_blocks(vocab), vocab.group)
+    assert contiguous_blocks(vocab, block_lengths=[8, 7, 21]).bincount().tolist() == [8, 7, 21]
+    text = TokenLayout.flat(40, 12, mask_id=11)
+    assert contiguous_blocks(text).bincount().tolist() == [16, 16, 8]
+    assert contiguous_blocks(text, block_size=4).bincount().tolist() == [4] * 10
+    assert contiguous_blocks(text, block_size=99).unique().tolist() == [0]
+    support = vocab.support[:4]
+    swapped = TokenLayout(
+        support, mask_id=13, group=torch.tensor([1, 1, 0, 0]), group_names=("a", "b")
+    )
+    assert contiguous_blocks(swapped).tolist() == [0, 0, 1, 1]
+
+
+def test_blocks_that_cannot_be_are_refused():
+    layout = toy_layout()
+    with pytest.raises(ValueError, match=r"block_lengths=\[2, 2\].*add up to 3"):
+        contiguous_blocks(layout, block_lengths=[2, 2])
+    with pytest.raises(ValueError, match=r"block_lengths=\[3, 0\]"):
+        contiguous_blocks(layout, block_lengths=[3, 0])
+    with pytest.raises(ValueError, match="block_size=0"):
+        contiguous_blocks(layout, block_size=0)
+    with pytest.raises(ValueError, match="leave one of them null"):
+        contiguous_blocks(layout, block_size=1, block_lengths=[3])
+    mixed = TokenLayout(
+        layout.support, mask_id=MASK, group=torch.tensor([0, 1, 0]), group_names=("a", "b")
+    )
+    with pytest.raises(ValueError, match="groups a, b are not contiguous"):
+        contiguous_blocks(mixed)
+
+
+def test_construction_errors_name_the_fix():
+    layout = toy_layout()
+    with pytest.raises(ValueError, match="forward_process=absorbing"):
+        BD3LM(Spy(), Uniform(layout, LogLinear()))
+    with pytest.raises(ValueError, match="did you mean 'antithetic'"):
+        BD3LM(Spy(), Absorbing(layout, LogLinear()), draw="antithetc")
+    with pytest.raises(ValueError, match=r"algo\.backbone=dit"):
+        build_algorithm(compose("train", ["algo=bd3lm", "algo.backbone=bd-denoiser"]))
+    with pytest.raises(ValueError, match=r"set algo\.causal_attention=false"):
+        build_algorithm(compose("train", ["algo=bd3lm", "+algo.causal_attention=true"]))
+
+
+@pytest.mark.parametrize("options", [[], ["algo.block_size=4"], ["algo.block_lengths=[8,7,21]"]])
+def test_a_fresh_network_costs_the_log_of_the_legal_ids(options):
+    """With a shared schedule and blocks that hold one kind of token it costs it exactly."""
+    algorithm = build_algorithm(compose("train", ["algo=bd3lm", "model=dit_tiny", *options]))
+    vocab = RPLAN_VOCAB_CONFIG
+    real = vocab.real_positions(torch.arange(1, 9))
+    x0 = torch.where(real, algorithm.layout.support.long().argmax(dim=1), vocab.pad_id)
+    nelbo = algorithm.eval().loss(Batch(x0, real), make_generator(0)).nelbo
+    n = torch.arange(1.0, 9.0)
+    expected = n * math.log(13) + n * (n - 1) / 2 * math.log(11)
+    torch.testing.assert_close(nelbo, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_gradients_reach_the_network():
+    algorithm = build_algorithm(compose("train", ["algo=bd3lm", "model=dit_tiny"]))
+    vocab = RPLAN_VOCAB_CONFIG
+    real = vocab.real_positions(torch.tensor([4, 8]))
+    x0 = torch.where(real, algorithm.layout.support.long().argmax(dim=1), vocab.pad_id)
+    algorithm.loss(Batch(x0, real), make_generator(0)).loss.backward()
+    assert algorithm.backbone.head.weight.grad.abs().sum() > 0

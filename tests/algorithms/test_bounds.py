@@ -1,0 +1,98 @@
+"""The general bound against its definition, jump by jump."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from discrete_diffusion.algorithms import general_bound
+from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.noise_schedules import Cosine, LogLinear
+from toy_algorithms import PROCESSES
+from toy_world import PAD, ToyWorld, all_schedules, toy_layout
+
+
+def jump_by_jump(process, xt, x0, log_d0, t):
+    """sum over y != z of r_hat (expm1(u) - u), u = log r_theta - log r_hat; (B, L)."""
+    alpha, noise = process.alpha(t), process.noise(t).expand(*xt.shape, -1)
+    rates = process.jump_rates(t).expand_as(noise)
+    out = torch.zeros(xt.shape, dtype=torch.float64)
+    for b, row in enumerate(xt.tolist()):
+        for position, z in enumerate(row):
+            a = alpha[b, position if alpha.shape[1] > 1 else 0]
+            big_q = a * log_d0[b, position].exp() + noise[b, position]
+            q = noise[b, position].clone()
+            q[x0[b, position]] += a
+            for y in range(len(q)):
+                rate = rates[b, position, z]
+                if y == z or rate == 0:
+                    continue
+                r_theta, r_hat = rate * big_q[y] / big_q[z], rate * q[y] / q[z]
+                if r_hat == 0:
+                    out[b, position] += r_theta
+                    continue
+                u = r_theta.log() - r_hat.log()
+                out[b, position] += r_hat * (torch.expm1(u) - u)
+    return out
+
+
+def example(name: str, schedule: str, num: int = 40):
+    layout = toy_layout()
+    process = PROCESSES[name](layout, all_schedules(layout)[schedule])
+    world, generator = ToyWorld.make(), make_generator(3)
+    x0 = world.x0[torch.randint(len(world.x0), (num,), generator=generator)]
+    real = torch.ones_like(x0, dtype=torch.bool)
+    logits = torch.randn(num, 3, 6, dtype=torch.float64, generator=generator)
+    return process, x0, real, log_softmax_on(logits, layout.support)
+
+
+@pytest.mark.parametrize("schedule", ["log_linear", "cosine", "per_group"])
+@pytest.mark.parametrize("name", list(PROCESSES))
+def test_it_is_the_sum_over_jumps(name, schedule):
+    """Near both ends of time too, where the terms are tiny differences or huge ratios."""
+    process, x0, real, log_d0 = example(name, schedule)
+    for time in (1e-9, 1e-3, 0.3, 0.9, 0.999, 1 - 1e-7):
+        t = torch.full((len(x0),), time, dtype=torch.float64)
+        xt = process.corrupt(x0, t, real, make_generator(4))
+        found = general_bound(process, xt, x0, log_d0, t, real)
+        expected = jump_by_jump(process, xt, x0, log_d0, t)
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", list(PROCESSES))
+def test_free_scores_may_be_unnormalised(name):
+    process, x0, real, log_d0 = example(name, "cosine")
+    log_g = log_d0 + torch.linspace(-1, 1, 3, dtype=torch.float64)[:, None]
+    t = torch.full((len(x0),), 0.4, dtype=torch.float64)
+    xt = process.corrupt(x0, t, real, make_generator(4))
+    found = general_bound(process, xt, x0, log_g, t, real)
+    torch.testing.assert_close(found, jump_by_jump(process, xt, x0, log_g, t))
+
+
+@pytest.mark.parametrize("name", list(PROCESSES))
+def test_padding_costs_nothing_and_has_no_gradient(name):
+    process = PROCESSES[name](toy_layout(), LogLinear())
+    x0 = torch.tensor([[0, 1, PAD], [2, 3, 2]])
+    real = x0 != PAD
+    logits = torch.zeros(2, 3, 6, dtype=torch.float64, requires_grad=True)
+    t = torch.tensor([0.5, 0.7], dtype=torch.float64)
+    xt = process.corrupt(x0, t, real, make_generator(0))
+    terms = general_bound(process, xt, x0, log_softmax_on(logits, process.layout.support), t, real)
+    terms.sum().backward()
+    assert terms[0, 2] == 0
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+    assert (logits.grad[0, 2] == 0).all()
+
+
+@pytest.mark.parametrize("name", list(PROCESSES))
+def test_the_truth_costs_nothing(name):
+    """With a point mass on x0 in the place of D every rate is right."""
+    process, x0, real, _ = example(name, "cosine")
+    log_clean = torch.full((*x0.shape, 6), -1e9, dtype=torch.float64)
+    log_clean.scatter_(-1, x0.unsqueeze(-1), 0.0)
+    process = PROCESSES[name](toy_layout(), Cosine())
+    t = torch.full((len(x0),), 0.6, dtype=torch.float64)
+    xt = process.corrupt(x0, t, real, make_generator(1))
+    cost = general_bound(process, xt, x0, log_clean, t, real)
+    torch.testing.assert_close(cost, torch.zeros_like(cost), rtol=0, atol=1e-12)

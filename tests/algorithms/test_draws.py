@@ -1,0 +1,110 @@
+"""Masks drawn block by block: all blocks at once, each as if it were alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.noise_schedules import Cosine, LogLinear, PerGroup
+from discrete_diffusion.types import Batch
+
+LENGTH, MASK, PAD, NUM = 8, 5, 6, 600
+BLOCKS = torch.tensor([0, 0, 0, 1, 2, 2, 2, 2])
+
+
+def process(schedule: str = "cosine") -> Absorbing:
+    support = torch.zeros(LENGTH, 7, dtype=torch.bool)
+    support[:, :5] = True
+    group = torch.tensor([0, 1] * 4)
+    layout = TokenLayout(support, mask_id=MASK, pad_id=PAD, group=group, group_names=("a", "b"))
+    if schedule == "per_group":
+        return Absorbing(layout, PerGroup(layout, exponents={"a": 2.0, "b": 0.5}))
+    return Absorbing(layout, Cosine() if schedule == "cosine" else LogLinear())
+
+
+def batch(num: int = NUM, padded: bool = True) -> Batch:
+    """Padded: half of the samples lack two positions of block 2, a quarter has no block 1."""
+    real = torch.ones(num, LENGTH, dtype=torch.bool)
+    if padded:
+        real[::2, 6:] = False
+        real[::4, 3] = False
+    return Batch(torch.zeros(num, LENGTH, dtype=torch.long).masked_fill(~real, PAD), real)
+
+
+@pytest.mark.parametrize("how", MASK_DRAWS)
+@pytest.mark.parametrize("schedule", ["cosine", "per_group"])
+def test_one_block_is_the_draw_without_blocks(how, schedule):
+    one = torch.zeros(LENGTH, dtype=torch.long)
+    with_blocks = draw_masks(how, process(schedule), batch(), make_generator(3), one)
+    without = draw_masks(how, process(schedule), batch(), make_generator(3))
+    assert torch.equal(with_blocks.xt, without.xt)
+    torch.testing.assert_close(with_blocks.weight, without.weight, rtol=1e-14, atol=0)
+    assert without.t.shape == (NUM,)
+    assert torch.equal(with_blocks.t, without.t.unsqueeze(1).expand(-1, LENGTH))
+
+
+@pytest.mark.parametrize("how", MASK_DRAWS)
+@pytest.mark.parametrize("schedule", ["cosine", "per_group"])
+def test_what_every_draw_keeps(how, schedule):
+    data = batch()
+    masked = draw_masks(how, process(schedule), data, make_generator(0), BLOCKS)
+    assert (masked.xt[~data.real] == PAD).all()
+    assert torch.equal(masked.weight > 0, (masked.xt == MASK) & data.real)
+    assert masked.weight.isfinite().all()
+    assert ((masked.t > 0) & (masked.t <= 1)).all()
+    for block in range(3):  # one time per block
+        t = masked.t[:, block == BLOCKS]
+        assert torch.equal(t, t[:, :1].expand_as(t))
+    assert (masked.t[:, 0] != masked.t[:, 4]).any()
+
+
+def test_forced_masks_of_each_block_are_stratified():
+    """n_b is uniform on 1..L_b, spread over the batch, and the weights are L_b / n_b."""
+    data = batch(padded=False)
+    masked = draw_masks("forced_mask", process(), data, make_generator(1), BLOCKS)
+    counts = []
+    for block, size in enumerate((3, 1, 4)):
+        here = block == BLOCKS
+        count = ((masked.xt == MASK) & here).sum(dim=1)
+        assert torch.bincount(count)[1:].tolist() == [NUM // size] * size
+        torch.testing.assert_close(
+            (masked.weight * here).sum(dim=1), torch.full((NUM,), float(size)).double()
+        )
+        counts.append(count.double())
+    # the blocks of a sample are independent of each other
+    assert abs(torch.corrcoef(torch.stack(counts)[[0, 2]])[0, 1]) < 0.15
+
+
+def test_forced_masks_of_padded_blocks_count_the_real_positions():
+    data = batch()
+    masked = draw_masks("forced_mask", process(), data, make_generator(2), BLOCKS)
+    for block in range(3):
+        here = block == BLOCKS
+        num_real = (data.real & here).sum(dim=1)
+        count = ((masked.xt == MASK) & here).sum(dim=1)
+        assert (count >= (num_real > 0).long()).all()
+        assert (count <= num_real).all()
+        torch.testing.assert_close((masked.weight * here).sum(dim=1), num_real.double())
+
+
+@pytest.mark.parametrize("schedule", ["log_linear", "per_group"])
+def test_blocks_of_one_position_are_always_masked_with_weight_one(schedule):
+    data = batch()
+    each = torch.arange(LENGTH)
+    masked = draw_masks("forced_mask", process(schedule), data, make_generator(4), each)
+    assert torch.equal(masked.xt == MASK, data.real)
+    torch.testing.assert_close(masked.weight, data.real.double(), rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("how", MASK_DRAWS)
+def test_every_position_is_masked_with_the_weight_of_one_in_the_mean(how):
+    """E weight_l = E_t w_l (1 - alpha_l) = the integral of -alpha_l' = 1, for every position."""
+    data = batch(num=40_000, padded=False)
+    weight = draw_masks(how, process("per_group"), data, make_generator(5), BLOCKS).weight
+    error = weight.std(dim=0) / len(data) ** 0.5
+    slack = 4.5 if how == "forced_mask" else 8  # the others have infinite variance
+    assert ((weight.mean(dim=0) - 1).abs() <= slack * error).all()

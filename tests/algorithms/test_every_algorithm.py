@@ -1,0 +1,288 @@
+"""The exact checks, the same for every algorithm: normalised, tight, unbiased, legal, samplable."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from discrete_diffusion.algorithms import D3PM, Algorithm, general_bound
+from discrete_diffusion.algorithms.draws import MASK_DRAWS
+from discrete_diffusion.algorithms.interpolating import Interpolating
+from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.noise_schedules import LogLinear, PerGroup
+from discrete_diffusion.sampling import Ancestral, FirstHitting
+from discrete_diffusion.types import Batch
+from toy_algorithms import PROCESSES, TOYS, ZeroBackbone, leave_one_out
+from toy_world import (
+    FULL,
+    LENGTH,
+    PADDED,
+    ToyWorld,
+    all_schedules,
+    quadrature,
+    total_variation,
+    toy_layout,
+)
+
+SCHEDULES = ("log_linear", "cosine", "linear", "per_group")
+CONTINUOUS = [name for name, toy in TOYS.items() if not toy.steps]
+IN_STEPS = [name for name, toy in TOYS.items() if toy.steps]
+NUM = 40_000
+
+
+def schedule(name: str):
+    return all_schedules(toy_layout())[name]
+
+
+def draws_of(algorithm: Algorithm) -> tuple[str, ...]:
+    """Those whose variance is finite enough to be tested by their mean."""
+    if algorithm.process.name == "hybrid":  # grows like t^(-3/2) under a plain draw
+        return ("importance",)
+    return MASK_DRAWS if algorithm.evaluation_draw == "forced_mask" else WEIGHTED_DRAWS
+
+
+def integrand(algorithm: Algorithm, xt, x0, t, real):
+    """What the algorithm adds up at (xt, t): Float64[B]."""
+    if isinstance(algorithm, Interpolating):
+        predicted = algorithm.log_weights(xt, t, real)
+    else:
+        predicted = algorithm.denoise(xt, t, real)
+    return general_bound(algorithm.process, xt, x0, predicted.double(), t, real).sum(dim=1)
+
+
+def integrate(world: ToyWorld, algorithm: Algorithm) -> float:
+    """The NELBO by quadrature over t and enumeration of x0 and xt."""
+    process = algorithm.process
+    xt = states(world, algorithm)
+    x0 = world.x0.repeat_interleave(len(xt), dim=0)
+    every = xt.repeat(len(world.x0), 1)
+    real = world.real.expand(len(every), -1)
+    total = 0.0
+    for t, weight in quadrature():
+        q = world.log_q(process, xt, t).sum(-1).exp()  # (S, K)
+        value = integrand(algorithm, every, x0, t.expand(len(every)), real)
+        mass = (q.T * world.prob.unsqueeze(1)).flatten()
+        total += float(weight * (mass * value)[mass > 0].sum())
+    return total
+
+
+def states(world: ToyWorld, algorithm: Algorithm) -> torch.Tensor:
+    """Every noisy sequence the process can reach at some time: Int[S, 3]."""
+    reach = (algorithm.process.noise(torch.tensor([0.5]).double())[0] > 0).expand(LENGTH, -1)
+    reach = reach | algorithm.layout.support
+    choices = [
+        reach[k].nonzero().flatten().tolist() if world.real[k] else [algorithm.layout.pad_id]
+        for k in range(LENGTH)
+    ]
+    return torch.tensor(list(itertools.product(*choices)))
+
+
+@pytest.mark.parametrize("how", SCHEDULES)
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_the_bound_is_tight(name, how):
+    """NELBO = H with the exact denoiser; more with one that is wrong."""
+    toy, world = TOYS[name], ToyWorld.make()
+    assert integrate(world, toy.exact(schedule(how))) == pytest.approx(world.entropy, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_the_bound_is_tight_with_padding_and_a_wrong_denoiser_pays(name):
+    toy, padded, full = TOYS[name], ToyWorld.make(PADDED), ToyWorld.make()
+    exact = toy.exact(schedule("cosine"))
+    assert integrate(padded, exact) == pytest.approx(padded.entropy, abs=1e-3)
+    assert integrate(full, toy.exact(schedule("cosine"), tilt=2.0)) > full.entropy + 0.01
+
+
+@pytest.mark.parametrize("how", SCHEDULES)
+@pytest.mark.parametrize("name", IN_STEPS)
+def test_the_bound_of_t_steps_falls_to_the_entropy(name, how):
+    world, algorithm = ToyWorld.make(), TOYS[name].exact(schedule(how))
+    assert isinstance(algorithm, D3PM)
+    bounds = [bound_of_steps(world, algorithm, steps) for steps in (1, 4, 16, 64)]
+    assert bounds == sorted(bounds, reverse=True)
+    above = [bound - world.entropy for bound in bounds]
+    assert above[-1] > 0
+    assert above[-1] / above[-2] == pytest.approx(0.25, abs=0.06)  # like 1 / T
+
+
+def bound_of_steps(world: ToyWorld, algorithm: D3PM, steps: int) -> float:
+    """sum over steps of the shipped terms, by enumeration."""
+    xt = states(world, algorithm)
+    x0 = world.x0.repeat_interleave(len(xt), dim=0)
+    every = xt.repeat(len(world.x0), 1)
+    real, total = world.real.expand(len(every), -1), 0.0
+    for i in range(1, steps + 1):
+        t = torch.tensor([i / steps], dtype=torch.float64)
+        mass = world.log_q(algorithm.process, xt, t).sum(-1).exp().T * world.prob.unsqueeze(1)
+        at_t = t.expand(len(every))
+        log_d0 = algorithm.denoise(every, at_t, real)
+        terms = algorithm.step_terms(every, x0, log_d0, at_t, at_t - 1 / steps)
+        terms = terms.masked_fill(~real, 0.0).sum(dim=1)
+        possible = mass.flatten() > 1e-200
+        total += float((mass.flatten() * terms)[possible].sum())
+    return total
+
+
+@pytest.mark.parametrize("how", SCHEDULES)
+@pytest.mark.parametrize("name", list(TOYS))
+def test_the_shipped_loss_agrees(name, how):
+    """Every way of drawing t has the same mean, within 4.5 standard errors: H, or H of T steps."""
+    algorithm = TOYS[name].exact(schedule(how))
+    worlds = [ToyWorld.make(FULL), ToyWorld.make(PADDED)]
+    expected = sum(world.entropy for world in worlds) / 2
+    if isinstance(algorithm, D3PM):
+        steps = algorithm.num_steps
+        expected = sum(bound_of_steps(world, algorithm, steps) for world in worlds) / 2
+    for draw in draws_of(algorithm):
+        generator, means = make_generator(11), []
+        for _ in range(12):
+            rows = [w.x0[torch.multinomial(w.prob, 500, True, generator=generator)] for w in worlds]
+            x0 = torch.cat(rows)[torch.randperm(1000, generator=generator)]
+            batch = Batch(x0, algorithm.layout.is_real(x0))
+            means.append(algorithm.loss(batch, generator, draw).nelbo.double().mean())
+        error = torch.stack(means).std().item() / math.sqrt(len(means))
+        slack = 4.5 if draw in ("forced_mask", "importance") else 6  # infinite variance otherwise
+        assert abs(torch.stack(means).mean().item() - expected) < slack * error + 1e-4, draw
+
+
+@pytest.mark.parametrize("per_group", [False, True])
+@pytest.mark.parametrize("name", [n for n in TOYS if not n.endswith("posterior")])
+def test_zero_logits_cost_the_log_of_the_legal_ids(name, per_group):
+    """At initialisation n rooms cost n log 13 + n(n-1)/2 log 11 in expectation, whatever the
+    process, schedule or number of steps."""
+    vocab = RPLAN_VOCAB_CONFIG
+    layout = vocab.layout()
+    noise = PerGroup(layout, exponents={"node": 2.0, "edge": 1.0}) if per_group else LogLinear()
+    algorithm = TOYS[name].make(noise, ZeroBackbone(28), layout)
+    for n in (4, 8):
+        num = 4000
+        real = vocab.real_positions(torch.full((num,), n))
+        legal = torch.multinomial(
+            layout.support.float(), num, True, generator=make_generator(1)
+        ).T.contiguous()
+        x0 = torch.where(real, legal, vocab.pad_id)
+        nelbo = algorithm.loss(Batch(x0, real), make_generator(2)).nelbo.double()
+        expected = n * math.log(13) + n * (n - 1) / 2 * math.log(11)
+        assert abs(nelbo.mean() - expected) < 4.5 * nelbo.std() / math.sqrt(num) + 1e-3
+    assert expected == pytest.approx(87.66, abs=0.01)
+
+
+@pytest.mark.parametrize("name", list(TOYS))
+def test_distributions_are_normalised_and_legal(name):
+    """log_prob_x0 is the exact ordinary posterior; steps never leave the alphabet or touch PAD."""
+    algorithm = TOYS[name].exact(schedule("cosine"))
+    for world in (ToyWorld.make(FULL), ToyWorld.make(PADDED)):
+        xt = states(world, algorithm)
+        real = world.real.expand(len(xt), -1)
+        t = torch.full((len(xt),), 0.6, dtype=torch.float64)
+        p = algorithm.log_prob_x0(xt, t, real).double().exp()
+        torch.testing.assert_close(p.sum(-1), torch.ones(len(xt), LENGTH).double())
+        assert (p[:, ~algorithm.layout.support] == 0).all()
+        exact = leave_one_out(algorithm.process, xt, t, real, posterior=True).exp()
+        torch.testing.assert_close(p[real], exact[real], rtol=0, atol=1e-9)
+        step = algorithm.log_prob_step(xt, t, t / 2, real).double().exp()
+        torch.testing.assert_close(step.sum(-1), torch.ones(len(xt), LENGTH).double())
+        kept = step.gather(-1, xt.unsqueeze(-1)).squeeze(-1)
+        assert (kept[~real] == 1).all()
+
+
+def reverse_law(algorithm: Algorithm, world: ToyWorld, times: torch.Tensor) -> torch.Tensor:
+    """The exact distribution of ancestral sampling on a grid of times, state by state."""
+    xt = states(world, algorithm)
+    real = world.real.expand(len(xt), -1)
+    law = world.log_q(algorithm.process, xt, times[:1])[:, 0].sum(-1).exp()  # prior at t = 1
+    for t, s in itertools.pairwise(times):
+        at = t.expand(len(xt))
+        step = algorithm.log_prob_step(xt, at, s.expand(len(xt)), real).double()
+        law = law @ step[:, torch.arange(LENGTH), xt].sum(-1).exp()
+    out = torch.zeros(len(world.x0), dtype=torch.float64)
+    for state, mass in zip(xt, law, strict=True):
+        out += mass * (world.x0 == state).all(1)
+    return out
+
+
+@pytest.mark.parametrize("name", list(TOYS))
+def test_ancestral_sampling_converges_to_the_data(name):
+    """Its exact law nears the joint as steps grow, and its samples follow that law."""
+    world, algorithm = ToyWorld.make(), TOYS[name].exact(schedule("log_linear"))
+    gaps = []
+    for steps in (8, 64):
+        times = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
+        times = times if algorithm.process.absorbing else times.square()
+        law = reverse_law(algorithm, world, times)
+        gaps.append(total_variation(law, world.prob))
+        if steps == 8:
+            sampler = Ancestral(default_steps=steps)
+            real = FULL.expand(NUM, -1)
+            tokens = sampler.sample(algorithm, real, generator=make_generator(3)).tokens
+            share = world.distribution(tokens)
+            assert total_variation(share, law) < noise_floor(law)
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[-1] < 0.012
+
+
+@pytest.mark.parametrize("name", list(TOYS))
+def test_first_hitting_where_it_fits(name):
+    world, algorithm = ToyWorld.make(), TOYS[name].exact(schedule("per_group"))
+    real = FULL.expand(NUM, -1)
+    if "first-hitting" not in algorithm.samplers:
+        with pytest.raises(ValueError, match="ancestral"):
+            FirstHitting().sample(algorithm, real, generator=make_generator(1))
+        return
+    tokens = FirstHitting().sample(algorithm, real, generator=make_generator(1)).tokens
+    assert total_variation(world.distribution(tokens), world.prob) < noise_floor(world.prob)
+
+
+ANY_ORDER = [n for n, toy in TOYS.items() if "first-hitting" in toy.make(LogLinear()).samplers]
+
+
+@pytest.mark.parametrize("positions", [(0,), (2,), (0, 2)])
+@pytest.mark.parametrize("name", ANY_ORDER)
+def test_clamping_and_narrowing_give_the_exact_conditional(name, positions):
+    """Clamped: as it stands. Narrowed: with the weights, whose mean is the probability kept."""
+    world, algorithm = ToyWorld.make(), TOYS[name].exact(schedule("per_group"))
+    held = world.x0[world.prob.argmin()]
+    clamp = torch.full((LENGTH,), -1)
+    clamp[list(positions)] = held[list(positions)]
+    match = (world.x0[:, list(positions)] == held[list(positions)]).all(1)
+    conditional = torch.where(match, world.prob, 0.0)
+    mass, conditional = float(conditional.sum()), conditional / conditional.sum()
+    real = FULL.expand(NUM, -1)
+    clamped = FirstHitting().sample(
+        algorithm, real, generator=make_generator(5), clamp=clamp.expand(NUM, -1)
+    )
+    share = world.distribution(clamped.tokens)
+    assert total_variation(share, conditional) < noise_floor(conditional)
+    support = algorithm.layout.support.clone()
+    for position in positions:
+        support[position] = torch.arange(support.shape[1]) == held[position]
+    narrowed = FirstHitting().sample(
+        algorithm, real, generator=make_generator(6), support=support.expand(NUM, -1, -1)
+    )
+    weights = narrowed.log_weights.exp()
+    weighted = world.distribution(narrowed.tokens, weights)
+    effective = float(weights.sum().square() / weights.square().sum())
+    assert total_variation(weighted, conditional) < noise_floor(conditional, int(effective))
+    assert weights.mean().item() == pytest.approx(mass, abs=4.5 * (weights.std() / NUM**0.5).item())
+
+
+def noise_floor(prob: torch.Tensor, num: int = NUM) -> float:
+    """Total variation that num exact draws stay under: mean plus 4 standard deviations."""
+    mean = (prob * (1 - prob) * 2 / (torch.pi * num)).sqrt().sum() / 2
+    return float(mean) + 4 / (2 * num**0.5)
+
+
+@pytest.mark.parametrize("name", list(TOYS))
+def test_a_wrong_process_is_refused_by_name(name):
+    toy = TOYS[name]
+    layout = toy_layout()
+    cls = type(toy.make(LogLinear()))
+    for process, build in PROCESSES.items():
+        if process not in cls.processes:
+            with pytest.raises(ValueError, match=f"forward_process={cls.processes[0]}"):
+                cls(ZeroBackbone(), build(layout, LogLinear()))

@@ -1,0 +1,263 @@
+"""``discrete-diffusion compare``: which cells there are, what is refused, what is kept."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+
+from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli.compare import compare
+from discrete_diffusion.cli.compare_cells import plan_cells, shared_overrides
+from discrete_diffusion.evaluation import equal_terms
+from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
+
+SHORT = (
+    *("model=bd_tiny", "data.num_plans=200", "data.batch_size=32", "trainer.max_steps=2"),
+    *("callbacks.num_samples=0", "eval.num_samples=6", "bound_draws=1", "bound_samples=12"),
+    *("logger=none", "noise=log_linear"),
+)
+TWO = ("algos=[mdlm]", "backbones=[bd-denoiser,dit]", "seeds=[0]")
+
+
+def plan(*overrides: str):
+    return plan_cells(compose("compare", overrides), shared_overrides(overrides))
+
+
+def failure(capsys, *arguments: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", *arguments])
+    assert stop.value.code == 1
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    return error
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A comparison of two backbones, in a folder of its own; tests work on copies of it."""
+    out = tmp_path_factory.mktemp("finished") / "it's done"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DISCRETE_DIFFUSION_CACHE", str(out.parent / "cache"))
+        patch.chdir(out.parent)
+        quoted = str(out).replace("'", "\\'")
+        results = compare([*SHORT, *TWO, f"out='{quoted}'"])
+        assert sorted(p.name for p in out.parent.iterdir()) == ["cache", "it's done"]  # no litter
+    return out, results
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "copy")
+    return tmp_path / "copy" / "cells" / "mdlm-dit-seed0"
+
+
+def test_cells_are_all_combinations_and_differ_in_nothing_else():
+    cells = plan("algos=[mdlm,udlm]", "backbones=[bd-denoiser,dit]", "seeds=[3,5]", "optim.lr=7e-4")
+    assert compose("train", cells[3].overrides) == cells[3].config
+    assert [cell.name for cell in cells] == [
+        f"{algorithm}-{backbone}-seed{seed}"
+        for algorithm in ("mdlm", "udlm")
+        for backbone in ("bd-denoiser", "dit")
+        for seed in (3, 5)
+    ]
+    assert [cell.model for cell in cells[::2]] == ["bd_small", "dit_small"] * 2
+    for cell in cells:
+        assert (cell.config.seed, cell.config.optim.lr) == (cell.seed, 7e-4)
+        for group in ("data", "optim", "trainer", "callbacks"):
+            assert cell.config[group] == cells[0].config[group]
+    assert cells[4].config.forward_process.name == "uniform"
+
+
+def test_a_backbone_that_an_algorithm_cannot_use_is_replaced_by_dit_of_its_size():
+    cells = plan("algos=[mdlm,ar]", "model=bd_tiny")
+    assert [(c.backbone, c.model, c.instead_of) for c in cells] == [
+        ("bd-denoiser", "bd_tiny", None),
+        ("dit", "dit_tiny", "bd-denoiser"),
+    ]
+    assert [c.parameters for c in cells] == [183_708, 182_556]
+    alone = plan("algos=[ar]", "backbones=[bd-denoiser,dit]", "model=bd_tiny")
+    assert [(c.name, c.instead_of) for c in alone] == [("ar-dit-seed0", "bd-denoiser")]
+
+
+def test_a_plug_in_backbone_takes_part(monkeypatch):
+    def build(config, vocab_size):
+        return torch.nn.Linear(183_000 // vocab_size, vocab_size, bias=False)
+
+    monkeypatch.setitem(_BACKBONE_BUILDERS, "mine", build)
+    cells = plan("backbones=[bd-denoiser,mine]", "model=bd_tiny")
+    assert cells[1].name == "mdlm-mine-seed0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["algos=[mdml]"], "unknown algorithm 'mdml'; did you mean 'mdlm'?"),
+        (["backbones=[bd-denoisr]"], "did you mean 'bd-denoiser'?"),
+        (["backbones=dit"], "backbones=dit: expected a list"),
+        (["seeds=[0,0]"], "seeds=[0, 0]: the same one twice"),
+        (["seeds=[0.5]"], "got 0.5, expected whole numbers"),
+        (["algo=udlm"], "compare sets algo for every cell; give algos=[...] instead"),
+        (["seed=1"], "give seeds=[...] instead"),
+        (["trainer.devices=2"], "compare trains every cell in one process"),
+        (["bound_samples=1"], "bound_samples=1: expected a whole number, at least 2"),
+        (["model=bd_tiny", "data=plans", "data.path=nowhere.jsonl"], "no plans file at"),
+    ],
+)
+def test_refusals_in_a_sentence(arguments, sentence, tmp_path):
+    with pytest.raises((ValueError, FileNotFoundError)) as refusal:
+        compare(arguments)
+    assert sentence in str(refusal.value)
+    assert not (tmp_path / "comparison").exists()
+
+
+def test_a_launcher_that_is_not_installed_is_refused(capsys):
+    assert "pip install hydra-joblib-launcher" in failure(capsys, "hydra/launcher=joblib")
+
+
+def test_every_cell_that_cannot_be_is_named_before_the_first_run(capsys, tmp_path):
+    error = failure(
+        capsys,
+        "algos=[mdlm,udlm]",
+        "backbones=[bd-denoiser,my-transformer]",
+        "model=bd_tiny",
+        "sampling=first-hitting",
+    )
+    assert "compare refuses 3 of 4 combinations, and ran none" in error
+    assert "udlm with bd-denoiser: udlm with uniform noise cannot be sampled by first-h" in error
+    assert (
+        "mdlm with my-transformer: my-transformer with model=my_transformer_small has 1,2" in error
+    )
+    assert "the first cell 183,708: more than 5% apart" in error
+    assert not (tmp_path / "comparison").exists()
+
+
+def test_a_misspelt_name_is_refused_before_torch_is_imported():
+    code = (
+        "import sys\nfrom discrete_diffusion.cli import main\n"
+        "try:\n    main(['compare', 'algos=[mdml]'])\n"
+        "finally:\n    print('torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == "False\n"
+
+
+def test_what_a_comparison_writes(finished):
+    out, results = finished
+    assert results == json.loads((out / "results.json").read_text())
+    with (out / "table.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["algorithm"] + row["backbone"] for row in rows] == ["mdlmbd-denoiser", "mdlmdit"]
+    first, second = (results["cells"][f"mdlm-{b}-seed0"] for b in ("bd-denoiser", "dit"))
+    assert float(rows[1]["difference"]) == pytest.approx(second["bound"] - first["bound"])
+    assert float(rows[1]["difference_standard_error"]) > 0
+    assert rows[0]["difference"] == ""
+    table = (out / "table.md").read_text()
+    for said in ("difference to mdlm ± s.e. over samples |", "transitive", "One training seed (0)"):
+        assert said in table
+    assert (results["quantity"], results["split"]) == ("nats per unordered diagram", "test")
+    assert "algos=[mdlm]" in results["command"]
+    assert (out / "pareto.png").stat().st_size > 0
+
+
+def test_all_cells_are_measured_on_the_same_rows(finished):
+    cells = [
+        json.loads((finished[0] / "cells" / f"mdlm-{b}-seed0" / "cell.json").read_text())
+        for b in ("bd-denoiser", "dit")
+    ]
+    assert cells[0]["rows"] == cells[1]["rows"]
+    assert len(cells[0]["rows"]) == len(cells[0]["bounds"]) == 12
+    assert cells[0]["data_fingerprint"] == cells[1]["data_fingerprint"]
+    assert cells[0]["metrics"]["network_calls"] == cells[1]["metrics"]["network_calls"]
+
+
+def again(copy, *overrides: str):
+    return compare([*SHORT, *TWO, *overrides, f"out={copy.parents[1]}"])
+
+
+def test_finished_cells_are_kept_and_missing_ones_run(finished, copy, capsys):
+    shutil.rmtree(copy)
+    kept = copy.with_name("mdlm-bd-denoiser-seed0") / "cell.json"
+    before = kept.stat().st_mtime_ns
+    main(["compare", *SHORT, *TWO, f"out={copy.parents[1]}"])
+    said = capsys.readouterr().out
+    assert "mdlm-bd-denoiser-seed0: finished, kept" in said
+    assert "1 of 2 cells to run" in said
+    assert kept.stat().st_mtime_ns == before
+    found = json.loads((copy.parents[1] / "results.json").read_text())
+    assert [m["nelbo"] for m in found["models"]] == [m["nelbo"] for m in finished[1]["models"]]
+
+
+def test_other_terms_measure_again_without_training(copy):
+    before = read_training_file(copy / "checkpoints" / "last.ckpt")["discrete_diffusion"]["digest"]
+    written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    results = again(copy, "bound_draws=2", "eval.num_samples=0")
+    assert "valid" not in results["models"][0]
+    assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
+    after = read_training_file(copy / "checkpoints" / "last.ckpt")["discrete_diffusion"]["digest"]
+    assert before == after
+
+
+def test_another_run_in_the_folder_is_refused_by_name_or_replaced(copy, capsys):
+    out = f"out={copy.parents[1]}"
+    error = failure(capsys, *SHORT, *TWO, "trainer.max_steps=3", "optim.lr=0.5", out)
+    assert "mdlm-dit-seed0: optim.lr 0.001 -> 0.5, trainer.max_steps 2 -> 3" in error
+    assert "overwrite=true" in error
+    assert "the data (fingerprint" in failure(capsys, *SHORT, *TWO, "data.num_plans=210", out)
+    other = again(copy, "algos=[mdlm]", "backbones=[dit]", "trainer.max_steps=3", "overwrite=true")
+    assert other["cells"]["mdlm-dit-seed0"]["steps"] == 3
+
+
+def test_threads_and_logger_make_no_other_run(copy):
+    again(copy, f"threads={torch.get_num_threads()}", "logger=csv")
+
+
+def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(copy, capsys, monkeypatch, finished):
+    (copy / "cell.json").unlink()
+    (copy / "metrics.json").unlink()  # as after a kill between the last step and the evaluation
+    words = [*SHORT, *TWO, f"out={copy.parents[1]}"]
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            equal_terms, "held_out_bounds", lambda *_, **__: signal.raise_signal(signal.SIGINT)
+        )
+        with pytest.raises(SystemExit) as stop:
+            main(["compare", *words])
+    assert stop.value.code == 130
+    said, error = capsys.readouterr()
+    assert "mdlm-dit-seed0: interrupted, goes on" in said
+    assert f"resuming {copy / 'checkpoints' / 'last.ckpt'} at step 2" in said
+    assert "stopped; the same command goes on from there, finished cells are kept" in error
+    main(["compare", *words])
+    said = capsys.readouterr().out
+    assert "mdlm-dit-seed0: trained, kept; to be measured" in said
+    assert (
+        json.loads((copy / "cell.json").read_text())["bounds"]
+        == (json.loads((finished[0] / "cells" / copy.name / "cell.json").read_text())["bounds"])
+    )
+
+
+def test_a_failing_cell_leaves_the_others(copy, capsys):
+    (copy / "cell.json").unlink()
+    (copy / "checkpoints" / "last.ckpt").write_bytes(b"damaged")
+    error = failure(capsys, *SHORT, *TWO, f"out={copy.parents[1]}")
+    assert "1 of 1 cells failed" in error
+    assert "last.ckpt is not a readable checkpoint" in error
+
+
+def test_hydra_is_left_as_it_was(copy):
+    GlobalHydra.instance().clear()
+    before = HydraConfig.instance().cfg
+    (copy / "cell.json").unlink()
+    again(copy)
+    assert not GlobalHydra.instance().is_initialized()
+    assert HydraConfig.instance().cfg is before

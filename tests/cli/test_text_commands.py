@@ -1,0 +1,91 @@
+"""``data=text`` through the commands: train, sample and evaluate, with and without the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from discrete_diffusion.cli import main
+
+TEXT = "".join(f"{k} little pigs, {k % 7} wolves: ½ a straw.\n" for k in range(60))
+TINY = ["debug=default", "algo.backbone=dit", "model=dit_tiny", "logger=none", "data=text"]
+
+
+@pytest.fixture(scope="module")
+def text_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    path = folder / "pigs.txt"
+    path.write_text(TEXT)
+    words = [f"data.path={path}", "data.length=16", f"hydra.run.dir={folder}/run"]
+    main(["train", *TINY, *words, "data.tokens=bytes"])
+    return folder
+
+
+def read(path: Path) -> dict:
+    return json.loads(path.read_text())
+
+
+def test_a_run_on_text(text_run):
+    run = text_run / "run"
+    metrics = read(run / "metrics.json")
+    ratio = metrics["bits_per_character"] / metrics["bits_per_byte"]
+    assert 1 < ratio < 1.1  # one character in 33 has two bytes
+    assert metrics["text"] == str(text_run / "pigs.txt")
+    assert {"character_tv", "words_in_training", "nelbo_plain"} <= set(metrics)
+    content = (run / "samples.txt").read_text()
+    assert content.count("- sample ") == metrics["num_samples"]
+    assert list((run / "pictures").glob("*.txt"))
+    assert not (run / "samples.jsonl").exists()
+    data = yaml.safe_load((run / "config.yaml").read_text())["data"]
+    assert (data["vocab_size"], data["mask_id"], data["pad_id"]) == (258, 256, 257)
+
+
+def test_samples_need_the_checkpoint_alone(text_run, capsys):
+    checkpoint = text_run / "run" / "checkpoints" / "best.ckpt"
+    alone = Path("alone.ckpt")
+    alone.write_bytes(checkpoint.read_bytes())
+    (text_run / "pigs.txt").rename(text_run / "gone.txt")
+    try:
+        main(["sample", "checkpoint=alone.ckpt", "num_samples=3", "out=mine"])
+        assert Path("mine/samples.txt").read_text().count("- sample ") == 3
+        assert read(Path("mine/metrics.json"))["num_samples"] == 3
+        with pytest.raises(SystemExit):
+            main(["evaluate", "checkpoint=alone.ckpt"])
+        assert "cannot be read (no text file at" in capsys.readouterr().err
+    finally:
+        (text_run / "gone.txt").rename(text_run / "pigs.txt")
+    with pytest.raises(SystemExit):
+        main(["sample", "checkpoint=alone.ckpt", "num_rooms=3"])
+    assert "num_rooms=3: alone.ckpt was not trained on diagrams" in capsys.readouterr().err
+
+
+def test_evaluate_measures_the_model_of_text(text_run):
+    words = ["bound_draws=1", "time_bins=2", "pictures=false", "num_samples=2"]
+    main(["evaluate", f"checkpoint={text_run}/run/checkpoints/best.ckpt", *words])
+    metrics = read(Path("evaluation/metrics.json"))
+    assert metrics["bits_per_character"] > metrics["bits_per_byte"] > 0
+    assert "| bits_per_character |" in Path("evaluation/table.md").read_text()
+
+
+def test_the_embedded_text_is_labelled(tmp_path):
+    short = [
+        "trainer.max_steps=1",
+        "eval.num_samples=0",
+        "callbacks.num_samples=1",
+        "data.length=32",
+    ]
+    main(["train", *TINY, *short, "data.split=[0.998,0.001,0.001]", "hydra.run.dir=run"])
+    assert read(tmp_path / "run" / "metrics.json")["text"].startswith("smoke test: ")
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert "abcdefghijklmnopqrstuvwxyz" in config["data"]["characters"]
+
+
+def test_a_backbone_of_graphs_is_refused_with_the_one_to_take(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "data=text"])
+    error = capsys.readouterr().err
+    assert "reads graphs and needs data.n_max" in error
+    assert "for plain sequences choose dit" in error

@@ -1,0 +1,148 @@
+"""What makes two models comparable: the rows, their order, the unit of the bound."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.data.bubble_diagrams import generate_plans
+from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.data.bubble_diagrams.tokens import encode
+from discrete_diffusion.data.text import TextDataset, TextSource, TextVocabulary
+from discrete_diffusion.evaluation import sample_bounds
+from discrete_diffusion.evaluation.equal_terms import (
+    EqualTerms,
+    held_out_bounds,
+    score_samples_drawn,
+)
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling import Ancestral, FirstHitting
+from discrete_diffusion.types import Batch, LossOutput
+
+
+class Zeros(nn.Module):
+    def __init__(self, vocab_size: int) -> None:
+        super().__init__()
+        self.vocab_size = vocab_size
+
+    def forward(self, x_t, sigma=None):
+        return torch.zeros(*x_t.shape, self.vocab_size)
+
+
+class KnownBound(MDLM):
+    """Every draw of the bound is what ``known`` says of a sample."""
+
+    def __init__(self, layout) -> None:
+        super().__init__(Zeros(layout.vocab_size), Absorbing(layout, LogLinear()))
+
+    def loss(self, batch, generator, draw=None):
+        nelbo = known(batch.x0, batch.real)
+        return LossOutput(nelbo.mean(), nelbo, batch.real.sum(dim=1))
+
+
+def known(x0, real):
+    """A number per sample that depends on all of its tokens and where they stand."""
+    return ((x0 * torch.arange(1, x0.shape[1] + 1)) * real).sum(dim=1).double()
+
+
+def diagrams(node_order: str = "canonical", fractions=(0.5, 0.2, 0.3)) -> DiagramDataset:
+    encoded = encode(generate_plans(150, seed=1))
+    splits = split_by_diagram(encoded, VOCAB, fractions=fractions, seed=0)
+    return DiagramDataset(splits, VOCAB, node_order=node_order)
+
+
+def test_bounds_are_those_of_the_rows_whatever_the_batches():
+    data = diagrams()
+    found = [
+        held_out_bounds(KnownBound(data.layout), data, EqualTerms(20, 1, batch_size=size))
+        for size in (3, 64)
+    ]
+    rows = data.splits["test"][found[0].rows]
+    assert len(found[0].rows.unique()) == 20
+    for bounds in found:
+        assert torch.equal(bounds.rows, found[0].rows)
+        assert torch.equal(bounds.values, known(rows.x0, rows.real))
+        assert (bounds.split, bounds.quantity) == ("test", "nats per unordered diagram")
+
+
+def test_random_orders_are_the_same_for_all_models_and_are_subtracted():
+    data = diagrams("random")
+    first, second = (
+        held_out_bounds(KnownBound(data.layout), data, EqualTerms(1000, 1)) for _ in range(2)
+    )
+    assert torch.equal(first.values, second.values)
+    assert first.ordering == "ordered_random"
+    examples = data.splits["test"]
+    assert len(first.values) == len(examples)
+    # an untrained model knows nothing of orders: log K per position, less log n!
+    algorithm = MDLM(Zeros(VOCAB.vocab_size), Absorbing(data.layout, LogLinear()))
+    bounds = held_out_bounds(algorithm, data, EqualTerms(1000, 64))
+    expected = (examples.real * data.layout.num_legal.double().log()).sum(1)
+    expected = expected - examples.log_num_orders
+    assert float(bounds.values.mean()) == pytest.approx(float(expected.mean()), abs=0.1)
+
+
+def test_without_a_test_split_validation_is_held_out():
+    data = diagrams(fractions=(0.5, 0.5, 0))
+    assert held_out_bounds(KnownBound(data.layout), data, EqualTerms(9, 1)).split == "val"
+
+
+@pytest.mark.parametrize("kind", ["characters", "bytes"])
+def test_text_is_in_bits_per_character(kind):
+    text = "Größe über alles " * 8
+    vocabulary = TextVocabulary.of_text(text) if kind == "characters" else TextVocabulary(None)
+    layout = TokenLayout.flat(
+        10, vocabulary.vocab_size, mask_id=vocabulary.mask_id, pad_id=vocabulary.pad_id
+    )
+    ids = vocabulary.encode(TextSource("here", text))
+    data = TextDataset(
+        dict.fromkeys(("train", "val", "test"), ids), vocabulary, layout=layout, source="here"
+    )
+    bounds = held_out_bounds(KnownBound(layout), data, EqualTerms(1000, 2))
+    nats = known(data.splits["test"].x0, data.splits["test"].real).sum()
+    assert bounds.quantity == "bits per character"
+    assert float(bounds.values.mean()) == pytest.approx(float(nats) / math.log(2) / len(text))
+
+
+def test_samples_have_the_same_sizes_and_a_price():
+    data = diagrams()
+    algorithm = MDLM(Zeros(VOCAB.vocab_size), Absorbing(data.layout, LogLinear()))
+    terms = EqualTerms(num_samples=12)
+    one, other = (
+        score_samples_drawn(algorithm, sampler, data, terms)
+        for sampler in (FirstHitting(), Ancestral(default_steps=2))
+    )
+    assert one["network_calls"] > 6 > 2 >= other["network_calls"]
+    assert one["room_count_w1"] == other["room_count_w1"]
+    assert one["seconds_per_1000_samples"] > 0
+    assert score_samples_drawn(algorithm, FirstHitting(), data, EqualTerms(num_samples=0)) == {}
+
+
+def test_sample_bounds_average_their_draws():
+    class Counting(KnownBound):
+        draws = 0
+
+        def loss(self, batch, generator, draw=None):
+            assert not self.training
+            self.draws += 1
+            nelbo = torch.full((len(batch),), float(self.draws))
+            return LossOutput(nelbo.mean(), nelbo, batch.real.sum(dim=1))
+
+    layout = VOCAB.layout()
+    x0 = encode(generate_plans(5, seed=0))
+    batches = [Batch(x0.x0[:3], x0.real[:3], torch.ones(3)), Batch(x0.x0[3:], x0.real[3:], None)]
+    algorithm = Counting(layout).train()
+    found = sample_bounds(algorithm, batches[:1], draws=3, seed=0)
+    assert found.nelbo.tolist() == [2.0] * 3
+    assert found.unordered.tolist() == [1.0] * 3
+    assert algorithm.training
+    assert sample_bounds(algorithm, batches[1:], draws=2, seed=0).unordered.tolist() == [4.5] * 2
+    with pytest.raises(ValueError, match="no samples"):
+        sample_bounds(algorithm, [], draws=1, seed=0)

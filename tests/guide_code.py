@@ -1,0 +1,22 @@
+"""The code blocks of the guides in ``docs/``, as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of one language, in order."""
+    return re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)
+
+
+def run_python(page: str) -> dict[str, Any]:
+    """Execute a page's Python blocks one after another; what they define."""
+    scope: dict[str, Any] = {}
+    for code in blocks(page, "python"):
+        exec(compile(code, str(DOCS / page), "exec"), scope)
+    return scope

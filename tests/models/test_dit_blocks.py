@@ -1,0 +1,157 @@
+"""Block-causal attention, its training form with a clean context, and the cache."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.models.blocks import block_causal_mask
+from discrete_diffusion.models.dit import DiT
+
+MASK, PAD = 10, 11
+TINY = {"vocab_size": 12, "hidden_size": 32, "n_blocks": 2, "n_heads": 4, "pad_id": PAD}
+BLOCKS = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 2])
+SIGMA = torch.tensor([0.2, 0.7, 1.5])
+
+
+def assert_same(one: torch.Tensor, two: torch.Tensor) -> None:
+    torch.testing.assert_close(one, two, atol=1e-5, rtol=0)
+
+
+def sequences(padded: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Clean tokens, the same with masks, and which are real: PAD in common and in some samples."""
+    generator = torch.Generator().manual_seed(0)
+    clean = torch.randint(0, 10, (3, 9), generator=generator)
+    real = torch.ones(3, 9, dtype=torch.bool)
+    if padded:
+        real[:, 4] = False
+        real[1, 1] = real[1, 7:] = real[2, 3] = False  # the second block of sample 2 is empty
+    clean[~real] = PAD
+    masked = torch.rand(clean.shape, generator=generator) < 0.6
+    return clean, torch.where(masked & real, MASK, clean), real
+
+
+def test_mask_equals_its_definition():
+    groups = torch.tensor([[0, 0, 1, 2], [0, 1, 1, 1]])
+    plain = block_causal_mask(groups)
+    both = block_causal_mask(groups, with_context=True)
+    assert both.shape == (2, 1, 8, 8)
+    for b, group in enumerate(groups.tolist()):
+        for i in range(4):
+            for j in range(4):
+                assert plain[b, 0, i, j] == (group[j] <= group[i])
+                assert both[b, 0, i, j] == (group[j] == group[i])
+                assert both[b, 0, i, 4 + j] == (group[j] < group[i])
+                assert not both[b, 0, 4 + i, j]
+                assert both[b, 0, 4 + i, 4 + j] == (group[j] <= group[i])
+
+
+def test_a_position_sees_its_own_block_and_earlier_ones(randomise):
+    model = randomise(DiT(**TINY))
+    _, x, _ = sequences(padded=False)
+    logits = model(x, SIGMA, group_idxs=BLOCKS)
+    for block in range(3):
+        changed = torch.where(block == BLOCKS, (x + 1) % 10, x)
+        moved = (model(changed, SIGMA, group_idxs=BLOCKS) - logits).abs().amax(dim=(0, 2))
+        assert (moved[block > BLOCKS] < 1e-5).all()
+        assert (moved[block <= BLOCKS] > 1e-3).all()
+
+
+def test_groups_may_be_shared_or_given_per_sample(randomise):
+    model = randomise(DiT(**TINY))
+    _, x, real = sequences(padded=True)
+    shared = model(x, group_idxs=BLOCKS)
+    assert_same(model(x, group_idxs=BLOCKS.expand(3, -1))[real], shared[real])
+    assert_same(model(x, group_idxs=BLOCKS.repeat(3, 1))[real], shared[real])
+    mixed = torch.stack([BLOCKS, BLOCKS, torch.zeros(9, dtype=torch.long)])
+    logits = model(x, group_idxs=mixed)
+    assert_same(logits[:2][real[:2]], shared[:2][real[:2]])
+    assert_same(logits[2][real[2]], model(x)[2][real[2]])  # one block: everything is seen
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_training_form_gives_the_logits_of_the_sampling_form(randomise, padded):
+    """With a clean context every block at once; without, earlier blocks clean, later ones MASK."""
+    model = randomise(DiT(**TINY))
+    clean, noisy, real = sequences(padded)
+    at_once = model(noisy, SIGMA, group_idxs=BLOCKS, context=clean)
+    assert at_once.shape == (3, 9, 12)
+    for block in range(3):
+        later = torch.where(real, MASK, PAD)
+        x = torch.where(block == BLOCKS, noisy, torch.where(block > BLOCKS, clean, later))
+        here = real & (block == BLOCKS)
+        assert_same(model(x, SIGMA, group_idxs=BLOCKS)[here], at_once[here])
+
+
+def test_training_form_hides_the_answer(randomise):
+    """Noisy tokens of other blocks and clean ones of the own and later blocks change nothing."""
+    model = randomise(DiT(**TINY))
+    clean, noisy, _ = sequences(padded=False)
+    logits = model(noisy, SIGMA, group_idxs=BLOCKS, context=clean)
+    for block in range(3):
+        changed = torch.where(block == BLOCKS, (clean + 1) % 10, clean)
+        moved = model(noisy, SIGMA, group_idxs=BLOCKS, context=changed) - logits
+        moved = moved.abs().amax(dim=(0, 2))
+        assert (moved[block >= BLOCKS] < 1e-5).all()
+        assert (moved[block < BLOCKS] > 1e-3).all()
+        changed = torch.where(block == BLOCKS, (noisy + 1) % 10, noisy)
+        moved = model(changed, SIGMA, group_idxs=BLOCKS, context=clean) - logits
+        moved = moved.abs().amax(dim=(0, 2))
+        assert (moved[block != BLOCKS] < 1e-5).all()
+        assert (moved[block == BLOCKS] > 1e-3).all()
+
+
+def test_what_pad_looks_like_does_not_matter_in_the_training_form(randomise):
+    model = randomise(DiT(**TINY))
+    clean, noisy, real = sequences(padded=True)
+    logits = model(noisy, SIGMA, group_idxs=BLOCKS, context=clean)
+    assert logits.isfinite().all()
+    assert (logits.softmax(dim=-1)[real][:, PAD] == 0).all()
+    with torch.no_grad():
+        model.token_embedding.weight[PAD] += 5.0
+    assert_same(model(noisy, SIGMA, group_idxs=BLOCKS, context=clean)[real], logits[real])
+    for b in range(3):
+        alone = model(
+            noisy[b : b + 1], SIGMA[b : b + 1], group_idxs=BLOCKS, context=clean[b : b + 1]
+        )
+        assert_same(alone[0, real[b]], logits[b, real[b]])
+
+
+@pytest.mark.parametrize("pieces", [(9,), (1,) * 9, (3, 1, 4, 1)])
+def test_cached_columns_give_the_same_logits(randomise, pieces):
+    model = randomise(DiT(**TINY, causal=True))
+    _, x, _ = sequences(padded=False)
+    cache = model.new_cache(torch.arange(9))
+    with torch.no_grad():
+        parts = [model(part, SIGMA, cache=cache) for part in x.split(pieces, dim=1)]
+    assert_same(torch.cat(parts, dim=1), model(x, SIGMA))
+
+
+def test_cached_columns_keep_their_positions(randomise):
+    """PAD columns are not fed, and the others stand where they stood."""
+    model = randomise(DiT(**{**TINY, "vocab_size": 28, "pad_id": 14}, causal=True))
+    real = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor([6, 6]))
+    x = torch.randint(0, 13, real.shape).masked_fill(~real, 14)
+    columns = real[0].nonzero().squeeze(1)
+    cache = model.new_cache(columns)
+    with torch.no_grad():
+        parts = [model(x[:, k : k + 1], SIGMA[:2], cache=cache) for k in columns]
+    assert_same(torch.cat(parts, dim=1), model(x, SIGMA[:2])[:, columns])
+    with pytest.raises(ValueError, match="read 21 of 21 columns and cannot take 1 more"):
+        model(x[:, :1], cache=cache)
+
+
+def test_wrong_conditions_are_refused():
+    model, causal = DiT(**TINY), DiT(**TINY, causal=True)
+    x = torch.zeros(2, 9, dtype=torch.long)
+    with pytest.raises(ValueError, match="context needs group_idxs"):
+        model(x, context=x)
+    with pytest.raises(ValueError, match=r"set algo\.causal_attention=false"):
+        causal(x, group_idxs=BLOCKS)
+    with pytest.raises(ValueError, match=r"group_idxs has shape \(8,\); expected \(2, 9\), or"):
+        model(x, group_idxs=BLOCKS[:8])
+    with pytest.raises(ValueError, match=r"context has shape \(2, 8\); expected \(2, 9\)"):
+        model(x, group_idxs=BLOCKS, context=x[:, :8])
+    with pytest.raises(ValueError, match="only a causal network"):
+        model.new_cache(torch.arange(9))

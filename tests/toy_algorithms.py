@@ -1,0 +1,158 @@
+"""Every algorithm on the enumerable world, with the Bayes-optimal denoiser in its network's place.
+
+A row of ``TOYS`` says how an algorithm is built from a schedule of the toy layout; the tests of
+``test_every_algorithm.py`` then hold it to the same exact checks. The exact denoiser replaces
+``Algorithm.logits``, so that it sees t in float64 and everything after the network is the shipped
+code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms import (
+    D3PM,
+    GIDD,
+    MDLM,
+    MELD,
+    SEDD,
+    UDLM,
+    Algorithm,
+    MarginalDiffusion,
+)
+from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.forward_process import (
+    Absorbing,
+    ForwardProcess,
+    Hybrid,
+    Marginal,
+    Uniform,
+)
+from discrete_diffusion.noise_schedules import Learned, Schedule
+from toy_world import FULL, LENGTH, PADDED, VOCAB_SIZE, ToyWorld, toy_layout
+
+
+class ZeroBackbone(nn.Module):
+    """All logits 0; takes any condition."""
+
+    def __init__(self, vocab_size: int = VOCAB_SIZE) -> None:
+        super().__init__()
+        self.vocab_size = vocab_size
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None, **conditions: Tensor) -> Tensor:
+        return torch.zeros(*x_t.shape, self.vocab_size)
+
+
+def toy_marginal(layout, schedule: Schedule) -> Marginal:
+    """A marginal process, fitted to the toy world's frequencies if it is on that world."""
+    process = Marginal(layout, schedule, smoothing=0.5)
+    if layout.length != LENGTH:
+        return process
+    world = ToyWorld.make()
+    x0 = world.x0[torch.multinomial(world.prob, 500, True, generator=torch.Generator())]
+    process.fit(x0, torch.ones_like(x0, dtype=torch.bool))
+    return process
+
+
+PROCESSES: dict[str, Callable[..., ForwardProcess]] = {
+    "absorbing": Absorbing,
+    "uniform": Uniform,
+    "marginal": toy_marginal,
+    "hybrid": lambda layout, schedule: Hybrid(layout, schedule, p_uniform=0.3),
+}
+
+
+def toy_meld(backbone: nn.Module, process: ForwardProcess) -> MELD:
+    """With its own schedule, of exponents between 1/2 and 2, in the place of the given one."""
+    schedule = Learned(process.layout, per="token").requires_grad_(False)
+    schedule.theta.copy_(torch.linspace(-0.7, 0.7, process.layout.length))
+    return MELD(backbone, Absorbing(process.layout, schedule))
+
+
+@dataclass(frozen=True)
+class Toy:
+    """``build(backbone, process)`` makes the algorithm; ``process`` names its forward process.
+
+    ``steps``: the bound is that of T discrete steps, which nears H only as T grows.
+    ``posterior``: the network's logits stand for the ordinary posterior P, not for D.
+    """
+
+    process: str
+    build: Callable[[nn.Module, ForwardProcess], Algorithm]
+    steps: bool = False
+    posterior: bool = False
+
+    def make(self, schedule: Schedule, backbone: nn.Module | None = None, layout=None) -> Algorithm:
+        process = PROCESSES[self.process](layout or toy_layout(), schedule)
+        return self.build(backbone or ZeroBackbone(process.layout.vocab_size), process)
+
+    def exact(self, schedule: Schedule, tilt: float = 0.0) -> Algorithm:
+        """With the exact denoiser, or one bent away from it by a time-dependent ``tilt``."""
+        algorithm = self.make(schedule)
+
+        def logits(x_t: Tensor, t: Tensor, real: Tensor, conditions=None) -> Tensor:
+            log_d0 = leave_one_out(algorithm.process, x_t, t, real, posterior=self.posterior)
+            # a constant per position, which makes D the scores G of SEDD and changes nothing else
+            log_d0 = log_d0 + algorithm.layout.num_legal.double().log().unsqueeze(-1)
+            ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
+            return log_d0 + tilt * (t - 0.4)[:, None, None] * ramp
+
+        algorithm.logits = logits  # type: ignore[method-assign]
+        return algorithm
+
+
+TOYS: dict[str, Toy] = {
+    "mdlm": Toy("absorbing", MDLM),
+    "meld": Toy("absorbing", toy_meld),
+    "udlm": Toy("uniform", UDLM),
+    "udlm-posterior": Toy(
+        "uniform", lambda b, p: UDLM(b, p, parameterization="posterior"), posterior=True
+    ),
+    "marginal": Toy("marginal", MarginalDiffusion),
+    "gidd": Toy("hybrid", GIDD),
+    "gidd-posterior": Toy(
+        "hybrid", lambda b, p: GIDD(b, p, parameterization="posterior"), posterior=True
+    ),
+    "sedd-absorbing": Toy("absorbing", SEDD),
+    "sedd-uniform": Toy("uniform", SEDD),
+    "d3pm-absorbing": Toy("absorbing", lambda b, p: D3PM(b, p, num_steps=64), steps=True),
+    "d3pm-uniform": Toy("uniform", lambda b, p: D3PM(b, p, num_steps=64), steps=True),
+}
+
+
+def leave_one_out(
+    process: ForwardProcess, xt: Tensor, t: Tensor, real: Tensor, *, posterior: bool = False
+) -> Tensor:
+    """The exact log D(x0_l | xt without l) at each sample's own t: Float64[B, 3, V].
+
+    ``posterior``: the ordinary log P(x0_l | xt) instead. Written out by enumeration.
+    """
+    out = torch.empty(*xt.shape, VOCAB_SIZE, dtype=torch.float64)
+    for pattern in (FULL, PADDED):
+        rows = (real == pattern).all(dim=1).nonzero().squeeze(1)
+        if len(rows):
+            out[rows] = _enumerate(process, ToyWorld.make(pattern), xt[rows], t[rows], posterior)
+    return out
+
+
+def _enumerate(
+    process: ForwardProcess, world: ToyWorld, xt: Tensor, t: Tensor, posterior: bool
+) -> Tensor:
+    num = len(xt)
+    alpha = process.alpha(t).expand(num, LENGTH)
+    noise = process.noise(t).expand(num, LENGTH, VOCAB_SIZE)
+    same = (xt.unsqueeze(1) == world.x0).double()  # (B, K, 3)
+    into = noise.gather(-1, xt.unsqueeze(-1)).squeeze(-1)
+    q = alpha.unsqueeze(1) * same + into.unsqueeze(1)
+    log_q = q.clamp(min=1e-300).log().masked_fill(~world.real, 0.0)
+    evidence = log_q.sum(dim=-1, keepdim=True) - (0.0 if posterior else log_q)
+    log_joint = evidence.expand_as(log_q) + world.prob.log().unsqueeze(-1)
+    joint = (log_joint - log_joint.amax(dim=1, keepdim=True)).exp()  # (B, K, 3)
+    d0 = torch.zeros(num, LENGTH, VOCAB_SIZE, dtype=torch.float64)
+    d0.scatter_add_(2, world.x0.T.expand(num, -1, -1), joint.transpose(1, 2))
+    d0 = d0 / d0.sum(dim=-1, keepdim=True)
+    return d0.clamp(min=1e-300).log().masked_fill(d0 == 0, neg_inf(torch.float64))
