@@ -1,10 +1,12 @@
 """Compare the algorithms on equal terms: on the embedded plans, or on a text.
 
     python benchmarks/compare.py diagrams [--steps 5000] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py dit [--steps 5000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py text FILE [--steps 4000] [--threads 2] [--folder runs/compared]
 
-Writes ``benchmarks/results/comparison_{diagrams,text}.json``, a section of ``docs/results.md`` and
-its figure. With ``--folder`` an interrupted run goes on where it was when called again.
+``diagrams`` has bd-denoiser wherever it can be used, ``dit`` one backbone for all algorithms.
+Writes ``benchmarks/results/comparison_{diagrams,dit,text}.json``, a section of ``docs/results.md``
+and its figure. With ``--folder`` an interrupted run goes on where it was when called again.
 """
 
 from __future__ import annotations
@@ -22,18 +24,20 @@ SHARED = (
     *("model.dropout=0", "optim.lr=1e-3", "optim.warmup_steps=50", "callbacks.ema_decay=0.999"),
     *("callbacks.num_samples=0", "logger=none"),
 )
+ON_DIAGRAMS = (
+    "algos=[mdlm,udlm,marginal,sedd,gidd,d3pm,bd3lm,ar]",
+    *("data.batch_size=64", "eval.num_samples=1000"),
+)
 STUDIES: dict[str, tuple[str, ...]] = {
-    "diagrams": (
-        *("algos=[mdlm,udlm,marginal,sedd,gidd,d3pm,bd3lm,ar]", "model=bd_tiny"),
-        *("data.batch_size=64", "eval.num_samples=1000"),
-    ),
+    "diagrams": (*ON_DIAGRAMS, "model=bd_tiny"),
+    "dit": (*ON_DIAGRAMS, "backbones=[dit]", "model=dit_tiny"),
     "text": (
         *("algos=[ar,mdlm,sedd,gidd,udlm,bd3lm]", "backbones=[dit]", "model=dit_tiny"),
         *("data=text", "data.length=128", "data.batch_size=32"),
         *("eval.num_samples=100", "bound_samples=400"),
     ),
 }
-STEPS = {"diagrams": 5000, "text": 4000}
+STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000}
 
 
 def section(folder: Path, study: str, minutes: float) -> str:
@@ -64,7 +68,7 @@ def main() -> None:
     arguments = parser.parse_args()
     study, seeds = arguments.study, list(range(arguments.seeds))
     if (study == "text") != (arguments.file is not None):
-        parser.error("text needs a FILE, diagrams takes none")
+        parser.error("text needs a FILE, the others take none")
     steps = arguments.steps or STEPS[study]
     words = [f"seeds={seeds}", f"threads={arguments.threads}", f"trainer.max_steps={steps}"]
     words.append(f"trainer.val_check_interval={steps}")

@@ -67,9 +67,11 @@ PROCESSES: dict[str, Callable[..., ForwardProcess]] = {
 
 
 def toy_meld(backbone: nn.Module, process: ForwardProcess) -> MELD:
-    """With its own schedule, of exponents between 1/2 and 2, in the place of the given one."""
+    """With a learned schedule in the place of the given one, another for each of those."""
+    spread = {"LogLinear": 0.7, "Cosine": -0.7, "Linear": 0.2, "PerGroup": 1.2}
+    most = spread[type(process.schedule).__name__]
     schedule = Learned(process.layout, per="token").requires_grad_(False)
-    schedule.theta.copy_(torch.linspace(-0.7, 0.7, process.layout.length))
+    schedule.theta.copy_(torch.linspace(-most, most, process.layout.length))
     return MELD(backbone, Absorbing(process.layout, schedule))
 
 
@@ -79,12 +81,14 @@ class Toy:
 
     ``steps``: the bound is that of T discrete steps, which nears H only as T grows.
     ``posterior``: the network's logits stand for the ordinary posterior P, not for D.
+    ``scaled``: scores are (1 + alpha) G + b, which has the ratios of the exact G.
     """
 
     process: str
     build: Callable[[nn.Module, ForwardProcess], Algorithm]
     steps: bool = False
     posterior: bool = False
+    scaled: bool = False
 
     def make(self, schedule: Schedule, backbone: nn.Module | None = None, layout=None) -> Algorithm:
         process = PROCESSES[self.process](layout or toy_layout(), schedule)
@@ -93,9 +97,13 @@ class Toy:
     def exact(self, schedule: Schedule, tilt: float = 0.0) -> Algorithm:
         """With the exact denoiser, or one bent away from it by a time-dependent ``tilt``."""
         algorithm = self.make(schedule)
+        process = algorithm.process
 
         def logits(x_t: Tensor, t: Tensor, real: Tensor, conditions=None) -> Tensor:
-            log_d0 = leave_one_out(algorithm.process, x_t, t, real, posterior=self.posterior)
+            log_d0 = leave_one_out(process, x_t, t, real, posterior=self.posterior)
+            if self.scaled:
+                scores = (1 + process.alpha(t).unsqueeze(-1)) * log_d0.exp() + process.noise(t)
+                log_d0 = scores.clamp(min=1e-300).log()
             # a constant per position, which makes D the scores G of SEDD and changes nothing else
             log_d0 = log_d0 + algorithm.layout.num_legal.double().log().unsqueeze(-1)
             ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
@@ -119,8 +127,11 @@ TOYS: dict[str, Toy] = {
     ),
     "sedd-absorbing": Toy("absorbing", SEDD),
     "sedd-uniform": Toy("uniform", SEDD),
+    "sedd-uniform-scaled": Toy("uniform", SEDD, scaled=True),
     "d3pm-absorbing": Toy("absorbing", lambda b, p: D3PM(b, p, num_steps=64), steps=True),
     "d3pm-uniform": Toy("uniform", lambda b, p: D3PM(b, p, num_steps=64), steps=True),
+    "d3pm-marginal": Toy("marginal", lambda b, p: D3PM(b, p, num_steps=64), steps=True),
+    "d3pm-hybrid": Toy("hybrid", lambda b, p: D3PM(b, p, num_steps=64), steps=True),
 }
 
 

@@ -185,6 +185,13 @@ def total_variation(p: Tensor, q: Tensor) -> float:
     return float((p - q).abs().sum() / 2)
 
 
+def noise_floor(prob: Tensor, num: int) -> float:
+    """Total variation that ``num`` exact draws stay under: its mean (normal approximation) plus 4
+    standard deviations, which bounded differences limit to 1 / (2 sqrt(num)) each."""
+    mean = (prob * (1 - prob) * 2 / (torch.pi * num)).sqrt().sum() / 2
+    return float(mean) + 4 / (2 * num**0.5)
+
+
 class ExactBlockBackbone(nn.Module):
     """The Bayes-optimal denoiser that sees its own block of x_t and earlier blocks clean.
 

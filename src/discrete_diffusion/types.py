@@ -65,14 +65,15 @@ class LossOutput:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A normalised distribution per position, and what narrowing its support threw away.
+    """A normalised distribution per position, and what narrowing its support changed.
 
     ``log_probs``: Float[B, L, V], exponentials sum to 1 over V.
-    ``log_kept``: Float[B, L], log of the probability the narrowed support kept (0 if not narrowed).
+    ``log_weights``: Float[B, L, V] or None if nothing was narrowed: by outcome, the log of its
+        probability without the narrowing less that with it, the importance weight of drawing it.
     """
 
     log_probs: Tensor
-    log_kept: Tensor
+    log_weights: Tensor | None
 
 
 @dataclass(frozen=True)

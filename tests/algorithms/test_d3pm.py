@@ -10,6 +10,7 @@ from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS
 from discrete_diffusion.categorical import log_one_hot, log_softmax_on, make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import Cosine
+from discrete_diffusion.types import Batch
 from toy_algorithms import PROCESSES, ZeroBackbone
 from toy_world import MASK, VOCAB_SIZE, ToyWorld, toy_layout
 
@@ -51,11 +52,26 @@ def test_absorbing_step_is_the_kl_of_the_posteriors(interval):
 def test_one_step_sees_nothing(name):
     """T = 1 starts from the prior: with zero logits, sum log K exactly, for every draw of it."""
     algorithm, world = d3pm(name, num_steps=1), ToyWorld.make()
-    from discrete_diffusion.types import Batch
-
     data = Batch(world.x0, world.real.expand(len(world.x0), -1))
     nelbo = algorithm.loss(data, make_generator(0)).nelbo
     torch.testing.assert_close(nelbo, torch.full_like(nelbo, world.sum_log_k))
+
+
+@pytest.mark.parametrize("name", list(PROCESSES))
+def test_the_last_step_prices_what_underflows_in_float32(name):
+    """-log P(x0) of about 150, with a gradient."""
+    algorithm, world = d3pm(name), ToyWorld.make()
+    x0 = world.x0
+    log_d0 = torch.full((*x0.shape, VOCAB_SIZE), -150.0)
+    log_d0.scatter_(-1, ((x0 + 1) % 4).unsqueeze(-1), 0.0)
+    log_d0 = log_softmax_on(log_d0, algorithm.layout.support).requires_grad_()
+    t = torch.full((len(x0),), 0.1, dtype=torch.float64)
+    xt = algorithm.process.corrupt(x0, t, torch.ones_like(x0, dtype=torch.bool), make_generator(0))
+    terms = algorithm.step_terms(xt, x0, log_d0, t, torch.zeros_like(t))
+    terms.sum().backward()
+    assert terms.max() < 200
+    assert log_d0.grad is not None
+    assert log_d0.grad.isfinite().all()
 
 
 def test_errors_name_the_fix():

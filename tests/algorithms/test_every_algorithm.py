@@ -22,8 +22,10 @@ from toy_world import (
     FULL,
     LENGTH,
     PADDED,
+    VOCAB_SIZE,
     ToyWorld,
     all_schedules,
+    noise_floor,
     quadrature,
     total_variation,
     toy_layout,
@@ -107,7 +109,8 @@ def test_the_bound_of_t_steps_falls_to_the_entropy(name, how):
     assert bounds == sorted(bounds, reverse=True)
     above = [bound - world.entropy for bound in bounds]
     assert above[-1] > 0
-    assert above[-1] / above[-2] == pytest.approx(0.25, abs=0.06)  # like 1 / T
+    if algorithm.process.name != "hybrid":  # whose noise rises like t^(1/2): slower
+        assert above[-1] / above[-2] == pytest.approx(0.25, abs=0.06)  # like 1 / T
 
 
 def bound_of_steps(world: ToyWorld, algorithm: D3PM, steps: int) -> float:
@@ -160,7 +163,7 @@ def test_zero_logits_cost_the_log_of_the_legal_ids(name, per_group):
     noise = PerGroup(layout, exponents={"node": 2.0, "edge": 1.0}) if per_group else LogLinear()
     algorithm = TOYS[name].make(noise, ZeroBackbone(28), layout)
     for n in (4, 8):
-        num = 4000
+        num = 2000
         real = vocab.real_positions(torch.full((num,), n))
         legal = torch.multinomial(
             layout.support.float(), num, True, generator=make_generator(1)
@@ -184,7 +187,7 @@ def test_distributions_are_normalised_and_legal(name):
         torch.testing.assert_close(p.sum(-1), torch.ones(len(xt), LENGTH).double())
         assert (p[:, ~algorithm.layout.support] == 0).all()
         exact = leave_one_out(algorithm.process, xt, t, real, posterior=True).exp()
-        torch.testing.assert_close(p[real], exact[real], rtol=0, atol=1e-9)
+        torch.testing.assert_close(p[real], exact[real], rtol=0, atol=1e-7)
         step = algorithm.log_prob_step(xt, t, t / 2, real).double().exp()
         torch.testing.assert_close(step.sum(-1), torch.ones(len(xt), LENGTH).double())
         kept = step.gather(-1, xt.unsqueeze(-1)).squeeze(-1)
@@ -218,10 +221,10 @@ def test_ancestral_sampling_converges_to_the_data(name):
         gaps.append(total_variation(law, world.prob))
         if steps == 8:
             sampler = Ancestral(default_steps=steps)
-            real = FULL.expand(NUM, -1)
+            real = FULL.expand(10_000, -1)
             tokens = sampler.sample(algorithm, real, generator=make_generator(3)).tokens
             share = world.distribution(tokens)
-            assert total_variation(share, law) < noise_floor(law)
+            assert total_variation(share, law) < noise_floor(law, 10_000)
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 0.012
 
@@ -235,7 +238,77 @@ def test_first_hitting_where_it_fits(name):
             FirstHitting().sample(algorithm, real, generator=make_generator(1))
         return
     tokens = FirstHitting().sample(algorithm, real, generator=make_generator(1)).tokens
-    assert total_variation(world.distribution(tokens), world.prob) < noise_floor(world.prob)
+    assert total_variation(world.distribution(tokens), world.prob) < noise_floor(world.prob, NUM)
+
+
+@pytest.mark.parametrize("name", ["udlm", "marginal", "gidd", "sedd-uniform", "d3pm-uniform"])
+def test_narrowing_noise_that_leaves_doubt_is_undone_by_its_weights(name):
+    """The samples always satisfy it, the weights recover the conditional, their mean its mass."""
+    world, algorithm, num = ToyWorld.make(), TOYS[name].exact(schedule("log_linear")), 4000
+    support = algorithm.layout.support.clone()
+    support[0, 0] = support[1, 3] = support[1, 1] = False
+    allowed = support[torch.arange(LENGTH), world.x0].all(1)
+    conditional = torch.where(allowed, world.prob, 0.0)
+    mass, conditional = float(conditional.sum()), conditional / conditional.sum()
+    narrowed = Ancestral(default_steps=40).sample(
+        algorithm,
+        FULL.expand(num, -1),
+        generator=make_generator(6),
+        support=support.expand(num, -1, -1),
+    )
+    assert support[torch.arange(LENGTH), narrowed.tokens].all()
+    weights = narrowed.log_weights.exp()
+    assert weights.mean().item() == pytest.approx(mass, abs=5 * (weights.std() / num**0.5).item())
+    weighted = world.distribution(narrowed.tokens, weights)
+    effective = int(weights.sum().square() / weights.square().sum())
+    assert effective > num / 3
+    assert total_variation(weighted, conditional) < noise_floor(conditional, effective) + 0.02
+
+
+@pytest.mark.parametrize("name", ["udlm", "gidd"])
+def test_clamping_noise_that_leaves_doubt_is_approximate(name):
+    """The network takes a clamped token for a noisy one: as documented, not the conditional."""
+    world, algorithm, num = ToyWorld.make(), TOYS[name].exact(schedule("log_linear")), 4000
+    held = world.x0[world.prob.argmax()]
+    clamp = torch.tensor([int(held[0]), -1, -1]).expand(num, -1)
+    output = Ancestral(default_steps=40).sample(
+        algorithm, FULL.expand(num, -1), generator=make_generator(5), clamp=clamp
+    )
+    assert (output.tokens[:, 0] == held[0]).all()
+    conditional = torch.where(world.x0[:, 0] == held[0], world.prob, 0.0)
+    apart = total_variation(world.distribution(output.tokens), conditional / conditional.sum())
+    assert 0.03 < apart < 0.3
+
+
+@pytest.mark.parametrize("name", list(TOYS))
+def test_noise_along_the_way_follows_the_process(name):
+    """Per position, xt of ancestral sampling is distributed as alpha p(x0) + b_t."""
+    world, algorithm, steps, num = ToyWorld.make(), TOYS[name].exact(schedule("cosine")), 16, 5000
+    output = Ancestral(grid="uniform").sample(
+        algorithm,
+        FULL.expand(num, -1),
+        generator=make_generator(4),
+        steps=steps,
+        keep_trajectory=True,
+    )
+    p0 = torch.zeros(LENGTH, VOCAB_SIZE, dtype=torch.float64)
+    p0.scatter_add_(1, world.x0.T, world.prob.expand(LENGTH, -1))
+    for k in (4, 8, 12):
+        t = torch.tensor([1 - k / steps], dtype=torch.float64)
+        expected = algorithm.process.marginal_log_probs(p0.log().unsqueeze(0), t).exp()[0]
+        share = (output.trajectory[k].unsqueeze(-1) == torch.arange(VOCAB_SIZE)).double().mean(0)
+        assert (share - expected).abs().max() < 0.035
+
+
+@pytest.mark.parametrize("name", ["sedd-absorbing", "meld"])
+def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(name):
+    world, algorithm = ToyWorld.make(), TOYS[name].exact(schedule("per_group"), tilt=3.0)
+    limit = reverse_law(algorithm, world, torch.linspace(1, 0, 257, dtype=torch.float64))
+    assert total_variation(limit, world.prob) > 0.05
+    tokens = (
+        FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2)).tokens
+    )
+    assert total_variation(world.distribution(tokens), limit) < noise_floor(limit, NUM) + 5e-3
 
 
 ANY_ORDER = [n for n, toy in TOYS.items() if "first-hitting" in toy.make(LogLinear()).samplers]
@@ -257,7 +330,7 @@ def test_clamping_and_narrowing_give_the_exact_conditional(name, positions):
         algorithm, real, generator=make_generator(5), clamp=clamp.expand(NUM, -1)
     )
     share = world.distribution(clamped.tokens)
-    assert total_variation(share, conditional) < noise_floor(conditional)
+    assert total_variation(share, conditional) < noise_floor(conditional, NUM)
     support = algorithm.layout.support.clone()
     for position in positions:
         support[position] = torch.arange(support.shape[1]) == held[position]
@@ -271,13 +344,12 @@ def test_clamping_and_narrowing_give_the_exact_conditional(name, positions):
     assert weights.mean().item() == pytest.approx(mass, abs=4.5 * (weights.std() / NUM**0.5).item())
 
 
-def noise_floor(prob: torch.Tensor, num: int = NUM) -> float:
-    """Total variation that num exact draws stay under: mean plus 4 standard deviations."""
-    mean = (prob * (1 - prob) * 2 / (torch.pi * num)).sqrt().sum() / 2
-    return float(mean) + 4 / (2 * num**0.5)
+PICKY = [
+    name for name, toy in TOYS.items() if len(toy.make(LogLinear()).processes) < len(PROCESSES)
+]
 
 
-@pytest.mark.parametrize("name", list(TOYS))
+@pytest.mark.parametrize("name", PICKY)
 def test_a_wrong_process_is_refused_by_name(name):
     toy = TOYS[name]
     layout = toy_layout()

@@ -117,7 +117,7 @@ def test_a_wrong_denoiser_pays():
     assert integrate(world, process, closed) > world.entropy + 0.01
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("name", ["polynomial", "geometric"])  # others: test_every_algorithm.py
 @pytest.mark.parametrize("draw", MASK_DRAWS)
 def test_shipped_loss_agrees_with_the_entropy(name, draw):
     """Every way of drawing t has the same mean: H of the mixture of full and padded data.
@@ -164,10 +164,12 @@ def test_zero_logits_cost_the_log_of_the_legal_ids(draw):
     assert expected == pytest.approx(87.66, abs=0.01)
 
 
-@pytest.mark.parametrize("backbone", ["bd-denoiser", "dit"])
-def test_a_fresh_backbone_costs_exactly_that(backbone):
+@pytest.mark.parametrize("model", ["bd_tiny", "dit_tiny"])
+def test_a_fresh_backbone_costs_exactly_that(model):
     """With a shared schedule a forced-mask draw of a fresh network has no noise but log 13 / 11."""
-    algorithm = build_algorithm(compose("train", [f"algo.backbone={backbone}"]))
+    backbone = "dit" if model == "dit_tiny" else "bd-denoiser"
+    config = compose("train", [f"algo.backbone={backbone}", f"model={model}"])
+    algorithm = build_algorithm(config)
     vocab = RPLAN_VOCAB_CONFIG
     real = vocab.real_positions(torch.arange(1, 9).repeat(250))
     x0 = torch.where(real, algorithm.layout.support.long().argmax(dim=1), vocab.pad_id)
@@ -238,9 +240,9 @@ def test_log_prob_step_keeps_padding_and_narrowing_reports_its_mass():
     masked = xt[:, 1] == MASK
     assert (narrowed.log_probs[masked, 1, 3].exp() == 0).all()
     torch.testing.assert_close(
-        narrowed.log_kept[masked, 1].double().exp(), 1 - full.log_probs[masked, 1, 3].exp()
+        narrowed.log_weights[masked, 1, 0].exp(), 1 - full.log_probs[masked, 1, 3].exp()
     )
-    assert (full.log_kept == 0).all()
+    assert full.log_weights is None
 
 
 def test_time_conditioning_decides_what_the_backbone_sees():

@@ -53,6 +53,25 @@ def test_absorbing_is_mdlm_plus_a_penalty_for_the_total():
     torch.testing.assert_close(ours, theirs)
 
 
+def test_large_logits_at_visible_tokens_do_no_harm():
+    """They are not trained, so nothing keeps them small."""
+
+    class Loud(ZeroBackbone):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(()))
+
+        def forward(self, x_t, sigma=None):
+            logits = super().forward(x_t) + self.weight
+            return torch.where((x_t != MASK).unsqueeze(-1), 500.0 * logits, logits)
+
+    algorithm = SEDD(Loud(), Absorbing(toy_layout(), LogLinear()))
+    output = algorithm.loss(batch(), make_generator(0))
+    output.loss.backward()
+    assert output.nelbo.isfinite().all()
+    assert algorithm.backbone.weight.grad.isfinite()
+
+
 @pytest.mark.parametrize("make", [Absorbing, Uniform])
 def test_the_best_draw_and_the_samplers_follow_the_noise(make):
     algorithm = SEDD(ZeroBackbone(), make(toy_layout(), LogLinear()))

@@ -10,9 +10,11 @@ from discrete_diffusion.algorithms.times import (
     WEIGHTED_DRAWS,
     draw_times,
     draw_weighted_times,
+    vanishing_power,
 )
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import Uniform
+from discrete_diffusion.forward_process import Hybrid, Uniform
+from discrete_diffusion.noise_schedules import LogLinear
 from toy_world import all_schedules, toy_layout
 
 SCHEDULES = list(all_schedules(toy_layout()))
@@ -48,6 +50,15 @@ def test_importance_draws_follow_the_corrupted_share():
     share = process.one_minus_alpha(t).squeeze(1)
     for v in (0.1, 0.25, 0.5, 0.9):
         assert (share < v**2).double().mean() == pytest.approx(v, abs=0.002)
+
+
+@pytest.mark.parametrize(("gamma", "power"), [(2.0, 1.0), (1.0, 0.5), (0.5, 0.25)])
+def test_importance_draws_follow_how_fast_noise_sets_in(gamma, power):
+    """Hybrid noise touches a token with probability ~ share^(gamma/2): t = v^(4/gamma)."""
+    process = Hybrid(toy_layout(), LogLinear(), gamma=gamma)
+    assert vanishing_power(process, torch.device("cpu")) == power
+    t, weight = draw_weighted_times("importance", process, 1000, make_generator(0), "cpu")
+    torch.testing.assert_close(weight, 2 / power * t ** (1 - power / 2), rtol=1e-9, atol=0)
 
 
 def test_unknown_draws_name_those_there_are():

@@ -45,14 +45,14 @@ def test_files_and_folders_the_documents_name_exist():
 def test_commands_of_the_documents_compose():
     """Every ``discrete-diffusion COMMAND key=value ...`` line is a config that composes."""
     pages = [README, *(page.read_text() for page in (ROOT / "docs").glob("*.md"))]
-    pattern = r"^discrete-diffusion (train|sample|evaluate) ((?:.*\\\n)*.*)$"
+    pattern = r"^discrete-diffusion (train|sample|evaluate|compare) ((?:.*\\\n)*.*)$"
     commands = [found for page in pages for found in re.findall(pattern, page, flags=re.MULTILINE)]
-    assert {command for command, _ in commands} == {"train", "sample", "evaluate"}
+    assert {command for command, _ in commands} == {"train", "sample", "evaluate", "compare"}
     distinct = set()
     for command, line in commands:
         words = line.replace("\\\n", " ").split("#")[0].split()
         if "--config-dir" not in words:  # a folder of the reader's own
-            distinct.add((command, *(w for w in words if "=" in w and not w.startswith("hydra."))))
+            distinct.add((command, *(w for w in words if "=" in w and not w.startswith("hydra"))))
     for command, *overrides in sorted(distinct):
         compose(command, overrides)
 

@@ -23,18 +23,13 @@ from toy_world import (
     ExactCausalBackbone,
     ToyWorld,
     all_schedules,
+    noise_floor,
     total_variation,
     toy_layout,
 )
 
 NUM = 100_000
 BLOCKS = {"groups": [1, 2], "pairs": [2, 1], "ones": [1, 1, 1]}
-
-
-def noise_floor(prob: torch.Tensor, num: int = NUM) -> float:
-    """Total variation that num exact draws stay under: mean plus 4 standard deviations."""
-    mean = (prob * (1 - prob) * 2 / (torch.pi * num)).sqrt().sum() / 2
-    return float(mean) + 4 / (2 * num**0.5)
 
 
 def absorbing(schedule: str) -> Absorbing:
@@ -87,7 +82,9 @@ def test_first_hitting_reproduces_the_joint_block_by_block(blocks, real):
     output = FirstHitting().sample(
         algorithm, real.expand(NUM, -1), generator=make_generator(1), keep_trajectory=True
     )
-    assert total_variation(world.distribution(output.tokens), world.prob) < noise_floor(world.prob)
+    assert total_variation(world.distribution(output.tokens), world.prob) < noise_floor(
+        world.prob, NUM
+    )
     assert (output.nfe == real.sum()).all()
     for state in output.trajectory:  # a block begins when the ones before it are full
         filled = (state != MASK) & real
@@ -102,7 +99,9 @@ def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser():
     limit = reverse_law(algorithm, world, 600)
     assert total_variation(limit, world.prob) > 0.05
     output = FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2))
-    assert total_variation(world.distribution(output.tokens), limit) < noise_floor(limit) + 3e-3
+    assert (
+        total_variation(world.distribution(output.tokens), limit) < noise_floor(limit, NUM) + 3e-3
+    )
 
 
 def test_ancestral_runs_its_grid_once_per_block():
@@ -114,7 +113,7 @@ def test_ancestral_runs_its_grid_once_per_block():
     output = Ancestral(default_steps=4).sample(
         algorithm, FULL.expand(NUM, -1), generator=make_generator(3)
     )
-    assert total_variation(world.distribution(output.tokens), law) < noise_floor(law)
+    assert total_variation(world.distribution(output.tokens), law) < noise_floor(law, NUM)
     assert (output.nfe <= 8).all()
     assert (output.nfe >= 2).all()
 
@@ -124,7 +123,9 @@ def test_ancestral_runs_its_grid_once_per_block():
 def test_autoregressive_models_reproduce_the_joint(sampler, real):
     world = ToyWorld.make(real)
     output = sampler.sample(ar(), real.expand(NUM, -1), generator=make_generator(4))
-    assert total_variation(world.distribution(output.tokens), world.prob) < noise_floor(world.prob)
+    assert total_variation(world.distribution(output.tokens), world.prob) < noise_floor(
+        world.prob, NUM
+    )
     assert (output.nfe == real.sum()).all()
     assert (output.log_weights == 0).all()
 
@@ -143,7 +144,7 @@ def test_clamping_a_prefix_gives_the_exact_conditional(make, sampler, positions)
     conditional = torch.where(match, world.prob, 0.0)
     conditional = conditional / conditional.sum()
     assert total_variation(world.distribution(output.tokens), conditional) < noise_floor(
-        conditional
+        conditional, NUM
     )
     assert (output.nfe == LENGTH - len(positions)).all()
 
@@ -164,7 +165,7 @@ def test_a_clamp_in_the_middle_is_kept_and_seen_by_what_follows(make, sampler):
         begins = world.x0[:, 0] == first
         rest = torch.where(match & begins, world.prob, 0.0)
         law += world.prob[begins].sum() * rest / rest.sum()
-    assert total_variation(world.distribution(output.tokens), law) < noise_floor(law)
+    assert total_variation(world.distribution(output.tokens), law) < noise_floor(law, NUM)
     assert (
         total_variation(law, torch.where(match, world.prob, 0.0) / world.prob[match].sum()) > 0.02
     )
@@ -187,7 +188,7 @@ def test_weights_undo_the_tilt_of_a_narrowed_support(make, sampler):
     assert world.distribution(output.tokens)[~allowed].sum() == 0
     weights = output.log_weights.exp()
     weighted = world.distribution(output.tokens, weights)
-    assert total_variation(weighted, conditional / mass) < 2 * noise_floor(conditional / mass)
+    assert total_variation(weighted, conditional / mass) < 2 * noise_floor(conditional / mass, NUM)
     assert weights.mean().item() == pytest.approx(mass, abs=4 * (weights.std() / NUM**0.5).item())
 
 

@@ -20,6 +20,7 @@ from toy_world import (
     ExactBackbone,
     ToyWorld,
     all_schedules,
+    noise_floor,
     total_variation,
     toy_layout,
 )
@@ -31,13 +32,6 @@ def mdlm(name: str = "log_linear", tilt: float = 0.0) -> MDLM:
     layout = toy_layout()
     process = Absorbing(layout, all_schedules(layout)[name])
     return MDLM(ExactBackbone(process, tilt), process)
-
-
-def noise_floor(prob: torch.Tensor, num: int = NUM) -> float:
-    """Total variation that num exact draws stay under: its mean (normal approximation) plus 4
-    standard deviations, which bounded differences limit to 1 / (2 sqrt(num)) each."""
-    mean = (prob * (1 - prob) * 2 / (torch.pi * num)).sqrt().sum() / 2
-    return float(mean) + 4 / (2 * num**0.5)
 
 
 def reverse_law(algorithm: MDLM, world: ToyWorld, steps: int) -> torch.Tensor:
@@ -64,7 +58,7 @@ def test_first_hitting_reproduces_the_joint(name, real):
     world = ToyWorld.make(real)
     output = FirstHitting().sample(mdlm(name), real.expand(NUM, -1), generator=make_generator(1))
     share = world.distribution(output.tokens)
-    assert total_variation(share, world.prob) < noise_floor(world.prob)
+    assert total_variation(share, world.prob) < noise_floor(world.prob, NUM)
     assert (output.nfe == real.sum()).all()
     assert (output.log_weights == 0).all()
 
@@ -76,7 +70,9 @@ def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(name
     limit = reverse_law(algorithm, world, 2000)
     assert total_variation(limit, world.prob) > 0.05
     output = FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2))
-    assert total_variation(world.distribution(output.tokens), limit) < noise_floor(limit) + 1e-3
+    assert (
+        total_variation(world.distribution(output.tokens), limit) < noise_floor(limit, NUM) + 1e-3
+    )
 
 
 def test_ancestral_converges_as_steps_grow():
@@ -89,7 +85,7 @@ def test_ancestral_converges_as_steps_grow():
         output = Ancestral(default_steps=steps).sample(
             algorithm, FULL.expand(NUM, -1), generator=make_generator(3)
         )
-        assert total_variation(world.distribution(output.tokens), law) < noise_floor(law)
+        assert total_variation(world.distribution(output.tokens), law) < noise_floor(law, NUM)
         assert (output.nfe <= steps).all()
 
 
@@ -127,7 +123,7 @@ def test_clamping_gives_the_exact_conditional(positions):
     conditional = torch.where(match, world.prob, 0.0)
     conditional = conditional / conditional.sum()
     tv = total_variation(world.distribution(output.tokens), conditional)
-    assert tv < noise_floor(conditional)
+    assert tv < noise_floor(conditional, NUM)
     assert (output.nfe == LENGTH - len(positions)).all()
     for state in output.trajectory:  # visible from the start, never hidden again
         assert (state[:, list(positions)] == held[list(positions)]).all()
@@ -152,7 +148,7 @@ def test_narrowed_support_is_always_satisfied_and_its_weights_undo_the_tilt():
     assert total_variation(share, conditional) > 0.02  # each step renormalises locally
     weights = output.log_weights.exp()
     weighted = world.distribution(output.tokens, weights)
-    assert total_variation(weighted, conditional) < 2 * noise_floor(conditional)
+    assert total_variation(weighted, conditional) < 2 * noise_floor(conditional, NUM)
     assert weights.mean().item() == pytest.approx(mass, abs=4 * (weights.std() / NUM**0.5).item())
 
 

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_diffusion.algorithms import MDLM, UDLM
+from discrete_diffusion.algorithms import D3PM, MDLM, UDLM
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.noise_schedules import LogLinear, Polynomial
 from discrete_diffusion.sampling import Ancestral, FirstHitting, build_sampler
+from toy_algorithms import ZeroBackbone
 from toy_world import FULL, LENGTH, MASK, ExactBackbone, ToyWorld, toy_layout
 
 SAMPLERS = {"ancestral": Ancestral, "first-hitting": FirstHitting}
@@ -133,7 +134,7 @@ def test_first_hitting_refuses_other_processes():
 
 def test_the_grid_is_finer_near_the_data_where_noise_leaves_doubt():
     """auto: t = i / T for absorbing processes, (i / T)^2 for the others; either can be chosen."""
-    absorbing, uniform = mdlm().process, Uniform(toy_layout(), LogLinear())
+    absorbing, uniform = mdlm(), UDLM(ZeroBackbone(), Uniform(toy_layout(), LogLinear()))
     even = torch.tensor([1, 0.75, 0.5, 0.25, 0], dtype=torch.float64)
     assert torch.equal(Ancestral().times(absorbing, 4), even)
     assert torch.equal(Ancestral().times(uniform, 4), even**2)
@@ -141,6 +142,15 @@ def test_the_grid_is_finer_near_the_data_where_noise_leaves_doubt():
     assert torch.equal(Ancestral(grid="squared").times(absorbing, 4), even**2)
     with pytest.raises(ValueError, match="did you mean 'squared'"):
         Ancestral(grid="squred")
+
+
+def test_a_model_of_discrete_steps_is_asked_at_its_own_times():
+    """d3pm of T = 10 knows t = i / 10 only: as many steps give them all, fewer a part."""
+    algorithm = D3PM(ZeroBackbone(), Uniform(toy_layout(), LogLinear()), num_steps=10)
+    every = torch.linspace(1, 0, 11, dtype=torch.float64)
+    torch.testing.assert_close(Ancestral(grid="uniform").times(algorithm, 10), every)
+    few = Ancestral().times(algorithm, 6)  # squared: 1, 25/36, 16/36, 9/36, 4/36, 1/36, 0
+    torch.testing.assert_close(few, torch.tensor([1, 0.7, 0.4, 0.2, 0.1, 0], dtype=few.dtype))
 
 
 def test_other_processes_spend_no_call_on_a_finished_sample():

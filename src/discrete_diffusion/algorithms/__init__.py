@@ -18,7 +18,11 @@ from discrete_diffusion.algorithms.sedd import SEDD
 from discrete_diffusion.algorithms.udlm import UDLM
 from discrete_diffusion.forward_process import build_forward_process
 from discrete_diffusion.layout import build_layout
-from discrete_diffusion.models.registry import available_backbones, backbone_spec, build_backbone
+from discrete_diffusion.models.registry import (
+    backbone_spec,
+    build_backbone,
+    usable_backbones,
+)
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import build_schedule
 
@@ -58,30 +62,18 @@ def build_algorithm(config: DictConfig) -> Algorithm:
         raise ValueError(
             f"{name} works on tokens, but backbone '{backbone_name}' works on {spec.state}"
         )
-    _check_needs(_ALGORITHM_BUILDERS[name], name, backbone_name)
+    needs = getattr(_ALGORITHM_BUILDERS[name], "backbone_needs", ())
+    if not spec.offers(needs):
+        able = " or algo.backbone=".join(usable_backbones(needs)) or "one that does"
+        raise ValueError(
+            f"{name} needs a backbone that offers {', '.join(needs)}, and '{backbone_name}' does "
+            f"not; choose algo.backbone={able}"
+        )
     layout = build_layout(config.data)
     schedule = build_schedule(config.noise, layout)
     process = build_forward_process(config.forward_process, layout, schedule)
     backbone = build_backbone(config, layout.vocab_size)
     return _ALGORITHM_BUILDERS[name](backbone, process, **options)
-
-
-def _check_needs(builder: Callable[..., Algorithm], name: str, backbone_name: str) -> None:
-    """``ValueError`` naming the backbones that offer what the algorithm needs, if this does not."""
-    needs = set(getattr(builder, "backbone_needs", ()))
-
-    def offers(backbone: str) -> set[str]:
-        spec = backbone_spec(backbone)
-        return {*spec.conditions, *(("causal",) if spec.causal else ())}
-
-    if needs <= offers(backbone_name):
-        return
-    able = [other for other in available_backbones() if needs <= offers(other)]
-    missing = ", ".join(sorted(needs - offers(backbone_name)))
-    raise ValueError(
-        f"{name} needs a backbone that offers {missing}, and '{backbone_name}' does not; "
-        f"choose algo.backbone={' or algo.backbone='.join(able) or 'one that does'}"
-    )
 
 
 __all__ = [

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import (
     log_one_hot,
     log_softmax_on,
-    mask_logits,
     nucleus,
     temper,
 )
@@ -43,6 +42,8 @@ class Algorithm(nn.Module, ABC):
     """Samplers that draw from the model it trains; an instance may have fewer than its class."""
     backbone_needs: ClassVar[tuple[str, ...]] = ()
     """What a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
+    num_steps: int | None = None
+    """Steps of a model of discrete time, whose network knows t = i / num_steps only."""
     learns_schedule: ClassVar[bool] = False
     """True if ``loss`` has the gradient of a learned schedule."""
 
@@ -140,21 +141,21 @@ class Algorithm(nn.Module, ABC):
         top_p: float = 1.0,
         conditions: Mapping[str, Tensor] | None = None,
     ) -> Prediction:
-        """p(x_s | x_t) per position for s < t, and the mass that ``support`` kept of D.
+        """p(x_s | x_t) per position for s < t, and the weights that undo a narrowed ``support``.
 
         ``x_t``: Int[B, L]; ``t``, ``s``: Float[B]; ``real``: Bool[B, L], False where x_t stays.
         ``support``: Bool[B, L, V], a narrowing of the legal ids. D is tempered, then narrowed, then
         cut to its nucleus ``top_p``. At s = 0 this is the ordinary posterior p(x0 | x_t).
         """
         log_d0 = temper(self.denoise(x_t, t, real, conditions), temperature)
-        log_kept = torch.zeros(x_t.shape, dtype=log_d0.dtype, device=log_d0.device)
+        posterior, log_weights = self.process.posterior_log_probs, None
         if support is not None:
-            support = support & self.layout.support
-            log_kept = torch.logsumexp(mask_logits(log_d0, support), dim=-1).masked_fill(~real, 0.0)
-            log_d0 = log_softmax_on(log_d0, support)
-        log_probs = self.process.posterior_log_probs(x_t, nucleus(log_d0, top_p), t, s)
+            narrowed = log_softmax_on(log_d0, support & self.layout.support)
+            log_weights = posterior(x_t, log_d0, t, s) - posterior(x_t, narrowed, t, s)
+            log_d0 = narrowed
+        log_probs = posterior(x_t, nucleus(log_d0, top_p), t, s)
         unchanged = log_one_hot(x_t, log_probs.shape[-1], log_probs.dtype)
-        return Prediction(torch.where(real.unsqueeze(-1), log_probs, unchanged), log_kept)
+        return Prediction(torch.where(real.unsqueeze(-1), log_probs, unchanged), log_weights)
 
     def log_prob_step(
         self, x_t: Tensor, t: Tensor, s: Tensor, real: Tensor, support: Tensor | None = None

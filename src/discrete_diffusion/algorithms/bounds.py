@@ -27,16 +27,16 @@ def general_bound(
     the formula never uses that D is normalised.
     """
     z, alpha, noise = xt.unsqueeze(-1), process.alpha(t).unsqueeze(-1), process.noise(t)
-    model = alpha * log_d0.exp() + noise  # Q, (B, L, V)
+    rate_z = process.rate_at(xt, t)
+    counted = real & (rate_z > 0)  # nothing jumps into a token that absorbing noise left alone
+    model = alpha * log_d0.double().exp() + noise  # Q, (B, L, V)
     untouched = alpha.expand(*x0.shape, 1).to(noise.dtype)
     truth = noise.expand(model.shape).scatter_add(-1, x0.unsqueeze(-1), untouched)  # q
-    possible = (truth > 0) & real.unsqueeze(-1)
+    possible = (truth > 0) & counted.unsqueeze(-1)
     log_ratio = truth.where(possible, 1.0).log() - model.where(possible, 1.0).log()
     divergence = (truth * log_ratio).sum(dim=-1)
 
     truth_z, log_ratio_z = truth.gather(-1, z).squeeze(-1), log_ratio.gather(-1, z).squeeze(-1)
-    rate_z = process.jump_rates(t).expand(model.shape).gather(-1, z).squeeze(-1)
-    counted = real & (rate_z > 0)  # nothing jumps into a token that absorbing noise left alone
     model_z = model.gather(-1, z).squeeze(-1).where(counted, 1.0)
     weight = torch.where(counted, rate_z / truth_z, 0.0)
     return weight * (divergence + truth_z / model_z * model.sum(dim=-1) - 1 - log_ratio_z)

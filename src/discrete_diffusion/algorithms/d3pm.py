@@ -31,6 +31,7 @@ class D3PM(Algorithm):
     name = "d3pm"
     processes = ("absorbing", "uniform", "marginal", "hybrid")
     evaluation_draw = "importance"
+    num_steps: int
 
     def __init__(
         self,

@@ -59,8 +59,5 @@ class GIDD(Interpolating):
         """dynamic weight / elbo weight: b(z) / rate(z), twice that at a MASK; Float[B, L]."""
         if self.weighting == "elbo":
             return 1.0
-        shape, z = (*xt.shape, self.layout.vocab_size), xt.unsqueeze(-1)
-        rate = self.process.jump_rates(t).expand(shape).gather(-1, z).squeeze(-1)
-        noise = self.process.noise(t).expand(shape).gather(-1, z).squeeze(-1)
-        at_mask = (xt == self.layout.mask_id).double()
-        return torch.where(rate > 0, (1 + at_mask) * noise / rate, 0.0)
+        rate, at_mask = self.process.rate_at(xt, t), (xt == self.layout.mask_id).double()
+        return torch.where(rate > 0, (1 + at_mask) * self.process.noise_at(xt, t) / rate, 0.0)

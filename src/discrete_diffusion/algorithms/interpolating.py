@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS, draw_weighted_times
-from discrete_diffusion.categorical import log_one_hot, log_softmax_on
+from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.types import Batch, LossOutput
@@ -75,8 +75,8 @@ class Interpolating(Algorithm):
         log_probs = super().denoise(x_t, t, real, conditions)
         if self.parameterization == "leave_one_out":
             return log_probs
-        clean = log_one_hot(x_t, self.layout.vocab_size, torch.float64).exp()
-        noise = self.process.noise(t).expand_as(clean)
-        into_xt = noise.gather(-1, x_t.unsqueeze(-1)) + self.process.alpha(t).unsqueeze(-1) * clean
-        log_seen = into_xt.clamp(min=torch.finfo(torch.float64).tiny).log()  # q_t(x_t | x0)
-        return log_softmax_on(log_probs - log_seen, self.layout.support)
+        # q_t(x_t | x0) is b(x_t) for every x0 but x_t itself, for which it is b(x_t) + alpha
+        noise, alpha = self.process.noise_at(x_t, t), self.process.alpha(t)
+        seen = torch.log(noise / (noise + alpha)).unsqueeze(-1).to(log_probs.dtype)
+        log_d0 = log_probs.scatter_add(-1, x_t.unsqueeze(-1), seen)
+        return log_softmax_on(log_d0, self.layout.support)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
 from discrete_diffusion.algorithms.interpolating import Interpolating
 from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS
+from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.types import Batch, LossOutput
@@ -27,8 +28,15 @@ class SEDD(Interpolating):
         log s = logit - log K - log(exp(sigma) - 1)
         loss  = sum over masked  w (S - 1 - log G(x0)),   S = sum_y G(y),  w = -alpha'/(1 - alpha)
 
-    which is MDLM's with D = softmax(logit), plus w (S - 1 - log S) >= 0. Sampling takes
-    D = softmax(logit) into the posterior of every other algorithm.
+    which is MDLM's with D = softmax(logit), plus w (S - 1 - log S) >= 0.
+
+    Sampling takes D into the posterior of every other algorithm. The scores fix alpha G + b up to a
+    factor only, so that is what is normalised:
+
+        Q = (alpha G + b) / (1 + alpha (S - 1))
+        D = (Q - b) / alpha, proportional to G - (S - 1) b
+
+    clipped at 0; softmax(logit) for absorbing noise.
 
     Deviation: the paper's network returns log s itself; zero logits then have an infinite bound
     under absorbing noise. Here they cost sum_l log K_l.
@@ -68,11 +76,27 @@ class SEDD(Interpolating):
         log_k = self.layout.num_legal.log().unsqueeze(-1)
         return self.layout.restrict(self.logits(x_t, t, real, conditions) - log_k)
 
+    def denoise(
+        self,
+        x_t: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        log_g = self.log_weights(x_t, t, real, conditions)
+        if self.process.absorbing:
+            return log_softmax_on(log_g, self.layout.support)
+        g, surplus = log_g.double().exp(), torch.expm1(log_g.double().logsumexp(-1, keepdim=True))
+        d0 = (g - surplus * self.process.noise(t)).clamp(min=torch.finfo(torch.float64).tiny)
+        return log_softmax_on(d0.log(), self.layout.support)
+
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         if not isinstance(self.process, Absorbing):
             return super().loss(batch, generator, draw)
         masked = draw_masks(draw or self.draw, self.process, batch, generator)
         log_g = self.log_weights(masked.xt, masked.t, batch.real, batch.conditions)
+        # visible tokens are not trained: whatever is said of them must not overflow
+        log_g = log_g.double().where(masked.weight.unsqueeze(-1) > 0, 0.0)
         entropy = self.cross_entropy(log_g, batch) + log_g.exp().sum(dim=-1) - 1  # (B, L)
-        nelbo = masked.weight.to(log_g.dtype) * entropy
+        nelbo = masked.weight * entropy
         return self.output(nelbo.sum(dim=1), batch)

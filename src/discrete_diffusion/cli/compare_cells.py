@@ -12,8 +12,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import choices, compose_plainly, model_presets
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.cli.fitting import usable_backbones
-from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
+from discrete_diffusion.models.registry import (
+    backbone_spec,
+    check_backbone_name,
+    usable_backbones,
+)
 from discrete_diffusion.naming import unknown_name
 
 if TYPE_CHECKING:
@@ -94,7 +97,8 @@ def shared_overrides(overrides: Sequence[str]) -> list[str]:
             raise ValueError(f"compare sets {key} for every cell; give {_SET_BY_CELL[key]} instead")
         if key not in (*OWN_KEYS, "eval.num_samples"):
             shared.append(override)
-    return [*shared, "eval.num_samples=0", "eval.bound_draws=1"]  # measured once, by compare
+    # Measured once, by compare; samples at validations only for those who ask for them.
+    return ["callbacks.num_samples=0", *shared, "eval.num_samples=0", "eval.bound_draws=1"]
 
 
 def plan_cells(
@@ -141,8 +145,8 @@ class _Planner:
     def plan(self, algorithm: str, backbone: str, size: int | None) -> Cell:
         """The cell without its seed. ``size``: parameters of the first cell, None for that one."""
         wanted, instead_of = self._wanted(algorithm, backbone), None
-        if backbone not in usable_backbones(algorithm):
-            usable = usable_backbones(algorithm)
+        usable = usable_backbones(_needs(algorithm))
+        if backbone not in usable:
             size = size or model_presets().get(wanted, ([], 0))[1] or None
             if _FALLBACK not in usable:
                 names = ", ".join(usable) or "no backbone there is"
@@ -195,6 +199,13 @@ class _Planner:
             return compose_plainly("train", overrides, self.user_config_dir)
         except HydraException as error:
             raise ValueError(explain(error, "train", overrides, self.user_config_dir)) from error
+
+
+def _needs(algorithm: str) -> tuple[str, ...]:
+    """What an algorithm asks of its backbone."""
+    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+
+    return getattr(_ALGORITHM_BUILDERS[algorithm], "backbone_needs", ())
 
 
 def build_on_meta(config: DictConfig) -> Algorithm:

@@ -6,8 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from discrete_diffusion.cli.compose import choices, model_presets
-from discrete_diffusion.cli.fitting import usable_backbones
-from discrete_diffusion.models.registry import available_backbones, backbone_spec
+from discrete_diffusion.models.registry import available_backbones, backbone_spec, usable_backbones
 
 _GROUPS = {
     "noise": "noise schedules",
@@ -59,9 +58,9 @@ def _algorithms() -> Table:
     from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
 
     table = Table("algo=", "forward processes", "samplers", "backbones", box=None)
-    everything = [n for n in available_backbones() if backbone_spec(n).state == "tokens"]
+    everything = usable_backbones(())
     for name, algorithm in sorted(_ALGORITHM_BUILDERS.items()):
-        usable = usable_backbones(name)
+        usable = usable_backbones(getattr(algorithm, "backbone_needs", ()))
         table.add_row(
             name,
             ", ".join(getattr(algorithm, "processes", ())),

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import log_one_hot, mask_logits, neg_inf, uniform_draws
+from discrete_diffusion.categorical import mask_logits, uniform_draws
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Schedule, per_token
 
@@ -27,8 +27,8 @@ class ForwardProcess(nn.Module, ABC):
 
     For a fixed prior pi, b_t = (1 - alpha) pi and rate(y) = -alpha'/alpha pi(y) (D3PM, arXiv
     2107.03006; Campbell et al., arXiv 2205.14987): ``prior`` is all that a process then adds. One
-    whose prior moves with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``draw_noise`` and
-    ``jump_rates``: the process, not the schedule, owns alpha(t).
+    whose prior moves with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``jump_rates``,
+    their ``_at`` forms and ``draw_noise``: the process, not the schedule, owns alpha(t).
 
     ``log_d0``: Float[B, L, V] is always the network's *leave-one-out* prediction D, the
     distribution of x0_l given everything but the noisy token at l, normalised over the support.
@@ -71,6 +71,10 @@ class ForwardProcess(nn.Module, ABC):
         """b_t(y): Float[B, L, V], summing to 1 - alpha(t) over y."""
         return self.one_minus_alpha(t).unsqueeze(-1) * self.prior()
 
+    def noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        """b_t(xt_l): Float[B, L], for xt Int[B, L]."""
+        return self.one_minus_alpha(t) * self._at(self.prior(), xt)
+
     def sigma(self, t: Tensor, real: Tensor) -> Tensor:
         """-log of the mean alpha over real positions, Float32[B]: the noise level a backbone sees.
 
@@ -103,7 +107,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def marginal_log_probs(self, log_d0: Tensor, t: Tensor) -> Tensor:
         """log Q(y) = log(alpha D(y) + b_t(y)): Float[B, L, V]."""
-        return self._log(self.alpha(t).unsqueeze(-1) * log_d0.exp() + self.noise(t))
+        return self._log(self.alpha(t).unsqueeze(-1) * log_d0.double().exp() + self.noise(t))
 
     def posterior_log_probs(self, xt: Tensor, log_d0: Tensor, t: Tensor, s: Tensor) -> Tensor:
         """log p(xs | xt): Float[B, L, V], the sampling posterior of a step from t to s < t.
@@ -111,20 +115,30 @@ class ForwardProcess(nn.Module, ABC):
         p(xs | xt) is proportional to q(xt | xs) (alpha_s D(xs) + b_s(xs)); at s = 0 this is the
         ordinary posterior p(x0 | xt).
         """
-        keep = self.alpha(t) / self.alpha(s)
-        noise = self.noise(t) - keep.unsqueeze(-1) * self.noise(s)
-        vocab_size = log_d0.shape[-1]
-        into_xt = noise.clamp(min=0).expand(*xt.shape, vocab_size).gather(-1, xt.unsqueeze(-1))
-        is_xt = log_one_hot(xt, vocab_size, log_d0.dtype).exp()
-        log_step = self._log(keep.unsqueeze(-1) * is_xt + into_xt)
-        log_joint = log_step + self.marginal_log_probs(log_d0, s)
-        reachable = log_joint > neg_inf(log_joint.dtype) / 2
-        return mask_logits(torch.log_softmax(log_joint, dim=-1), reachable)
+        z, keep = xt.unsqueeze(-1), self.alpha(t) / self.alpha(s)
+        jumped = (self.noise_at(xt, t) - keep * self.noise_at(xt, s)).clamp(min=0)  # c(xt), (B, L)
+        marginal = self.alpha(s).unsqueeze(-1) * log_d0.double().exp() + self.noise(s)  # (B, L, V)
+        stayed = keep.unsqueeze(-1) * marginal.gather(-1, z)
+        joint = (jumped.unsqueeze(-1) * marginal).scatter_add(-1, z, stayed)
+        total = joint.sum(dim=-1, keepdim=True)
+        return self._log(joint / total.clamp(min=torch.finfo(total.dtype).tiny))
 
     def jump_rates(self, t: Tensor) -> Tensor:
         """rate(y) of jumping into y at time t in (0, 1): Float[B, L, V], >= 0."""
-        beta = -per_token(self.schedule.dalpha(t)) / self.alpha(t)
-        return beta.unsqueeze(-1) * self.prior()
+        return self._beta(t).unsqueeze(-1) * self.prior()
+
+    def rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        """rate(xt_l) of jumping into xt_l at time t: Float[B, L], for xt Int[B, L]."""
+        return self._beta(t) * self._at(self.prior(), xt)
+
+    def _beta(self, t: Tensor) -> Tensor:
+        """-alpha' / alpha, Float[B, 1] or Float[B, L]."""
+        return -per_token(self.schedule.dalpha(t)) / self.alpha(t)
+
+    @staticmethod
+    def _at(probs: Tensor, ids: Tensor) -> Tensor:
+        """probs Float[L, V] at ids Int[B, L]: Float[B, L]."""
+        return probs.expand(len(ids), -1, -1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
 
     @staticmethod
     def _draw_from(probs: Tensor, num: int, generator: torch.Generator) -> Tensor:

@@ -74,6 +74,11 @@ class Hybrid(ForwardProcess):
         _, tau, c = (part.unsqueeze(-1) for part in self.mixture(t))
         return c / (1 + c) * self.uniform + tau / (1 + c) * self.mask
 
+    def noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        _, tau, c = self.mixture(t)
+        masked = (xt == self.layout.mask_id).double()
+        return (tau * masked + c * self._at(self.uniform, xt)) / (1 + c)
+
     def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
         _, tau, c = self.mixture(t)
         legal = self._draw_from(self.uniform, t.shape[0], generator)
@@ -85,8 +90,17 @@ class Hybrid(ForwardProcess):
 
         tau' / (C a) [MASK]  +  tau' c / (C a tau) (gamma/2 a + (1 - gamma/2) tau) u_l
         """
+        into_mask, into_legal = (rate.unsqueeze(-1) for rate in self._rates(t))
+        return into_mask * self.mask + into_legal * self.uniform
+
+    def rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        into_mask, into_legal = self._rates(t)
+        masked = (xt == self.layout.mask_id).double()
+        return into_mask * masked + into_legal * self._at(self.uniform, xt)
+
+    def _rates(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Of jumps into MASK and, times u_l, into a legal id: Float[B, 1] or Float[B, L]."""
         a, tau, c = self.mixture(t)
         into_mask = -per_token(self.schedule.dalpha(t)) / ((1 + c) * a)
         half = self.gamma / 2
-        into_legal = into_mask * c / tau * (half * a + (1 - half) * tau)
-        return into_mask.unsqueeze(-1) * self.mask + into_legal.unsqueeze(-1) * self.uniform
+        return into_mask, into_mask * c / tau * (half * a + (1 - half) * tau)

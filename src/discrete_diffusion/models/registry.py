@@ -14,7 +14,7 @@ classes when called, so that a misspelt name is refused before torch is loaded.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -51,6 +51,10 @@ class BackboneSpec:
     causal: bool = False
     conditions: tuple[str, ...] = ()
     default_model: str | None = None
+
+    def offers(self, needs: Iterable[str]) -> bool:
+        """True if it has all of them: ``causal``, or names of conditions."""
+        return {*needs} <= {*self.conditions, *(("causal",) if self.causal else ())}
 
 
 def register_backbone(
@@ -106,6 +110,12 @@ def backbone_spec(name: str) -> BackboneSpec:
     if spec is None or builder is not _BACKBONE_BUILDERS[name]:
         return BackboneSpec(name)
     return spec
+
+
+def usable_backbones(needs: Iterable[str]) -> list[str]:
+    """The sorted names of the backbones that read tokens and offer all of ``needs``."""
+    specs = [backbone_spec(name) for name in available_backbones()]
+    return [spec.name for spec in specs if spec.state == "tokens" and spec.offers(needs)]
 
 
 def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:

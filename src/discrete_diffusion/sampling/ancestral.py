@@ -9,7 +9,6 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import draw
-from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.types import SampleOutput, SampleRequest
@@ -21,7 +20,8 @@ class Ancestral(Sampler):
     """x_s ~ p(x_s | x_t) down a grid of T = ``steps`` times from 1 to 0; works for every process.
 
     ``grid``: ``uniform``, t = i / T; ``squared``, t = (i / T)^2, finer near t = 0; ``auto`` takes
-    the first for absorbing processes and the second for the others, which decide most there.
+    the first for absorbing processes and the second for the others, which decide most there. A
+    model of discrete steps is asked at its own times only, i / ``num_steps``, the nearest ones.
 
     All positions of a step are drawn independently, so the samples approach the model's
     distribution like 1 / T as T grows. A sample takes part only while it has free tokens, and for
@@ -44,11 +44,15 @@ class Ancestral(Sampler):
             raise ValueError(unknown_name("grid", grid, GRIDS))
         self.default_steps, self.grid = default_steps, grid
 
-    def times(self, process: ForwardProcess, steps: int) -> Tensor:
+    def times(self, algorithm: Algorithm, steps: int) -> Tensor:
         """Float64[T + 1]: the grid, from 1 down to 0."""
-        v = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
-        is_squared = self.grid == "squared" or (self.grid == "auto" and not process.absorbing)
-        return v.square() if is_squared else v
+        t = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
+        if self.grid == "squared" or (self.grid == "auto" and not algorithm.process.absorbing):
+            t = t.square()
+        if algorithm.num_steps is None:
+            return t
+        own = (t * algorithm.num_steps).round() / algorithm.num_steps
+        return own.unique().flip(0)
 
     def _run(self, algorithm: Algorithm, request: SampleRequest) -> SampleOutput:
         steps = self.default_steps if request.steps is None else request.steps
@@ -59,7 +63,7 @@ class Ancestral(Sampler):
         nfe = torch.zeros(num, dtype=torch.long, device=device)
         log_weights = torch.zeros(num, dtype=torch.float64, device=device)
         trajectory = [x.clone()] if request.keep_trajectory else []
-        times = self.times(algorithm.process, steps).to(device)
+        times = self.times(algorithm, steps).to(device)
         for turn in self._turns(algorithm, request):
             for t, s in pairwise(times):
                 waiting = turn
@@ -68,8 +72,8 @@ class Ancestral(Sampler):
                 rows = waiting.any(dim=1).nonzero().squeeze(1)
                 if rows.numel() == 0:
                     break
-                x[rows], log_kept = self._step(algorithm, request, x[rows], rows, turn, t, s)
-                log_weights[rows] += log_kept
+                x[rows], step_weights = self._step(algorithm, request, x[rows], rows, turn, t, s)
+                log_weights[rows] += step_weights
                 nfe[rows] += 1
                 if request.keep_trajectory:
                     trajectory.append(x.clone())
@@ -98,7 +102,7 @@ class Ancestral(Sampler):
         t: Tensor,
         s: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """x_s Int[R, L] of the samples ``rows``, and the log mass that narrowing kept, Float[R]."""
+        """x_s Int[R, L] of the samples ``rows``, and their log importance weights, Float64[R]."""
         prediction = algorithm.predict(
             x_t,
             t.expand(len(rows)),
@@ -110,4 +114,7 @@ class Ancestral(Sampler):
             conditions=request.conditions_of(rows),
         )
         x_s = torch.where(turn[rows], draw(prediction.log_probs, request.generator), x_t)
-        return x_s, torch.where(x_s != x_t, prediction.log_kept, 0.0).double().sum(dim=1)
+        if prediction.log_weights is None:
+            return x_s, torch.zeros(len(rows), dtype=torch.float64, device=x_s.device)
+        by_outcome = prediction.log_weights.gather(-1, x_s.unsqueeze(-1)).squeeze(-1)
+        return x_s, torch.where(turn[rows], by_outcome, 0.0).double().sum(dim=1)
