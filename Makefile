@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 DEMO ?= demo
+PARALLEL ?= -n auto --dist loadfile
 
 .PHONY: demo test test-slow lint types install clean
 
@@ -21,10 +22,10 @@ demo: $(STAMP)
 	@echo "Sampled diagrams: $(DEMO)/samples.png, numbers: $(DEMO)/metrics.json"
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest $(PARALLEL) -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -10,10 +10,11 @@ from pathlib import Path
 import discrete_diffusion
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
-FOUNDATION = {"types", "layout", "categorical", "naming", "rooms", "whole_files"}
+FOUNDATION = {"types", "layout", "categorical", "naming", "options", "rooms", "whole_files"}
 ALLOWED = {
     "types": set(),
     "naming": set(),
+    "options": set(),
     "whole_files": set(),
     "categorical": set(),
     "rooms": set(),

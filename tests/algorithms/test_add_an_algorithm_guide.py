@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
 from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, build_algorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.cli import compose
+from discrete_diffusion.cli import compose, main
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.types import Batch
@@ -35,11 +36,32 @@ def test_the_tests_of_the_guide_pass(scope):
         test()
 
 
-def test_its_config_builds_trains_and_samples(scope, tmp_path):
+def write_config(folder: Path) -> None:
     (yaml,) = blocks(PAGE, "yaml")
-    path = tmp_path / re.match(r"# configs/(.*)\n", yaml).group(1)
-    path.parent.mkdir()
+    path = folder / re.match(r"# configs/(.*)\n", yaml).group(1)
+    path.parent.mkdir(parents=True)
     path.write_text(yaml)
+
+
+def test_its_commands_run_where_it_is_registered_and_only_there(
+    scope, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+    write_config(tmp_path / "my_configs")
+    words = ["algo=maskgit", "model=bd_tiny", "debug=default", "data.num_plans=200"]
+    main(["train", "--config-dir", "my_configs", *words, "hydra.run.dir=run"])
+    sample = ["sample", "checkpoint=run/checkpoints/last.ckpt", "num_samples=2"]
+    main([*sample, "out=samples"])
+    assert len((tmp_path / "samples" / "samples.jsonl").read_text().splitlines()) == 2
+    del _ALGORITHM_BUILDERS["maskgit"]
+    with pytest.raises(SystemExit):
+        main([*sample, "out=others"])
+    assert "unknown algorithm 'maskgit'" in capsys.readouterr().err
+
+
+def test_its_config_builds_trains_and_samples(scope, tmp_path):
+    write_config(tmp_path)
     config = compose("train", ["algo=maskgit", "model=bd_tiny"], user_config_dir=tmp_path)
     assert config.noise.name == "cosine"
     algorithm = build_algorithm(config)

@@ -216,8 +216,12 @@ def test_blocks_that_cannot_be_are_refused():
         contiguous_blocks(layout, block_lengths=[2, 2])
     with pytest.raises(ValueError, match=r"block_lengths=\[3, 0\]"):
         contiguous_blocks(layout, block_lengths=[3, 0])
-    with pytest.raises(ValueError, match="block_size=0"):
-        contiguous_blocks(layout, block_size=0)
+    for size in (0, 1.5, "abc", True):
+        with pytest.raises(ValueError, match=rf"algo\.block_size={size}: expected a whole number"):
+            contiguous_blocks(layout, block_size=size)
+    for lengths in (3, "abc", [1.5, 1.5], [True, 2], []):
+        with pytest.raises(ValueError, match=r"algo\.block_lengths=.*: expected a list"):
+            contiguous_blocks(layout, block_lengths=lengths)
     with pytest.raises(ValueError, match="leave one of them null"):
         contiguous_blocks(layout, block_size=1, block_lengths=[3])
     mixed = TokenLayout(
@@ -225,6 +229,13 @@ def test_blocks_that_cannot_be_are_refused():
     )
     with pytest.raises(ValueError, match="groups a, b are not contiguous"):
         contiguous_blocks(mixed)
+
+
+def test_one_block_is_said_to_be_mdlm(caplog):
+    exact_bd3lm("cosine", [2, 1])
+    assert caplog.text == ""
+    exact_bd3lm("cosine", [3])
+    assert "one block of 3 positions, which is mdlm" in caplog.text
 
 
 def test_construction_errors_name_the_fix():
@@ -239,7 +250,15 @@ def test_construction_errors_name_the_fix():
         build_algorithm(compose("train", ["algo=bd3lm", "+algo.causal_attention=true"]))
 
 
-@pytest.mark.parametrize("options", [[], ["algo.block_size=4"], ["algo.block_lengths=[8,7,21]"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["algo.block_size=4"],
+        ["algo.block_lengths=[8,7,21]"],
+        ["noise=per_group"],  # the blocks are the groups, so each still has one schedule
+    ],
+)
 def test_a_fresh_network_costs_the_log_of_the_legal_ids(options):
     """With a shared schedule and blocks that hold one kind of token it costs it exactly."""
     algorithm = build_algorithm(compose("train", ["algo=bd3lm", "model=dit_tiny", *options]))

@@ -75,7 +75,8 @@ def test_the_last_step_prices_what_underflows_in_float32(name):
 
 
 def test_errors_name_the_fix():
-    with pytest.raises(ValueError, match="num_steps=0"):
-        d3pm(num_steps=0)
+    for num_steps in (0, 10.5, True):
+        with pytest.raises(ValueError, match=rf"algo\.num_steps={num_steps}: expected a whole"):
+            d3pm(num_steps=num_steps)
     with pytest.raises(ValueError, match="step draw"):
         d3pm(draw="forced_mask")

@@ -272,5 +272,8 @@ def test_its_config_chooses_the_schedule():
     algorithm = build_algorithm(config)
     assert isinstance(algorithm, MELD)
     assert algorithm.schedule.theta.shape == (36,)
+    text = ["data=text", "data.length=10", "data.vocab_size=7", "data.mask_id=5", "data.pad_id=6"]
+    config = compose("train", ["algo=meld", "algo.backbone=dit", "model=dit_tiny", *text])
+    assert build_algorithm(config).process.schedule.theta.shape == (10,)
     with pytest.raises(ValueError, match="has nothing to learn"):
         build_algorithm(compose("train", ["algo=meld", "model=bd_tiny", "noise=cosine"]))

@@ -180,6 +180,9 @@ def test_help_list_and_the_composed_config(capsys):
     listing = capsys.readouterr().out
     for name in ("bd-denoiser", "dit_small", "mdlm", "first-hitting", "per_group", "plans"):
         assert name in listing
+    (sedd,) = (line for line in listing.splitlines() if line.split()[:1] == ["sedd"])
+    assert "first-hitting (absorbing)" in sedd
+    assert sedd.split()[-1] == "any"
     main(["train", "algo.backbone=dit", "--cfg", "job"])
     shown = yaml.safe_load(capsys.readouterr().out)
     assert shown["model"]["name"] == "dit_small"

@@ -17,7 +17,8 @@ from hydra.core.hydra_config import HydraConfig
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import compare
-from discrete_diffusion.cli.compare_cells import plan_cells, shared_overrides
+from discrete_diffusion.cli.compare_cells import plan_cells
+from discrete_diffusion.cli.compare_requests import read_words, shared_overrides
 from discrete_diffusion.evaluation import equal_terms
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 
@@ -30,7 +31,8 @@ TWO = ("algos=[mdlm]", "backbones=[bd-denoiser,dit]", "seeds=[0]")
 
 
 def plan(*overrides: str):
-    return plan_cells(compose("compare", overrides), shared_overrides(overrides))
+    words = read_words(overrides)
+    return plan_cells(compose("compare", words), shared_overrides(words))
 
 
 def failure(capsys, *arguments: str) -> str:
@@ -104,6 +106,22 @@ def test_a_plug_in_backbone_takes_part(monkeypatch):
         (["algos=[mdml]"], "unknown algorithm 'mdml'; did you mean 'mdlm'?"),
         (["backbones=[bd-denoisr]"], "did you mean 'bd-denoiser'?"),
         (["backbones=dit"], "backbones=dit: expected a list"),
+        (["seeds=range(3)"], "seeds=range(3): expected a list, as in seeds=[0,1,2]"),
+        (["algos=mdlm,udlm"], "expected a list, as in algos=[mdlm,udlm]"),
+        (["algos={a:1}"], "expected a list, as in algos=[mdlm,udlm]"),
+        (["hydra.run.dir=runs/a"], "give out=runs/a"),
+        (["out="], "out= is empty"),
+        (["out=/dev/null/a"], "/dev/null is a file; give another folder"),
+        (["trainer.max_steps=0"], "trainer.max_steps=0: expected at least 1"),
+        (["algo.num_stps=9", "algos=[mdlm,d3pm]"], "did you mean 'num_steps'?"),
+        (["noise.eps=0.1"], "have no noise.eps, nor any other value under 'noise'"),
+        (["data=text"], "needs data.n_max"),
+        (["data=text"], "backbones=[dit]"),
+        (
+            ["algos=[udlm]", "forward_process=absorbing"],
+            "the forward process absorbing; leave forward_process= out, and each algorithm",
+        ),
+        (["data.split=[0.99,0.01,0]", "data.num_plans=50"], "a larger share than data.split=[0.99"),
         (["seeds=[0,0]"], "seeds=[0, 0]: the same one twice"),
         (["seeds=[0.5]"], "got 0.5, expected whole numbers"),
         (["algo=udlm"], "compare sets algo for every cell; give algos=[...] instead"),
@@ -120,6 +138,52 @@ def test_refusals_in_a_sentence(arguments, sentence, tmp_path):
     assert not (tmp_path / "comparison").exists()
 
 
+def test_a_sweep_over_comparisons_is_refused(capsys):
+    assert "leave --multirun out" in failure(capsys, "--multirun", "seeds=[0,1]")
+
+
+def test_an_option_goes_to_the_cells_that_have_it(caplog):
+    caplog.set_level("INFO")
+    names = "algos=[mdlm,d3pm]"
+    for option in ("algo.num_steps=9", "++algo.num_steps=9"):
+        caplog.clear()
+        mdlm, d3pm = plan(names, option)
+        assert d3pm.config.algo.num_steps == 9
+        assert "num_steps" not in mdlm.config.algo
+        assert "algo.num_steps=9: for d3pm" in caplog.messages
+    before = plan(names)
+    assert (mdlm.config, d3pm.config.optim) == (before[0].config, before[1].config.optim)
+    caplog.clear()
+    assert [
+        c.config.noise.exponent for c in plan(names, "noise=polynomial", "noise.exponent=3")
+    ] == [
+        3,
+        3,
+    ]
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1040, True), (1060, False), (960, True), (940, False)])
+def test_five_percent_is_of_the_first_cell(monkeypatch, size, fits):
+    def builder(number):
+        return lambda config, vocab_size: torch.nn.Linear(1, number, bias=False)
+
+    monkeypatch.setitem(_BACKBONE_BUILDERS, "first", builder(1000))
+    monkeypatch.setitem(_BACKBONE_BUILDERS, "second", builder(size))
+    words = ("backbones=[first,second]", "model=bd_tiny")
+    if fits:
+        assert [cell.parameters for cell in plan(*words)] == [1000, size]
+    else:
+        with pytest.raises(ValueError, match="more than 5% apart"):
+            plan(*words)
+
+
+def test_help_says_what_compare_sets_itself(capsys):
+    with pytest.raises(SystemExit):
+        main(["compare", "--help"])
+    assert "whatever train takes but algo, algo.backbone, seed, resume" in capsys.readouterr().out
+
+
 def test_a_launcher_that_is_not_installed_is_refused(capsys):
     assert "pip install hydra-joblib-launcher" in failure(capsys, "hydra/launcher=joblib")
 
@@ -129,7 +193,7 @@ def test_every_cell_that_cannot_be_is_named_before_the_first_run(capsys, tmp_pat
         capsys,
         "algos=[mdlm,udlm]",
         "backbones=[bd-denoiser,my-transformer]",
-        "model=bd_tiny",
+        "model=bd_base",
         "sampling=first-hitting",
     )
     assert "compare refuses 3 of 4 combinations, and ran none" in error
@@ -137,7 +201,7 @@ def test_every_cell_that_cannot_be_is_named_before_the_first_run(capsys, tmp_pat
     assert (
         "mdlm with my-transformer: my-transformer with model=my_transformer_small has 1,2" in error
     )
-    assert "the first cell 183,708: more than 5% apart" in error
+    assert "the first cell 7,389,724: more than 5% apart" in error
     assert not (tmp_path / "comparison").exists()
 
 
@@ -163,8 +227,15 @@ def test_what_a_comparison_writes(finished):
     assert float(rows[1]["difference_standard_error"]) > 0
     assert rows[0]["difference"] == ""
     table = (out / "table.md").read_text()
-    for said in ("difference to mdlm ± s.e. over samples |", "transitive", "One training seed (0)"):
+    for said in (
+        *("| difference to mdlm ↓ |", "transitive, % ↑", "One training seed (0)", "| real data |"),
+        *("bubble_diagrams, 2 steps of batch size 32, model bd_tiny, seed 0.", "1 noise draw each"),
+        "Real data: 6 training samples",
+    ):
         assert said in table
+    assert len(table.splitlines()[0].split("|")) - 2 <= 12
+    assert results["real_data"]["metrics"]["valid"] == 1
+    assert results["real_data"] == json.loads((out / "real_data.json").read_text())
     assert (results["quantity"], results["split"]) == ("nats per unordered diagram", "test")
     assert "algos=[mdlm]" in results["command"]
     assert (out / "pareto.png").stat().st_size > 0
@@ -193,6 +264,11 @@ def test_finished_cells_are_kept_and_missing_ones_run(finished, copy, capsys):
     said = capsys.readouterr().out
     assert "mdlm-bd-denoiser-seed0: finished, kept" in said
     assert "1 of 2 cells to run" in said
+    assert "metrics:" not in said  # of the run, on another split than the table
+    assert "…" not in said
+    assert "100.0" in next(
+        line for line in said.splitlines() if line.strip().startswith("real data")
+    )
     assert kept.stat().st_mtime_ns == before
     found = json.loads((copy.parents[1] / "results.json").read_text())
     assert [m["nelbo"] for m in found["models"]] == [m["nelbo"] for m in finished[1]["models"]]
@@ -206,6 +282,32 @@ def test_other_terms_measure_again_without_training(copy):
     assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
     after = read_training_file(copy / "checkpoints" / "last.ckpt")["discrete_diffusion"]["digest"]
     assert before == after
+
+
+def test_samples_that_there_are_stay_where_none_are_asked_for(copy, finished, capsys):
+    main(
+        [
+            "compare",
+            *SHORT,
+            "algos=[mdlm]",
+            "backbones=[dit]",
+            "eval.num_samples=0",
+            f"out={copy.parents[1]}",
+        ]
+    )
+    assert (
+        json.loads((copy.parents[1] / "results.json").read_text())["models"][0]["valid"] is not None
+    )
+    said = capsys.readouterr().out
+    assert "0 of 1 cell to run" in said
+    assert "kept, not in the table: mdlm-bd-denoiser-seed0" in said
+    assert "difference" not in said  # to itself
+
+
+def test_a_result_without_its_keys_is_measured_again(copy, finished):
+    (copy / "cell.json").write_text('{"digest": "0"}')
+    results = again(copy)
+    assert [m["nelbo"] for m in results["models"]] == [m["nelbo"] for m in finished[1]["models"]]
 
 
 def test_another_run_in_the_folder_is_refused_by_name_or_replaced(copy, capsys):
@@ -250,8 +352,10 @@ def test_a_failing_cell_leaves_the_others(copy, capsys):
     (copy / "cell.json").unlink()
     (copy / "checkpoints" / "last.ckpt").write_bytes(b"damaged")
     error = failure(capsys, *SHORT, *TWO, f"out={copy.parents[1]}")
-    assert "1 of 1 cells failed" in error
+    assert "1 of 1 cell failed" in error
     assert "last.ckpt is not a readable checkpoint" in error
+    assert f"(folder {copy})" in error
+    assert again(copy, "overwrite=true")["cells"][copy.name]["steps"] == 2
 
 
 def test_hydra_is_left_as_it_was(copy):

@@ -88,4 +88,4 @@ def test_a_backbone_of_graphs_is_refused_with_the_one_to_take(capsys):
         main(["train", "data=text"])
     error = capsys.readouterr().err
     assert "reads graphs and needs data.n_max" in error
-    assert "for plain sequences choose dit" in error
+    assert "for plain sequences set algo.backbone=dit or algo.backbone=my-transformer" in error

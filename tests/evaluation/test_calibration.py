@@ -9,6 +9,7 @@ from toy_batches import ExactDenoiser, exact_mdlm, toy_batches
 from discrete_diffusion.evaluation import measure_calibration
 from discrete_diffusion.evaluation.calibration import time_of_share
 from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.noise_schedules import Learned
 from toy_world import PADDED, ToyWorld, all_schedules, marginal_process, toy_layout
 
 SHARES = (0.2, 0.5, 0.8)
@@ -27,6 +28,13 @@ def test_the_exact_denoiser_is_calibrated_and_a_bent_one_is_not(name):
     assert ((exact.predicted - exact.observed).abs() <= 4.5 * noise + 1e-9)[n > 0].all()
     assert exact.error.max() < 0.03
     assert bent.error[-1].min() > 2 * exact.error[-1].max()
+
+
+def test_a_learned_schedule_is_asked_without_a_gradient(recwarn):
+    layout = toy_layout()
+    process = Absorbing(layout, Learned(layout, per="token"))
+    assert time_of_share(process, 0.3) == pytest.approx(0.3, abs=1e-9)
+    assert not recwarn.list
 
 
 def test_other_processes_count_every_real_position():

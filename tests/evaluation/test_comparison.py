@@ -11,10 +11,14 @@ import torch
 from discrete_diffusion.evaluation.comparison import (
     ComparedModel,
     Comparison,
-    markdown_table,
     paired_difference,
+)
+from discrete_diffusion.evaluation.comparison_table import (
+    counted,
+    markdown_table,
     table_cells,
     table_notes,
+    with_error,
 )
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -93,21 +97,49 @@ def test_rows_and_table_are_those_of_the_numbers():
     assert rows[0]["difference"] is None
     assert rows[1]["difference"] == pytest.approx(float((other - first).mean()))
     assert rows[1]["valid"] == 0.5
-    heads, cells = table_cells(comparison)
+    heads, cells = table_cells(comparison, {"valid": 1.0, "relation_tv": 0.1, "network_calls": 9})
     assert heads == [
         "algorithm",
         "backbone",
-        "parameters",
-        "bound, nats per unordered diagram",
-        "difference to mdlm ± s.e. over samples and seeds",
-        "valid",
-        "network calls",
+        "bound, nats per unordered diagram ↓",
+        "difference to mdlm ↓",
+        "valid, % ↑",
+        "network calls per sample ↓",
     ]
-    assert cells[0][4] == ""
-    assert cells[1][1] == "dit (for bd-denoiser)"
-    assert cells[1][4].startswith(f"{rows[1]['difference']:+.2f} ± ")
-    assert cells[0][-1] == ""  # not measured for mdlm
-    notes = " ".join(table_notes(comparison, split="test", draws=16, num_samples=1000))
-    assert "Training seeds 0, 7" in notes
+    assert cells[0] == ["real data", "", "", "", "100.0", ""]
+    assert cells[1][3] == ""
+    assert cells[2][1] == "dit (for bd-denoiser)"
+    assert cells[2][3].startswith(f"{rows[1]['difference']:+.2f} ± ")
+    assert cells[2][4] == "50.0 ± 25.0"  # over seeds
+    assert cells[1][-1] == ""  # not measured for mdlm
+    notes = " ".join(table_notes(comparison, split="test", draws=1))
+    assert "1 noise draw each" in notes
+    assert "over held-out samples and seeds; of a difference too, paired by sample and se" in notes
     assert "ar cannot use bd-denoiser" in notes
-    assert markdown_table(heads, cells).count("\n") == 4
+    assert markdown_table(heads, cells).count("\n") == 5
+
+
+def test_one_seed_has_the_error_of_a_share_of_samples():
+    metrics = {"valid": [0.9], "mode_coverage": [0.5], "num_samples": [400]}
+    comparison = Comparison((model("mdlm", bounds(1), metrics=metrics),), (3,))
+    heads, cells = table_cells(comparison)
+    assert not any("difference" in head for head in heads)  # to itself
+    bound = comparison.models[0].bounds[0]
+    error = float(bound.std()) / math.sqrt(40)
+    assert cells[0][2] == f"{float(bound.mean()):.2f} ± {error:.2f}"
+    assert cells[0][3] == "90.0 ± 1.5"  # 100 sqrt(0.9 * 0.1 / 400)
+    assert cells[0][4] == "50.0"  # no share of samples
+    notes = " ".join(table_notes(comparison, split="test", draws=2))
+    assert "400 samples of every model." in notes
+    assert "One training seed (3)" in notes
+
+
+def test_numbers_in_words():
+    assert [counted(n, "thread") for n in (0, 1, 1000)] == [
+        "0 threads",
+        "1 thread",
+        "1,000 threads",
+    ]
+    assert with_error(12345.678, 0.5, 1) == "12,345.7 ± 0.5"
+    assert with_error(123456789.0, 2e7, 2, sign="+") == "+1.235e+08 ± 2e+07"
+    assert with_error(math.nan, 1.0, 1) == ""

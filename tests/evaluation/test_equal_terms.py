@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from discrete_diffusion.evaluation import sample_bounds
 from discrete_diffusion.evaluation.equal_terms import (
     EqualTerms,
     held_out_bounds,
+    score_real_data,
     score_samples_drawn,
 )
 from discrete_diffusion.forward_process import Absorbing
@@ -146,3 +148,27 @@ def test_sample_bounds_average_their_draws():
     assert sample_bounds(algorithm, batches[1:], draws=2, seed=0).unordered.tolist() == [4.5] * 2
     with pytest.raises(ValueError, match="no samples"):
         sample_bounds(algorithm, [], draws=1, seed=0)
+
+
+def test_a_bound_far_above_knowing_nothing_is_no_result():
+    data = diagrams()
+    found = held_out_bounds(KnownBound(data.layout), data, EqualTerms(20, 1))
+    held_out = data.splits["test"]
+    real = held_out.real[found.rows]
+    costs = (real * data.layout.num_legal.double().log()).sum(dim=1)
+    assert found.uniform == pytest.approx(float(costs.mean()))
+    fine = replace(found, values=torch.full((20,), 19 * found.uniform))
+    fine.check()
+    for value in (21 * found.uniform, math.inf, math.nan):
+        with pytest.raises(ValueError, match="training has diverged"):
+            replace(found, values=torch.full((20,), value)).check()
+
+
+def test_real_data_scores_what_training_samples_do():
+    data = diagrams()
+    scores = score_real_data(data, 30)
+    assert scores["valid"] == scores["transitive"] == 1.0
+    assert 0 < scores["relation_tv"] < 0.5
+    assert scores == score_real_data(data, 30)
+    assert score_real_data(data, 0) == {}
+    assert score_real_data(data, 60)["relation_tv"] != scores["relation_tv"]

@@ -35,3 +35,10 @@ def test_default_presets_are_of_one_size(make_config):
     assert num_parameters(make_config, "bd_base") == 7_389_724
     for preset in defaults:
         assert abs(num_parameters(make_config, preset) / small - 1) < 0.05
+
+
+def test_tiny_presets_are_of_one_size(make_config):
+    tiny = num_parameters(make_config, "bd_tiny")
+    assert tiny == 183_708
+    for preset in ("dit_tiny", "my_transformer_tiny"):
+        assert abs(num_parameters(make_config, preset) / tiny - 1) < 0.05

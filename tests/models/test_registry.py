@@ -106,7 +106,7 @@ def test_name_check_imports_nothing_heavy():
         ("dit", "bd_small", "presets that fit: dit_tiny, dit_small"),
         ("bd-denoiser", None, r"'bd-denoiser' needs model\.d_model; presets that fit: bd_tiny"),
         ("dit", None, r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, dit_small"),
-        ("my-transformer", None, r"needs model\.hidden_size; presets that fit: my_transformer_sm"),
+        ("my-transformer", None, r"needs model\.hidden_size; presets that fit: my_transformer_ti"),
     ],
 )
 def test_model_that_does_not_fit_is_refused_with_presets_that_do(
@@ -127,7 +127,7 @@ def test_bd_denoiser_wants_graphs_of_its_own_vocabulary(make_config):
 
 
 def test_causal_attention_is_refused_where_it_would_be_ignored(make_config):
-    with pytest.raises(ValueError, match=r"'bd-denoiser' is not causal; choose one of dit"):
+    with pytest.raises(ValueError, match=r"'bd-denoiser' is not causal; choose algo\.backbone=dit"):
         build_backbone(make_config("bd-denoiser", "bd_tiny", causal_attention=True), 28)
     dit = build_backbone(make_config("dit", "dit_tiny", causal_attention=True), 28)
     assert all(block.attention.causal for block in dit.blocks)

@@ -19,6 +19,7 @@ from discrete_diffusion.noise_schedules import (
 from discrete_diffusion.noise_schedules.powers import Powers
 from toy_world import all_schedules, toy_layout
 
+TEXT = TokenLayout.flat(4, 9, mask_id=8)
 NAMES = [*all_schedules(toy_layout()), "learned"]
 INNER = torch.cat([torch.logspace(-9, -2, 15), torch.linspace(0.02, 0.98, 49)]).double()
 
@@ -151,6 +152,11 @@ def test_learned_exponents_stay_within_their_ratio_and_follow_theta():
     torch.testing.assert_close(small, torch.tensor([0.01, -0.01, 0.0]).double(), rtol=1e-3, atol=0)
 
 
+def test_learned_exponents_are_per_group_where_there_are_several_and_per_token_elsewhere():
+    assert Learned(toy_layout()).theta.numel() == 2
+    assert Learned(TEXT).theta.numel() == 4
+
+
 def test_learned_exponents_survive_a_state_dict():
     schedule, fresh = learned(), Learned(toy_layout(), per="token")
     assert list(schedule.state_dict()) == ["theta"]
@@ -163,12 +169,26 @@ def test_learned_exponents_survive_a_state_dict():
     [
         (lambda: Learned(toy_layout(), per="tokens"), "did you mean 'token'"),
         (lambda: Learned(toy_layout(), largest_ratio=1.0), "a number above 1"),
-        (lambda: Learned(TokenLayout.flat(4, 9, mask_id=8)), "set noise.per=token"),
+        (lambda: Learned(TEXT, per="group"), "set noise.per=token"),
         (lambda: Polynomial(exponent=0), "expected a positive number"),
         (lambda: Linear(sigma_min=3, sigma_max=2), "sigma_min < sigma_max"),
         (lambda: Geometric(sigma_min=0.0, sigma_max=2), "sigma_min > 0"),
         (lambda: PerGroup(toy_layout(), exponents={"node": 1.0}), "give each of them"),
         (lambda: PerGroup(toy_layout(), exponents={"node": 1, "edge": -1}), "positive"),
+        (lambda: PerGroup(toy_layout(), exponents={"node": "2", "edge": 1}), "exponents.node=2: e"),
+        (
+            lambda: PerGroup(TEXT, exponents={"node": 2, "edge": 1}),
+            r"'\+noise\.exponents=\{token:1\}', or .* noise=log_linear",
+        ),
+        (
+            lambda: build_schedule({"name": "log_linear", "per": "token"}, TEXT),
+            "log_linear has no setting 'per'; it has none",
+        ),
+        (
+            lambda: build_schedule({"name": "learned", "largest_ratio": "9"}, TEXT),
+            "noise.largest_ratio=9: expected a number",
+        ),
+        (lambda: build_schedule({"name": "per_group"}, TEXT), r"needs noise\.exponents=\.\.\."),
         (lambda: build_schedule({"name": "cosin"}, toy_layout()), "did you mean 'cosine'"),
     ],
 )

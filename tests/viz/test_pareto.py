@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -30,6 +31,41 @@ def test_differences_errors_and_the_front(tmp_path):
     assert front == [[27.0, 0.6], [28.0, 0.65], [100.0, 0.7]]  # not gidd: udlm costs the same
     heights = sorted(text.xyann[1] for text in right.texts)
     assert min(b - a for a, b in pairwise(heights)) > 0.005
+
+
+def test_shares_are_percent_within_their_range_and_replaced_backbones_are_hollow():
+    points = [*POINTS[:3], ModelPoint("ar", -0.5, 0.25, 28.0, 1.0, replaced=True)]
+    figure = draw_pareto(points, is_share=True, title="plans, 5 steps", **WORDS)
+    left, right = figure.axes
+    assert right.get_ylim()[1] == 100
+    assert [y for _, y in right.collections[0].get_offsets()] == pytest.approx([60, 70, 69, 100])
+    assert max(text.xyann[1] for text in right.texts) < 100
+    assert "log scale" in right.get_xlabel()
+    assert right.get_ylabel().startswith("transitive share, %")
+    assert figure.get_suptitle() == "plans, 5 steps"
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend[:2] == ["mdlm, the reference", "another backbone in place"]
+    assert legend[2].startswith("front")
+    markers = [container[0].get_markerfacecolor() for container in left.containers]
+    assert markers[3] == "white"
+    assert "white" not in markers[:3]
+
+
+def test_labels_stay_inside_the_figure():
+    points = [replace(p, label=f"{p.label} (bd-denoiser)") for p in POINTS]
+    figure = draw_pareto(points, is_share=True, **WORDS)
+    figure.canvas.draw()
+    right = figure.axes[1]
+    boxes = [text.get_bbox_patch().get_window_extent() for text in right.texts]
+    assert max(box.x1 for box in boxes) < figure.bbox.width
+    for k, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[k + 1 :])
+
+
+def test_one_model_has_no_difference_to_itself():
+    assert len(draw_pareto(POINTS[:1], **WORDS).axes) == 1
+    with pytest.raises(ValueError, match="nothing to draw of one model without samples"):
+        draw_pareto([ModelPoint("mdlm", 0.0, 0.0, math.nan, math.nan)], **WORDS)
 
 
 def test_down_is_better_turns_the_front_around():

@@ -25,6 +25,7 @@ from discrete_diffusion.models.registry import (
 )
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import build_schedule
+from discrete_diffusion.options import check_options
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -51,12 +52,14 @@ def build_algorithm(config: DictConfig) -> Algorithm:
     ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
     ``config.noise`` and ``config.forward_process`` name the schedule and the process.
 
-    Raises ``ValueError`` naming the fix if the parts do not fit each other.
+    Raises ``ValueError`` naming the fix if the parts do not fit each other, or for an option that
+    the chosen one does not have.
     """
     options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
     name, backbone_name = options.pop("name"), config.algo.backbone
     if name not in _ALGORITHM_BUILDERS:
         raise ValueError(unknown_name("algorithm", name, _ALGORITHM_BUILDERS))
+    check_options("algo", name, _ALGORITHM_BUILDERS[name], options, given=2)
     spec = backbone_spec(backbone_name)
     if spec.state != "tokens":
         raise ValueError(

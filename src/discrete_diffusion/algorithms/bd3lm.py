@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -12,7 +13,10 @@ from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.options import are_whole_numbers, check_whole_number
 from discrete_diffusion.types import Batch, LossOutput
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_BLOCK_SIZE = 16
 
@@ -28,21 +32,23 @@ def contiguous_blocks(
     ``block_lengths``: the length of every block. Neither: the layout's groups if it has several,
     else runs of ``DEFAULT_BLOCK_SIZE``.
 
-    Raises ``ValueError`` for lengths that do not add up to L, or groups that are not contiguous.
+    Raises ``ValueError`` for sizes that are no whole numbers, lengths that do not add up to L, or
+    groups that are not contiguous.
     """
     length, device = layout.length, layout.group.device
     if block_size is not None and block_lengths is not None:
         raise ValueError(
-            f"block_size={block_size} and block_lengths={list(block_lengths)} are both given; "
+            f"algo.block_size={block_size} and algo.block_lengths={block_lengths} are both given; "
             "leave one of them null"
         )
     if block_lengths is not None:
-        lengths = torch.tensor(list(block_lengths), dtype=torch.long, device=device)
-        if len(lengths) == 0 or (lengths < 1).any() or int(lengths.sum()) != length:
+        whole = are_whole_numbers(block_lengths)
+        if not whole or min(block_lengths, default=0) < 1 or sum(block_lengths) != length:
             raise ValueError(
-                f"block_lengths={list(block_lengths)}: expected positive lengths that add up to "
-                f"{length} positions"
+                f"algo.block_lengths={block_lengths}: expected a list of positive whole numbers "
+                f"that add up to {length} positions"
             )
+        lengths = torch.tensor(list(block_lengths), device=device)
         return torch.arange(len(lengths), device=device).repeat_interleave(lengths)
     if block_size is None and len(layout.group_names) > 1:
         begins = layout.group.diff(prepend=layout.group[:1]) != 0
@@ -54,8 +60,7 @@ def contiguous_blocks(
             )
         return blocks
     size = DEFAULT_BLOCK_SIZE if block_size is None else block_size
-    if size < 1:
-        raise ValueError(f"block_size={size}: expected at least 1")
+    check_whole_number("algo.block_size", size, least=1)
     return torch.arange(length, device=device) // size
 
 
@@ -112,6 +117,8 @@ class BD3LM(Algorithm):
             )
         self.draw = draw
         blocks = contiguous_blocks(self.layout, block_size, block_lengths)
+        if not blocks.is_meta and int(blocks[-1]) == 0:
+            logger.warning("bd3lm: one block of %d positions, which is mdlm", len(blocks))
         self.register_buffer("block_of", blocks, persistent=False)
 
     @property

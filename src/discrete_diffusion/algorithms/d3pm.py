@@ -10,6 +10,7 @@ from discrete_diffusion.algorithms.times import TIME_DRAWS, WEIGHTED_DRAWS, draw
 from discrete_diffusion.categorical import log_one_hot
 from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.types import Batch, LossOutput
 
 
@@ -43,8 +44,7 @@ class D3PM(Algorithm):
         draw: str = "importance",
     ) -> None:
         super().__init__(backbone, process, time_conditioning=time_conditioning)
-        if num_steps < 1:
-            raise ValueError(f"num_steps={num_steps}: expected at least 1")
+        check_whole_number("algo.num_steps", num_steps, least=1)
         if draw not in WEIGHTED_DRAWS:
             raise ValueError(unknown_name("step draw", draw, WEIGHTED_DRAWS))
         self.num_steps, self.draw = num_steps, draw

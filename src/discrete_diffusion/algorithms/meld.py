@@ -152,7 +152,7 @@ def run_race(exponents: Tensor, mask_id: int, batch: Batch, generator: torch.Gen
     return Race(
         xt=batch.x0.masked_fill(masked, mask_id),
         t=log_t.exp().clamp(min=torch.finfo(torch.float64).tiny),
-        weight=num_real.unsqueeze(1) * weight / weight.sum(dim=1, keepdim=True),
+        weight=num_real.unsqueeze(1) * weight / weight.sum(dim=1, keepdim=True).clamp(min=1e-30),
         log_prob=steps.sum(dim=1),
     )
 
@@ -162,6 +162,6 @@ def left_out_mean(nelbo: Tensor, num_real: Tensor) -> Tensor:
 
     A single sample has no others: 0.
     """
-    per_token = nelbo / num_real
+    per_token = nelbo / num_real.clamp(min=1)
     others = (per_token.sum() - per_token) / max(len(nelbo) - 1, 1)
     return num_real * others

@@ -34,7 +34,7 @@ class SEDD(Interpolating):
     factor only, so that is what is normalised:
 
         Q = (alpha G + b) / (1 + alpha (S - 1))
-        D = (Q - b) / alpha, proportional to G - (S - 1) b
+        D = (Q - b) / alpha, proportional to G / S - (1 - 1 / S) b
 
     clipped at 0; softmax(logit) for absorbing noise.
 
@@ -86,8 +86,9 @@ class SEDD(Interpolating):
         log_g = self.log_weights(x_t, t, real, conditions)
         if self.process.absorbing:
             return log_softmax_on(log_g, self.layout.support)
-        g, surplus = log_g.double().exp(), torch.expm1(log_g.double().logsumexp(-1, keepdim=True))
-        d0 = (g - surplus * self.process.noise(t)).clamp(min=torch.finfo(torch.float64).tiny)
+        log_s = log_g.double().logsumexp(dim=-1, keepdim=True).clamp(min=-600)
+        d0 = (log_g.double() - log_s).exp() - (1 - (-log_s).exp()) * self.process.noise(t)
+        d0 = d0.clamp(min=torch.finfo(torch.float64).tiny)
         return log_softmax_on(d0.log(), self.layout.support)
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:

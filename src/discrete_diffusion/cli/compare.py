@@ -5,22 +5,25 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compare_cells import Cell, check_names, plan_cells, shared_overrides
+from discrete_diffusion.cli.compare_cells import Cell, plan_cells
 from discrete_diffusion.cli.compare_folder import CellFolder, config_digest
-from discrete_diffusion.cli.compose import check_counts, compose
+from discrete_diffusion.cli.compare_requests import check_request, read_words, shared_overrides
+from discrete_diffusion.cli.compose import compose
 from discrete_diffusion.cli.launching import launch
 from discrete_diffusion.stopping import Stop
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
 
+    from discrete_diffusion.data import TokenDataset
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
 logger = logging.getLogger(__name__)
@@ -70,15 +73,10 @@ def compare(
     Raises ``ValueError`` before the first run that lists all cells that cannot be, or whose folder
     holds another run; after the last one if any failed, the others being kept.
     """
+    overrides = read_words(overrides)
     if config is None:
         config = compose("compare", overrides, user_config_dir=user_config_dir)
-    check_names(config, user_config_dir)
-    check_counts(config, bound_samples=2, bound_draws=1, eval__num_samples=0)
-    if config.trainer.devices != 1 or config.trainer.get("num_nodes", 1) != 1:
-        raise ValueError(
-            f"trainer.devices={config.trainer.devices}: compare trains every cell in one process; "
-            "run several cells at a time with hydra/launcher=joblib instead"
-        )
+    check_request(config, user_config_dir)
     cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
     from discrete_diffusion.cli.compare_results import write_comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
@@ -88,15 +86,14 @@ def compare(
         bound_draws=config.bound_draws,
         num_samples=config.eval.num_samples,
     )
-    out = Path(config.out).absolute()
+    out = Path(str(config.out)).absolute()
     folders = {cell.name: CellFolder(out / "cells" / cell.name) for cell in cells}
-    for cell in cells:
-        if cell.instead_of is not None:
-            logger.info("%s", _replacement(cell))
-    fingerprint = _check_data(cells[0].config)
-    _check_folders(cells, folders, fingerprint, overwrite=config.overwrite)
+    for line in dict.fromkeys(_replacement(c) for c in cells if c.instead_of is not None):
+        logger.info("%s", line)
+    data = _read_data(cells[0].config)
+    _check_folders(cells, folders, data.fingerprint(), overwrite=config.overwrite)
     missing = [c for c in cells if not _is_finished(c, folders[c.name], terms)]
-    _announce(cells, missing, folders)
+    _announce(cells, missing, folders, out)
     if missing:
         returned = launch(
             partial(run_cell, terms=terms),
@@ -105,8 +102,8 @@ def compare(
             launcher=launcher,
             user_config_dir=user_config_dir,
         )
-        _raise_failures(missing, returned)
-    return write_comparison(out, cells, folders, terms, overrides=[*overrides, *launcher])
+        _raise_failures(missing, returned, folders)
+    return write_comparison(out, cells, folders, data, terms, overrides=[*overrides, *launcher])
 
 
 def run_cell(config: DictConfig, *, terms: EqualTerms) -> None:
@@ -127,29 +124,51 @@ def run_cell(config: DictConfig, *, terms: EqualTerms) -> None:
         resumed.resume = str(folder.last) if folder.last.exists() else None
         start = time.perf_counter()
         try:
-            train(resumed, folder.path)
+            with _without_metrics():
+                train(resumed, folder.path)
         finally:
             folder.add_seconds(time.perf_counter() - start)
     folder.write_result(measure_cell(config, folder, terms))
 
 
-def _check_data(config: DictConfig) -> str:
-    """The fingerprint of the data of all cells, read once before the first run; ``ValueError`` if
-    nothing is held out."""
+@contextmanager
+def _without_metrics() -> Iterator[None]:
+    """Leave out the line of metrics that ``train`` ends with: they are of another split than those
+    of the table, and of fewer noise draws."""
+    log = logging.getLogger("discrete_diffusion.cli.train")
+
+    def keeps(record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("metrics:")
+
+    log.addFilter(keeps)
+    try:
+        yield
+    finally:
+        log.removeFilter(keeps)
+
+
+def _read_data(config: DictConfig) -> TokenDataset:
+    """The data of all cells, read once before the first run; ``ValueError`` if nothing is held
+    out."""
     from discrete_diffusion.data import build_data, complete_data
     from discrete_diffusion.evaluation.equal_terms import held_out_split
 
     data = build_data(complete_data(config))
-    if len(data.splits[split := held_out_split(data)]) < 2:
-        raise ValueError(f"the {split} split holds less than two samples to compare models on")
-    return data.fingerprint()
+    if (num := len(data.splits[split := held_out_split(data)])) < 2:
+        source = config.data.get("path") or f"data={config.data.name}"
+        raise ValueError(
+            f"{source}: the {split} split holds {num}, expected at least two samples to compare "
+            f"models on; give it a larger share than data.split={config.data.get('split')}, or "
+            "more data"
+        )
+    return data
 
 
 def _check_folders(
     cells: Sequence[Cell], folders: dict[str, CellFolder], fingerprint: str, *, overwrite: bool
 ) -> None:
     """``ValueError`` naming the cells whose folder holds another run, and what differs; with
-    ``overwrite`` such folders are cleared instead."""
+    ``overwrite`` such folders are cleared instead, and those with a damaged checkpoint."""
     changed = []
     for cell in cells:
         folder = folders[cell.name]
@@ -157,6 +176,8 @@ def _check_folders(
         result = folder.result
         if result is not None and result["data_fingerprint"] != fingerprint:
             changes.append(f"the data (fingerprint {result['data_fingerprint']} -> {fingerprint})")
+        if overwrite and not changes and result is None and folder.is_damaged:
+            changes.append(f"{folder.last} cannot be read")
         if changes and overwrite:
             logger.info("%s: training anew, for %s", cell.name, ", ".join(changes))
             folder.clear()
@@ -171,16 +192,16 @@ def _check_folders(
 
 
 def _is_finished(cell: Cell, folder: CellFolder, terms: EqualTerms) -> bool:
+    """Measured as asked for; where no samples are, those that there are do not matter."""
     result = folder.result
-    return (
-        result is not None
-        and result["digest"] == config_digest(cell.config)
-        and result["terms"] == terms.as_dict()
-    )
+    if result is None or result["digest"] != config_digest(cell.config):
+        return False
+    free = {} if terms.num_samples else {"num_samples": 0}
+    return {**result["terms"], **free} == terms.as_dict()
 
 
 def _announce(
-    cells: Sequence[Cell], missing: Sequence[Cell], folders: dict[str, CellFolder]
+    cells: Sequence[Cell], missing: Sequence[Cell], folders: dict[str, CellFolder], out: Path
 ) -> None:
     names = {cell.name for cell in missing}
     for cell in cells:
@@ -191,7 +212,12 @@ def _announce(
             logger.info("%s: trained, kept; to be measured", cell.name)
         elif folder.last.exists():
             logger.info("%s: interrupted, goes on", cell.name)
-    logger.info("%d of %d cells to run", len(missing), len(cells))
+    plural = "" if len(cells) == 1 else "s"
+    logger.info("%d of %d cell%s to run", len(missing), len(cells), plural)
+    there = sorted(path.parent.name for path in (out / "cells").glob("*/cell.json"))
+    others = [name for name in there if name not in folders]
+    if others:
+        logger.info("also in %s, kept, not in the table: %s", out, ", ".join(others))
 
 
 def _replacement(cell: Cell) -> str:
@@ -201,9 +227,13 @@ def _replacement(cell: Cell) -> str:
     )
 
 
-def _raise_failures(cells: Sequence[Cell], returned: Sequence[JobReturn]) -> None:
+def _raise_failures(
+    cells: Sequence[Cell], returned: Sequence[JobReturn], folders: dict[str, CellFolder]
+) -> None:
     """``ValueError`` naming the cells that failed; errors that users cannot mend as they are."""
     from hydra.core.utils import JobStatus
+
+    from discrete_diffusion.evaluation.comparison_table import counted
 
     failed = []
     for cell, job in zip(cells, returned, strict=True):
@@ -212,10 +242,11 @@ def _raise_failures(cells: Sequence[Cell], returned: Sequence[JobReturn]) -> Non
         error = job._return_value  # return_value would raise it, and write a line of its own
         if not isinstance(error, _USER_ERRORS):
             raise error
-        failed.append(f"{cell.name}: {error}")
+        failed.append(f"{cell.name}: {error} (folder {folders[cell.name].path})")
     if failed:
         listed = "\n  ".join(failed)
         raise ValueError(
-            f"{len(failed)} of {len(cells)} cells failed; the same command keeps the others and "
-            f"tries these again:\n  {listed}"
+            f"{len(failed)} of {counted(len(cells), 'cell')} failed; the same command keeps the "
+            "others and tries these again; delete the folder of one to train it anew:\n  "
+            f"{listed}"
         )

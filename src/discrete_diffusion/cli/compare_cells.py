@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compose import choices, compose_plainly, model_presets
-from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.models.registry import (
-    backbone_spec,
-    check_backbone_name,
-    usable_backbones,
+from discrete_diffusion.cli.compare_options import (
+    options_by_algorithm,
+    said_of_options,
+    split_options,
 )
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.cli.compose import compose_plainly, model_presets
+from discrete_diffusion.cli.errors import explain
+from discrete_diffusion.models.registry import backbone_spec, usable_backbones
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Algorithm
 
+logger = logging.getLogger(__name__)
+
 TOLERANCE = 0.05
-"""How far the parameters of two cells may be apart."""
+"""How far the parameters of a cell may be from the first cell's, as a share of those."""
 
-OWN_KEYS = ("algos", "backbones", "seeds", "out", "bound_samples", "bound_draws", "overwrite")
-"""Config keys of ``compare`` that ``train`` does not have."""
-
-_SET_BY_CELL = {
-    "algo": "algos=[...]",
-    "algo.name": "algos=[...]",
-    "algo.backbone": "backbones=[...]",
-    "seed": "seeds=[...]",
-    "eval.bound_draws": "bound_draws=N",
-    "resume": "the same command again, which goes on by itself",
-}
 _FALLBACK = "dit"
 """The backbone that stands in where an algorithm cannot use the one asked for."""
 
@@ -66,41 +59,6 @@ class Cell:
         return str(self.config.model.get("name", self.backbone))
 
 
-def check_names(config: DictConfig, user_config_dir: str | None) -> None:
-    """``ValueError`` for an unknown or repeated name, or a list that is none; imports nothing slow.
-
-    ``config``: of the command.
-    """
-    known = choices("algo", user_config_dir)
-    for key in ("algos", "backbones", "seeds"):
-        values = OmegaConf.to_container(config)[key]  # type: ignore[call-overload,index]
-        if not isinstance(values, list) or not values:
-            raise ValueError(f"{key}={values}: expected a list of at least one, {key}=[a,b]")
-        if len(set(values)) < len(values):
-            raise ValueError(f"{key}={values}: the same one twice")
-    for name in config.algos:
-        if name not in known:
-            raise ValueError(unknown_name("algorithm", name, known))
-    for name in config.backbones:
-        check_backbone_name(name)
-    for seed in config.seeds:
-        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-            raise ValueError(f"seeds: got {seed}, expected whole numbers, at least 0")
-
-
-def shared_overrides(overrides: Sequence[str]) -> list[str]:
-    """Those that every cell's ``train`` takes over; ``ValueError`` for one that a cell sets."""
-    shared = []
-    for override in overrides:
-        key = override.split("=")[0].lstrip("+~")
-        if key in _SET_BY_CELL:
-            raise ValueError(f"compare sets {key} for every cell; give {_SET_BY_CELL[key]} instead")
-        if key not in (*OWN_KEYS, "eval.num_samples"):
-            shared.append(override)
-    # Measured once, by compare; samples at validations only for those who ask for them.
-    return ["callbacks.num_samples=0", *shared, "eval.num_samples=0", "eval.bound_draws=1"]
-
-
 def plan_cells(
     config: DictConfig, overrides: Sequence[str], user_config_dir: str | None = None
 ) -> list[Cell]:
@@ -109,14 +67,14 @@ def plan_cells(
     ``config``: of the command; ``overrides``: those of ``shared_overrides``. Raises ``ValueError``
     that lists every cell that cannot be, by name.
     """
-    planner = _Planner(list(overrides), user_config_dir)
+    planner = _Planner(list(overrides), list(config.algos), user_config_dir)
     cells: list[Cell] = []
     refused: list[str] = []
     for algorithm, backbone in product(config.algos, config.backbones):
         try:
             cell = planner.plan(algorithm, backbone, cells[0].parameters if cells else None)
         except ValueError as error:
-            refused.append(f"{algorithm} with {backbone}: {str(error).strip()}")
+            refused.append(f"{algorithm} with {backbone}: {planner.remedy(str(error).strip())}")
             continue
         if all((c.algorithm, c.backbone) != (cell.algorithm, cell.backbone) for c in cells):
             cells.append(cell)
@@ -124,6 +82,8 @@ def plan_cells(
         count = f"{len(refused)} of {len(config.algos) * len(config.backbones)}"
         listed = "\n  ".join(refused)
         raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
+    for line in planner.said:
+        logger.info("%s", line)
     return [_with_seed(cell, seed) for cell in cells for seed in config.seeds]
 
 
@@ -136,11 +96,24 @@ def _with_seed(cell: Cell, seed: int) -> Cell:
 class _Planner:
     """Composes and checks cells, one at a time."""
 
-    def __init__(self, overrides: list[str], user_config_dir: str | None) -> None:
+    def __init__(
+        self, overrides: list[str], algorithms: list[str], user_config_dir: str | None
+    ) -> None:
         self.user_config_dir = user_config_dir
-        chosen = [o for o in overrides if o.lstrip("+").startswith("model=")]
-        self.shared = [o for o in overrides if o not in chosen]
+        self.shared, options = split_options(overrides)
+        bare = {name: self._compose([*self.shared, f"algo={name}"]) for name in algorithms}
+        self.options = options_by_algorithm(options, bare)
+        self.said = said_of_options(options, self.options)
+        chosen = [o for o in self.shared if o.lstrip("+").startswith("model=")]
+        self.shared = [o for o in self.shared if o not in chosen]
         self.wanted = chosen[-1].split("=")[1] if chosen else None
+
+    def remedy(self, refusal: str) -> str:
+        """A refusal of ``train``, its advice turned into that for ``compare``."""
+        problem, found, _ = refusal.partition("; set forward_process=")
+        if found and any(o.startswith("forward_process=") for o in self.shared):
+            return f"{problem}; leave forward_process= out, and each algorithm takes its own"
+        return re.sub(r"algo\.backbone=([\w-]+)", r"backbones=[\1]", refusal)
 
     def plan(self, algorithm: str, backbone: str, size: int | None) -> Cell:
         """The cell without its seed. ``size``: parameters of the first cell, None for that one."""
@@ -157,7 +130,7 @@ class _Planner:
             for preset in self._presets(backbone, wanted, size)
         ]
         cell = cells[0] if size is None else min(cells, key=lambda c: _apart(c.parameters, size))
-        if size is not None and _apart(cell.parameters, size) > math.log1p(TOLERANCE):
+        if size is not None and abs(cell.parameters / size - 1) > TOLERANCE:
             raise ValueError(
                 f"{backbone} with model={cell.model} has {cell.parameters:,} parameters, the first "
                 f"cell {size:,}: more than {TOLERANCE:.0%} apart; choose another model= or another "
@@ -187,6 +160,7 @@ class _Planner:
     def _build(self, algorithm: str, backbone: str, preset: str | None) -> Cell:
         model = [] if preset is None else [f"model={preset}"]
         overrides = [*self.shared, *model, f"algo={algorithm}", f"algo.backbone={backbone}"]
+        overrides += self.options[algorithm]
         config = self._compose(overrides)
         built = build_on_meta(config)
         size = sum(p.numel() for p in built.parameters())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,12 @@ _FREE = ("resume", "threads", "logger", "eval", "callbacks.num_samples", "traine
 """Config keys that may differ from one call to the next: the numbers do not depend on them."""
 
 _MAX_NAMED = 6
+
+_MEASURED = (
+    *("digest", "data_fingerprint", "terms", "steps", "quantity", "ordering", "split", "rows"),
+    *("bounds", "metrics", "statistics", "versions", "hardware"),
+)
+"""Keys of ``cell.json``."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +46,25 @@ class CellFolder:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What ``cell.json`` holds; None without one."""
-        return _read(self.path / "cell.json")
+        """What ``cell.json`` holds; None without one, or without all of its keys."""
+        return read_json(self.path / "cell.json", _MEASURED)
+
+    @property
+    def is_damaged(self) -> bool:
+        """True if the checkpoint to go on from cannot be read."""
+        from discrete_diffusion.checkpoints import read_training_file
+
+        try:
+            read_training_file(self.last)
+        except FileNotFoundError:
+            return False
+        except ValueError:
+            return True
+        return False
 
     def changes(self, config: DictConfig) -> list[str]:
         """``key was -> is`` for every value that differs from the run in this folder."""
-        plan = _read(self.path / "plan.json")
+        plan = read_json(self.path / "plan.json", ("digest", "config"))
         if plan is None or plan["digest"] == config_digest(config):
             return []
         was, now = dict(_leaves(plan["config"])), dict(_leaves(_kept(config)))
@@ -59,20 +78,22 @@ class CellFolder:
     def write_plan(self, config: DictConfig) -> None:
         """Say what run this is; a folder of the same run is left as it is."""
         plan = {"digest": config_digest(config), "config": _kept(config)}
-        _write(self.path / "plan.json", plan)
+        write_json(self.path / "plan.json", plan)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """The measurements; with them the cell is finished."""
-        _write(self.path / "cell.json", result)
+        write_json(self.path / "cell.json", result)
 
     def add_seconds(self, seconds: float) -> None:
         """Of training, on top of what earlier parts of the run took."""
-        _write(self.path / "training.json", {"seconds": self.seconds + seconds})
+        write_json(self.path / "training.json", {"seconds": self.seconds + seconds})
 
     @property
     def seconds(self) -> float:
         """Spent on training, as far as it was recorded."""
-        return float((_read(self.path / "training.json") or {"seconds": 0.0})["seconds"])
+        return float(
+            (read_json(self.path / "training.json", ("seconds",)) or {"seconds": 0})["seconds"]
+        )
 
     def clear(self) -> None:
         """Remove the run."""
@@ -105,15 +126,15 @@ def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """A JSON object; None if there is no such file, or one that is none of ours."""
+def read_json(path: Path, keys: Collection[str]) -> dict[str, Any] | None:
+    """A JSON object; None if there is no such file, or one without all of ``keys``."""
     try:
         content = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return content if isinstance(content, dict) else None
+    return content if isinstance(content, dict) and {*keys} <= content.keys() else None
 
 
-def _write(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
     with written_whole(path) as unfinished:
         unfinished.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")

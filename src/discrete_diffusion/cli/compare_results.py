@@ -9,7 +9,6 @@ import math
 import os
 import platform
 import shlex
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from discrete_diffusion.whole_files import written_whole
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare_cells import Cell
     from discrete_diffusion.cli.compare_folder import CellFolder
+    from discrete_diffusion.data import TokenDataset
     from discrete_diffusion.evaluation.comparison import Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
@@ -29,21 +29,18 @@ logger = logging.getLogger(__name__)
 WRITTEN = ("table.md", "table.csv", "results.json", "pareto.png")
 
 _QUALITIES = (
-    ("transitive", "transitive share", True),
-    ("words_in_training", "share of known words", True),
+    ("transitive", "transitive samples", True),
+    ("words_in_training", "known words", True),
     ("character_tv", "character TV", False),
 )
-"""What the figure shows of samples, the first that was measured: (metric, title, up is better)."""
-
-
-_WIDTH = 220
-"""Columns of the printed table at most: more than any row takes."""
+"""What the figure shows of samples, the first that was measured: (metric, title, whether it is a
+share, of which more is better)."""
 
 
 def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> dict[str, Any]:
     """What ``cell.json`` holds of a trained cell: its averaged weights of the last step, measured.
 
-    Raises ``ValueError`` if they are not finite.
+    Raises ``ValueError`` if they are not finite, or the bound is one of a training gone wrong.
     """
     import torch
 
@@ -63,6 +60,7 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
         raise ValueError("training has diverged: the weights hold NaN or infinity")
     data = build_data(checkpoint.config)
     bounds = held_out_bounds(algorithm, data, terms, device=device)
+    bounds.check()
     drawn = score_samples_drawn(algorithm, build_sampler(config), data, terms, device=device)
     return finite(
         {
@@ -87,22 +85,31 @@ def write_comparison(
     out: Path,
     cells: Sequence[Cell],
     folders: dict[str, CellFolder],
+    data: TokenDataset,
     terms: EqualTerms,
     *,
     overrides: Sequence[str],
 ) -> dict[str, Any]:
-    """Write ``WRITTEN`` into ``out`` and print the table; returns what ``results.json`` holds."""
-    from discrete_diffusion.evaluation.comparison import markdown_table, table_cells, table_notes
+    """Write ``WRITTEN`` into ``out`` and print the table; returns what ``results.json`` holds.
+
+    ``data``: of all cells; what real data scores is measured once and kept in ``out``.
+    """
+    from discrete_diffusion.cli.compare_table import (
+        REAL_DATA,
+        print_table,
+        real_data,
+        said_of_table,
+        setting_of,
+    )
+    from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells
     from discrete_diffusion.evaluation.json_values import finite
 
     found = {cell.name: folders[cell.name].result or {} for cell in cells}
     comparison = _comparison(cells, found)
     first = found[cells[0].name]
-    heads, rows = table_cells(comparison)
-    notes = table_notes(
-        comparison, split=first["split"], draws=terms.bound_draws, num_samples=terms.num_samples
-    )
-    notes.append(f"{first['hardware']}.")
+    real = real_data(out / REAL_DATA, data, comparison)
+    heads, rows = table_cells(comparison, real.get("metrics"))
+    notes = said_of_table(comparison, cells[0], data, first, terms, real)
     results = finite(
         {
             "command": shlex.join(["discrete-diffusion", "compare", *overrides]),
@@ -115,6 +122,7 @@ def write_comparison(
             "data_fingerprint": first["data_fingerprint"],
             "terms": terms.as_dict(),
             "models": comparison.rows(),
+            "real_data": real,
             "cells": {name: _summary(result) for name, result in found.items()},
             "notes": notes,
         }
@@ -127,9 +135,9 @@ def write_comparison(
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(results["models"])
-    _draw(comparison, out / "pareto.png")
-    _print(heads, rows, notes)
-    logger.info("%s: %s", ", ".join(WRITTEN), out)
+    written = [*WRITTEN[:-1], *_draw(comparison, out / WRITTEN[-1], setting_of(cells[0], first))]
+    print_table(heads, rows, notes)
+    logger.info("%s: %s", ", ".join(written), out)
     return results
 
 
@@ -137,11 +145,14 @@ def hardware() -> str:
     """Processor, cores, threads of torch and GPU."""
     import torch
 
+    from discrete_diffusion.evaluation.comparison_table import counted
+
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     cpu = names[0] if names else platform.processor() or platform.machine()
-    parts = [cpu, f"{os.cpu_count()} cores", f"{torch.get_num_threads()} threads"]
+    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
+    parts = [cpu, counted(cores, "core"), counted(threads, "thread")]
     return ", ".join(parts + ([torch.cuda.get_device_name()] if torch.cuda.is_available() else []))
 
 
@@ -167,6 +178,7 @@ def _comparison(cells: Sequence[Cell], found: dict[str, dict[str, Any]]) -> Comp
                 metrics={
                     name: _numbers([result["metrics"][name] for result in results])
                     for name in results[0]["metrics"]
+                    if all(name in result["metrics"] for result in results)
                 },
             )
         )
@@ -203,12 +215,16 @@ def _write(path: Path, text: str) -> None:
         unfinished.write_text(text)
 
 
-def _draw(comparison: Comparison, path: Path) -> None:
+def _draw(comparison: Comparison, path: Path, setting: str) -> list[str]:
+    """The figure, if there is anything to show; the names of the files written."""
     from discrete_diffusion.viz import ModelPoint, draw_pareto
 
     models = comparison.models
     names = {name for model in models for name in model.metrics}
-    metric, title, up = next((q for q in _QUALITIES if q[0] in names), ("", "", True))
+    metric, title, share = next((q for q in _QUALITIES if q[0] in names), ("", "", True))
+    if len(models) == 1 and not metric:
+        path.unlink(missing_ok=True)
+        return []
     plain_names = len({model.algorithm for model in models}) == len(models)
     draw_pareto(
         [
@@ -218,30 +234,15 @@ def _draw(comparison: Comparison, path: Path) -> None:
                 error=0.0 if apart is None else apart.standard_error,
                 calls=model.mean("network_calls"),
                 quality=model.mean(metric),
+                replaced=model.instead_of is not None,
             )
             for model, apart in zip(models, comparison.differences, strict=True)
         ],
         path,
         quantity=comparison.quantity,
         quality=title,
-        more_is_better=up,
+        is_share=share,
+        more_is_better=share,
+        title=setting,
     )
-
-
-def _print(heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
-    """To standard output, as wide as it needs to be, whatever it is read on."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, width=_WIDTH)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for k, head in enumerate(heads):
-        table.add_column(
-            textwrap.fill(head, 16), justify="left" if k < 2 else "right", no_wrap=True
-        )
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-    for note in notes:
-        console.print(f"* {note}", markup=False, soft_wrap=True)
+    return [path.name]

@@ -112,7 +112,7 @@ class _Evaluation:
 
     def notes(self) -> list[str]:
         """How to read the table."""
-        from discrete_diffusion.evaluation.table import sample_notes
+        from discrete_diffusion.evaluation.table import model_notes, sample_notes
 
         notes = [f"Real data: {self.real.name}."]
         if self.sample_scores is not None and self.samples is not None:
@@ -122,7 +122,7 @@ class _Evaluation:
                 len(self.real.reference or ()),
                 self.samples.unreadable,
             )
-        return notes
+        return notes + ([] if self.model_scores is None else model_notes(self.model_scores))
 
     def metrics(self) -> dict[str, Any]:
         """What ``metrics.json`` holds."""

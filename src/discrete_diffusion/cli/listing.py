@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.table import Table
 
@@ -21,8 +23,8 @@ _GROUPS = {
 
 
 def print_listing() -> None:
-    """Print backbones with their state and presets, algorithms with what fits them, then the
-    choices of every other config group."""
+    """Print backbones with what they read and their presets, algorithms with what fits them, then
+    the choices of every other config group."""
     console = Console()
     console.print(_backbones())
     console.print()
@@ -42,7 +44,7 @@ def print_listing() -> None:
 
 def _backbones() -> Table:
     presets = model_presets()
-    table = Table("backbone", "state", "causal", "model presets", box=None, title_justify="left")
+    table = Table("backbone", "reads", "causal", "model presets", box=None, title_justify="left")
     for name in available_backbones():
         spec = backbone_spec(name)
         fitting = [
@@ -64,7 +66,15 @@ def _algorithms() -> Table:
         table.add_row(
             name,
             ", ".join(getattr(algorithm, "processes", ())),
-            ", ".join(getattr(algorithm, "samplers", ())),
-            "all of state tokens" if usable == everything else ", ".join(usable) or "none yet",
+            ", ".join(_samplers(algorithm)),
+            "any" if usable == everything else ", ".join(usable) or "none yet",
         )
     return table
+
+
+def _samplers(algorithm: Any) -> list[str]:
+    """First-hitting sampling is for absorbing noise alone, whatever else the algorithm takes."""
+    names = list(getattr(algorithm, "samplers", ()))
+    if len(getattr(algorithm, "processes", ())) > 1:
+        names = [f"{name} (absorbing)" if name == "first-hitting" else name for name in names]
+    return names

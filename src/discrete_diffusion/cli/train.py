@@ -196,7 +196,7 @@ class _Parts:
             **text_facts(self.data),
             **bound.as_dict(),
             **text_bits(self.data, "val", bound),
-            **blind_bounds(self.data, "val", seed=config.seed),
+            **blind_bounds(self.data, "val"),
             "num_samples": config.eval.num_samples,
             **self.report.measure(tokens),
             **self.algorithm.statistics(),

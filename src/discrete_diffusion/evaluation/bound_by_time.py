@@ -76,8 +76,10 @@ def bound_by_time(
     """Measure the integrand of ``general_bound``, ``draws`` times per sample and bin, in eval mode.
 
     Within a bin t is uniform and spread evenly over a batch, so the mean over bins is the bound of
-    ``estimate_bound``, without bias; for an absorbing process with more variance, since the weight
-    near t = 0 grows like 1 / t. ``stream`` as for ``estimate_bound``.
+    ``estimate_bound`` (for an algorithm of T discrete steps, that of infinitely many), without
+    bias but with more variance: near t = 0 the integrand is rarely not 0, and then large, so the
+    first bin's error is itself uncertain. Report the bound of ``estimate_bound``. ``stream`` as for
+    that one.
 
     Raises ``ValueError`` for less than one bin or draw, or no sample.
     """

@@ -113,6 +113,7 @@ def measure_calibration(
     )
 
 
+@torch.no_grad()
 def time_of_share(process: ForwardProcess, share: float) -> float:
     """The t at which the mean of 1 - alpha over all positions is ``share``, by bisection."""
     low, high = 0.0, 1.0

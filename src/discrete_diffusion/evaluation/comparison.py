@@ -1,4 +1,4 @@
-"""Trained models side by side: differences paired by held-out sample, and their table."""
+"""Trained models side by side: bounds, and differences paired by held-out sample."""
 
 from __future__ import annotations
 
@@ -84,6 +84,22 @@ class ComparedModel:
         values = self.metrics.get(name)
         return sum(values) / len(values) if values else math.nan
 
+    @property
+    def bound(self) -> PairedDifference:
+        """Mean of the bound with its standard error, over samples and seeds."""
+        return paired_difference(self.bounds, torch.zeros_like(self.bounds))
+
+    def standard_error(self, name: str, *, share: bool = False) -> float:
+        """Of the mean of a metric: over seeds, n - 1; with one seed that of a share of
+        ``num_samples`` samples, sqrt(p (1 - p) / n); else NaN."""
+        values = self.metrics.get(name, ())
+        if len(values) > 1:
+            return _error_of_mean(torch.tensor(values, dtype=torch.float64))
+        num, mean = self.mean("num_samples"), self.mean(name)
+        if share and num > 0 and 0 <= mean <= 1:
+            return math.sqrt(mean * (1 - mean) / num)
+        return math.nan
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -119,8 +135,8 @@ class Comparison:
                 "model": model.model,
                 "parameters": model.parameters,
                 "quantity": model.quantity,
-                "nelbo": float(model.bounds.mean()),
-                "nelbo_standard_error": _error_of_mean(model.bounds.mean(dim=0)),
+                "nelbo": model.bound.mean,
+                "nelbo_standard_error": model.bound.standard_error,
                 "difference": None if apart is None else apart.mean,
                 "difference_standard_error": None if apart is None else apart.standard_error,
                 "difference_error_over_samples": None if apart is None else apart.over_samples,
@@ -131,108 +147,6 @@ class Comparison:
         ]
 
 
-@dataclass(frozen=True)
-class Column:
-    """``head``: its title; ``name``: of the number in ``Comparison.rows``; ``digits``: decimals."""
-
-    head: str
-    name: str
-    digits: int
-
-
-_COLUMNS = (
-    Column("valid", "valid", 3),
-    Column("transitive", "transitive", 3),
-    Column("relation TV", "relation_tv", 4),
-    Column("conditional relation TV", "conditional_relation_tv", 4),
-    Column("mode coverage", "mode_coverage", 3),
-    Column("character TV", "character_tv", 4),
-    Column("known words", "words_in_training", 3),
-    Column("network calls", "network_calls", 1),
-    Column("s training", "seconds_training", 0),
-    Column("s per 1,000 samples", "seconds_per_1000_samples", 1),
-)
-
-
-def table_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Heads and texts of the table; metrics that no model has are left out."""
-    rows = comparison.rows()
-    columns = [c for c in _COLUMNS if any(_is_number(row.get(c.name)) for row in rows)]
-    digits = 3 if comparison.quantity.startswith("bits") else 2
-    first = comparison.models[0]
-    heads = [
-        "algorithm",
-        "backbone",
-        "parameters",
-        f"bound, {comparison.quantity}",
-        f"difference to {first.algorithm} ± s.e. {_error_of(comparison)}",
-        *(column.head for column in columns),
-    ]
-    cells = [
-        [
-            row["algorithm"],
-            row["backbone"] + (f" (for {row['instead_of']})" if row["instead_of"] else ""),
-            f"{row['parameters']:,}",
-            f"{row['nelbo']:.{digits}f}",
-            _difference(row, digits),
-            *(_shown(row.get(column.name), column.digits) for column in columns),
-        ]
-        for row in rows
-    ]
-    return heads, cells
-
-
-def table_notes(comparison: Comparison, *, split: str, draws: int, num_samples: int) -> list[str]:
-    """What the numbers are, in sentences."""
-    num, seeds = comparison.models[0].bounds.shape[1], comparison.seeds
-    several = len(seeds) > 1
-    notes = [
-        f"The bound is of {num:,} samples of the {split} split, the same for all, "
-        f"{draws} noise draws each. "
-        + (
-            f"Training seeds {', '.join(map(str, seeds))}; differences are paired by sample and "
-            "seed, and their standard error holds both."
-            if several
-            else f"One training seed ({seeds[0]}): the standard error is over samples, paired, and "
-            "says nothing of what another seed would give."
-        ),
-    ]
-    if num_samples:
-        notes.append(f"{num_samples:,} samples of every model{' and seed' if several else ''}.")
-    notes += [
-        f"{model.algorithm} cannot use {model.instead_of}: it has {model.backbone} "
-        f"({model.model}, {model.parameters:,} parameters) in its place."
-        for model in comparison.models
-        if model.instead_of
-    ]
-    return notes
-
-
-def markdown_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """The table, the first two columns to the left."""
-    lines = [heads, ["---", "---", *["---:"] * (len(heads) - 2)], *cells]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
 def stack_seeds(bounds: Sequence[Sequence[float]]) -> Tensor:
     """M values of every seed -> Float64[S, M]."""
     return torch.tensor(bounds, dtype=torch.float64)
-
-
-def _error_of(comparison: Comparison) -> str:
-    return "over samples and seeds" if len(comparison.seeds) > 1 else "over samples"
-
-
-def _difference(row: Mapping[str, Any], digits: int) -> str:
-    if row["difference"] is None:
-        return ""
-    error = _shown(row["difference_standard_error"], digits) or "?"
-    return f"{row['difference']:+.{digits}f} ± {error}"
-
-
-def _shown(value: Any, digits: int) -> str:
-    return f"{value:,.{digits}f}" if _is_number(value) else ""
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)

@@ -19,10 +19,16 @@ from discrete_diffusion.evaluation.report import SampleReport
 from discrete_diffusion.sampling import Sampler, draw_samples
 from discrete_diffusion.types import Batch
 
-_ROWS, _ORDERS, _BOUND, _SIZES, _SAMPLES = (30,), (31,), (32,), (33,), (34,)
+_ROWS, _ORDERS, _BOUND, _SIZES, _SAMPLES, _REAL = (30,), (31,), (32,), (33,), (34,), (35,)
 """Keep the draws of a comparison apart from each other, and from those of training."""
 
 _HELD_OUT = ("test", "val")
+
+DIVERGED = 20.0
+"""A bound that many times what knowing nothing costs is of a training that has diverged."""
+
+REAL_DRAWS = 3
+"""Sets of training samples that real data is measured on."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class HeldOutBounds:
 
     ``quantity``: ``nats per unordered diagram``, ``nats per diagram``, ``nats per sequence`` or
     ``bits per character``; ``ordering``: what the data set says its bound is of. ``rows``: Int[M],
-    of ``split``.
+    of ``split``. ``uniform``: what knowing nothing costs, the mean of sum_l log K_l in that unit.
     """
 
     quantity: str
@@ -59,6 +65,16 @@ class HeldOutBounds:
     split: str
     rows: Tensor
     values: Tensor
+    uniform: float
+
+    def check(self) -> None:
+        """``ValueError`` if the bound is not finite, or ``DIVERGED`` times ``uniform``."""
+        mean = float(self.values.mean())
+        if not mean <= DIVERGED * self.uniform:
+            raise ValueError(
+                f"training has diverged: the bound is {mean:.4g} {self.quantity}, knowing nothing "
+                f"costs {self.uniform:.4g}; take a smaller optim.lr"
+            )
 
 
 def held_out_split(data: TokenDataset) -> str:
@@ -90,11 +106,19 @@ def held_out_bounds(
         device=device,
     )
     back = torch.cat([part for part, _ in chunks]).argsort()
-    values, quantity = found.unordered, _quantity(data)
+    uniform = data.splits[split][rows].real.double() @ data.layout.num_legal.double().log()
+    values, unit = found.unordered, 1.0
     if isinstance(data, TextDataset):
         characters = data.num_characters[split] / data.num_tokens[split]
-        values = values / (math.log(2) * found.num_real.double().mean() * characters)
-    return HeldOutBounds(quantity, data.bound, split, rows, values[back])
+        unit = math.log(2) * float(found.num_real.double().mean()) * characters
+    return HeldOutBounds(
+        _quantity(data),
+        data.bound,
+        split,
+        rows,
+        values[back] / unit,
+        uniform=float(uniform.mean()) / unit,
+    )
 
 
 def score_samples_drawn(
@@ -123,6 +147,26 @@ def score_samples_drawn(
         "seconds_per_1000_samples": 1000 * seconds / terms.num_samples,
         **SampleReport(data, held_out_split(data)).measure(output.tokens),
     }
+
+
+def score_real_data(data: TokenDataset, num_samples: int, *, seed: int = 0) -> dict[str, float]:
+    """What a model could hope for: metrics of ``num_samples`` training samples, mean of
+    ``REAL_DRAWS`` draws, against the same reference as ``score_samples_drawn``; {} for none.
+
+    All of the training split if it holds fewer. The share of known words is that of the reference,
+    training knows all of its own.
+    """
+    report, train = SampleReport(data, held_out_split(data)), data.splits["train"]
+    if num_samples == 0 or len(train) == 0:
+        return {}
+    found = []
+    for draw in range(REAL_DRAWS):
+        order = torch.randperm(len(train), generator=make_generator(seed, *_REAL, draw))
+        found.append(report.measure(train[order[:num_samples]].x0))
+    scores = {name: sum(f[name] for f in found) / REAL_DRAWS for name in found[0]}
+    if (known := scores.get("words_in_training_reference")) is not None:
+        scores["words_in_training"] = known
+    return scores
 
 
 def _rows(num: int, terms: EqualTerms) -> Tensor:

@@ -67,7 +67,7 @@ def score_model(
     def batches() -> BatchStream:
         return BatchStream(data, split, batch_size=batch_size, seed=seed)
 
-    baselines = blind_bounds(data, split, seed=seed, stream=_BASELINES)
+    baselines = blind_bounds(data, split, stream=_BASELINES)
     if len(data.splits["train"]) == 0:
         del baselines["nelbo_blind"]
     bound = estimate_bound(

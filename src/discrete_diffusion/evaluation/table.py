@@ -72,7 +72,7 @@ def sample_notes(
     notes = [
         f"Samples: {shown_sizes(sizes)} against {num_reference:,} real diagrams; "
         + (
-            "± is half of the 95 % interval (Student's t) over sampling seeds."
+            "± of their metrics is half of the 95 % interval (Student's t) over sampling seeds."
             if len(sizes) > 1
             else "one set, so no interval."
         )
@@ -149,6 +149,12 @@ def model_section(scores: ModelScores) -> TableSection:
         if not gaps[g].isnan()
     ]
     return TableSection("the model on held-out data", tuple(rows))
+
+
+def model_notes(scores: ModelScores) -> list[str]:
+    """What the numbers of ``model_section`` are, in sentences."""
+    num = scores.bound.num_samples
+    return [f"± of the bound is its standard error over {num:,} held-out samples."]
 
 
 def markdown(sections: Sequence[TableSection], notes: Sequence[str]) -> str:

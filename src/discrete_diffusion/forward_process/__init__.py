@@ -14,6 +14,7 @@ from discrete_diffusion.forward_process.uniform import Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import Schedule
+from discrete_diffusion.options import check_options
 
 _PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess]] = {
     process.name: process for process in (Absorbing, Uniform, Marginal, Hybrid)
@@ -23,11 +24,15 @@ _PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess]] = {
 def build_forward_process(
     config: Mapping[str, Any], layout: TokenLayout, schedule: Schedule
 ) -> ForwardProcess:
-    """The process ``config["name"]``, its other keys passed as arguments."""
+    """The process ``config["name"]``, its other keys passed as arguments.
+
+    Raises ``ValueError`` for an unknown process, or an option that it does not have.
+    """
     options = dict(config)
     name = options.pop("name")
     if name not in _PROCESS_BUILDERS:
         raise ValueError(unknown_name("forward process", name, _PROCESS_BUILDERS))
+    check_options("forward_process", name, _PROCESS_BUILDERS[name], options, given=2)
     return _PROCESS_BUILDERS[name](layout, schedule, **options)
 
 

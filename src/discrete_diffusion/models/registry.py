@@ -134,7 +134,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
         able = [other for other in available_backbones() if backbone_spec(other).causal]
         raise ValueError(
             f"algo.causal_attention=true, but backbone {name!r} is not causal; "
-            f"choose one of {', '.join(able)}"
+            f"choose algo.backbone={' or algo.backbone='.join(able)}"
         )
     return _BACKBONE_BUILDERS[name](config, vocab_size)
 
@@ -205,7 +205,7 @@ def _model_options(
 _PRESETS = {
     "bd-denoiser": ("bd_tiny", "bd_small", "bd_base"),
     "dit": ("dit_tiny", "dit_small"),
-    "my-transformer": ("my_transformer_small",),
+    "my-transformer": ("my_transformer_tiny", "my_transformer_small"),
 }
 _TOKEN_KEYS = ("hidden_size", "n_blocks", "n_heads")
 _ADALN_KEYS = ("cond_dim", "mlp_ratio", "dropout", "frequency_embedding_size", "time_scale")
@@ -226,7 +226,7 @@ def _build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
     if n_max is None:
         raise ValueError(
             "backbone 'bd-denoiser' reads graphs and needs data.n_max, the largest number of "
-            "nodes; for plain sequences choose dit"
+            "nodes; for plain sequences set algo.backbone=dit or algo.backbone=my-transformer"
         )
     vocab_config = VocabConfig(n_max=n_max)
     if vocab_size != vocab_config.vocab_size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,25 +15,33 @@ from discrete_diffusion.noise_schedules.log_linear import LogLinear
 from discrete_diffusion.noise_schedules.per_group import PerGroup
 from discrete_diffusion.noise_schedules.polynomial import Polynomial
 from discrete_diffusion.noise_schedules.sigma import Geometric, Linear
+from discrete_diffusion.options import check_options
 
 _SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule]] = {
-    "log_linear": lambda layout: LogLinear(),
-    "linear": lambda layout, **options: Linear(**options),
-    "cosine": lambda layout: Cosine(),
-    "polynomial": lambda layout, **options: Polynomial(**options),
-    "geometric": lambda layout, **options: Geometric(**options),
+    "log_linear": LogLinear,
+    "linear": Linear,
+    "cosine": Cosine,
+    "polynomial": Polynomial,
+    "geometric": Geometric,
     "per_group": PerGroup,
     "learned": Learned,
 }
 
 
 def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
-    """The schedule ``config["name"]``, its other keys passed as arguments."""
+    """The schedule ``config["name"]``, its other keys passed as arguments; ``layout`` too where
+    the constructor takes it.
+
+    Raises ``ValueError`` for an unknown schedule, or an option that it does not have.
+    """
     options = dict(config)
     name = options.pop("name")
     if name not in _SCHEDULE_BUILDERS:
         raise ValueError(unknown_name("noise schedule", name, _SCHEDULE_BUILDERS))
-    return _SCHEDULE_BUILDERS[name](layout, **options)
+    build = _SCHEDULE_BUILDERS[name]
+    given = (layout,) if "layout" in inspect.signature(build).parameters else ()
+    check_options("noise", name, build, options, given=len(given))
+    return build(*given, **options)
 
 
 __all__ = [

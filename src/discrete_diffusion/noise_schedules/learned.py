@@ -26,7 +26,8 @@ class Learned(Powers):
     and no two exponents differ by more than the factor ``largest_ratio``. All w are 1 at first.
 
     ``per``: ``group`` has one theta per group of the layout, right where the positions of a group
-    are exchangeable; ``token`` one per position.
+    are exchangeable; ``token`` one per position. None: ``group`` if there are several groups, else
+    ``token``.
 
     Deviation: the paper has a network give every atom and bond its rate; here the exponents are
     plain parameters.
@@ -39,17 +40,18 @@ class Learned(Powers):
     index: Tensor
 
     def __init__(
-        self, layout: TokenLayout, *, per: str = "group", largest_ratio: float = 16.0
+        self, layout: TokenLayout, *, per: str | None = None, largest_ratio: float = 16.0
     ) -> None:
         super().__init__()
+        num_groups = len(layout.group_names)
+        per = per or ("group" if num_groups > 1 else "token")
         if per not in SHARED_BY:
             raise ValueError(unknown_name("way to share exponents", per, SHARED_BY))
         if not 1 < largest_ratio < float("inf"):
             raise ValueError(f"largest_ratio={largest_ratio}: expected a number above 1")
-        num_groups = len(layout.group_names)
         if per == "group" and num_groups < 2:
             raise ValueError(
-                f"per=group learns one exponent per group, but this layout has one group "
+                "noise.per=group learns one exponent per group, but this layout has one group "
                 f"({layout.group_names[0]}); set noise.per=token"
             )
         self.bound = math.log(largest_ratio) / 2

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules.powers import Powers
+from discrete_diffusion.options import is_number
 
 
 class PerGroup(Powers):
@@ -26,12 +27,16 @@ class PerGroup(Powers):
     def __init__(self, layout: TokenLayout, *, exponents: Mapping[str, float]) -> None:
         super().__init__()
         if set(exponents) != set(layout.group_names):
+            wanted = ",".join(f"{name}:1" for name in layout.group_names)
             raise ValueError(
-                f"exponents name the groups {sorted(exponents)}; this layout has "
-                f"{sorted(layout.group_names)}: give each of them one exponent"
+                f"noise.exponents names the groups {', '.join(map(str, exponents)) or 'none'}, but "
+                f"this data has {', '.join(layout.group_names)}: give each of them one exponent, "
+                f"'~noise.exponents' '+noise.exponents={{{wanted}}}', or take another schedule, "
+                "such as noise=log_linear"
             )
-        if bad := {name: w for name, w in exponents.items() if not 0 < w < float("inf")}:
-            raise ValueError(f"exponents must be positive numbers, got {bad}")
+        for name, w in exponents.items():
+            if not is_number(w) or not 0 < w < float("inf"):
+                raise ValueError(f"noise.exponents.{name}={w}: expected a positive number")
         values = torch.tensor([exponents[name] for name in layout.group_names], dtype=torch.float64)
         group = layout.group.to(values.device)
         self.register_buffer("exponent", values[group], persistent=False)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from discrete_diffusion.viz.chart_style import (
     LABEL_POINTS,
     REAL,
     SAMPLED,
+    TITLE_POINTS,
     new_figure,
     save,
     style_axes,
@@ -28,13 +31,15 @@ _LABEL_GAP = 0.062
 @dataclass(frozen=True)
 class ModelPoint:
     """One model. ``difference``: of its bound to the first model's, with its standard ``error``;
-    ``calls``: network calls per sample; ``quality``: of samples. NaN where there is none."""
+    ``calls``: network calls per sample; ``quality``: of samples, a number or a share of 1. NaN
+    where there is none. ``replaced``: it has another backbone than was asked for."""
 
     label: str
     difference: float
     error: float
     calls: float
     quality: float
+    replaced: bool = False
 
 
 def draw_pareto(
@@ -43,44 +48,101 @@ def draw_pareto(
     *,
     quantity: str,
     quality: str,
+    is_share: bool = False,
     more_is_better: bool = True,
+    title: str = "",
 ) -> Figure:
     """Differences of the bound with error bars, and ``quality`` against network calls.
 
-    The first point is the one that differences are to. Models that no other beats both in calls and
-    in quality are joined by a line. ``quantity``: unit of the bound. Without any quality the second
-    panel is left out. Raises ``ValueError`` without a point.
+    The first point is the one that differences are to; alone it has no such panel. Models that no
+    other beats both in calls and in quality are joined by a line. ``quantity``: unit of the bound;
+    ``is_share``: show quality in percent. Without any quality the second panel is left out.
+    Raises ``ValueError`` without a point, or if there is nothing to show of it.
     """
     if not points:
         raise ValueError("no models to draw: give at least one point")
     shown = [p for p in points if math.isfinite(p.calls) and math.isfinite(p.quality)]
-    height = max(3.2, 0.42 * len(points) + 1.5)
-    figure = new_figure(10.4 if shown else 5.6, height)
-    panels = figure.subplots(1, 2 if shown else 1, squeeze=False)[0]
-    _draw_differences(panels[0], points, quantity)
+    several = len(points) > 1
+    if not shown and not several:
+        raise ValueError("nothing to draw of one model without samples: give another, or samples")
+    height = max(3.6, 0.42 * len(points) + 2.2)
+    figure = new_figure(10.4 if shown and several else 6.2, height)
+    panels = list(figure.subplots(1, 2 if shown and several else 1, squeeze=False)[0])
+    if several:
+        _draw_differences(panels.pop(0), points, quantity)
     if shown:
-        _draw_quality(panels[1], points, quality, more_is_better)
+        if is_share:
+            shown = [replace(p, quality=100 * min(max(p.quality, 0.0), 1.0)) for p in shown]
+        axes, first = panels[0], points[0].label
+        _draw_quality(axes, shown, first, more_is_better)
+        if is_share:
+            bottom, top = axes.get_ylim()
+            axes.set_ylim(max(bottom, 0.0), min(top, 100.0))
+        unit = f"{quality}, %" if is_share else quality
+        style_axes(
+            axes,
+            title=f"Samples and their cost: {quality}",
+            xlabel="network calls per sample, log scale (left is better)",
+            ylabel=f"{unit} ({'up' if more_is_better else 'down'} is better)",
+            grid="both",
+        )
+        _label(axes, shown)
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=MUTED_TEXT)
+    _draw_legend(figure, points, front=len(_front(shown, more_is_better)) > 1)
     return save(figure, path)
 
 
+def _draw_legend(figure: Figure, points: Sequence[ModelPoint], *, front: bool) -> None:
+    """Below the panels: the first model, replaced backbones, the front."""
+    marker: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 6}
+    entries = []
+    if len(points) > 1:
+        label = f"{points[0].label}, the reference"
+        entries.append(Line2D([], [], color=SAMPLED, label=label, **marker))
+    if any(point.replaced for point in points):
+        hollow = {**marker, "markerfacecolor": "white", "markeredgewidth": 1.6}
+        entries.append(Line2D([], [], color=REAL, label="another backbone in place", **hollow))
+    if front:
+        label = "front: no model is both better and cheaper"
+        entries.append(Line2D([], [], color=LINE, linewidth=1.6, label=label))
+    if not entries:
+        return
+    figure.legend(
+        handles=entries,
+        loc="outside lower center",
+        ncols=len(entries),
+        frameon=False,
+        fontsize=LABEL_POINTS,
+        labelcolor=TEXT,
+    )
+
+
+def _colour(point: ModelPoint, first: str) -> str:
+    return SAMPLED if point.label == first else REAL
+
+
 def _draw_differences(axes: Axes, points: Sequence[ModelPoint], quantity: str) -> None:
+    first = points[0].label
     axes.axvline(0, color=SAMPLED, linewidth=1.2, zorder=1)
     for k, point in enumerate(points):
-        error = point.error if math.isfinite(point.error) else 0.0
         axes.errorbar(
             [point.difference],
             [k],
-            xerr=[error],
+            xerr=[point.error if math.isfinite(point.error) else 0.0],
             fmt="o",
-            markersize=6,
-            color=SAMPLED if k == 0 else REAL,
-            elinewidth=1.4,
-            capsize=3,
+            markersize=5,
+            color=_colour(point, first),
+            markerfacecolor="white" if point.replaced else _colour(point, first),
+            markeredgewidth=1.4,
+            ecolor=TEXT,
+            elinewidth=1.2,
+            capsize=5 if k else 0,
             zorder=3,
         )
     style_axes(
         axes,
-        title=f"Bound, difference to {points[0].label}",
+        title=f"Bound, difference to {first}",
         xlabel=f"{quantity}, ± standard error (left is better)",
         ylabel="",
         grid="x",
@@ -94,32 +156,29 @@ def _draw_differences(axes: Axes, points: Sequence[ModelPoint], quantity: str) -
 
 
 def _draw_quality(
-    axes: Axes, points: Sequence[ModelPoint], quality: str, more_is_better: bool
+    axes: Axes, points: Sequence[ModelPoint], first: str, more_is_better: bool
 ) -> None:
-    finite = [p for p in points if math.isfinite(p.calls) and math.isfinite(p.quality)]
-    front = _front(finite, more_is_better)
+    front = _front(points, more_is_better)
     axes.plot(
         [p.calls for p in front], [p.quality for p in front], color=LINE, linewidth=1.6, zorder=1
     )
-    colours = [SAMPLED if point is points[0] else REAL for point in finite]
     axes.scatter(
-        [p.calls for p in finite], [p.quality for p in finite], s=42, color=colours, zorder=3
+        [p.calls for p in points],
+        [p.quality for p in points],
+        s=42,
+        color=["white" if p.replaced else _colour(p, first) for p in points],
+        edgecolors=[_colour(p, first) for p in points],
+        linewidths=1.6,
+        clip_on=False,
+        zorder=3,
     )
     axes.set_xscale("log")
     axes.margins(x=0.12, y=0.16)
     low, high = axes.get_xlim()
-    axes.set_xlim(low / 1.15, high * (high / low) ** 0.55 * 1.25)  # room for labels at the right
-    style_axes(
-        axes,
-        title=f"Samples: {quality} against cost",
-        xlabel="network calls per sample",
-        ylabel=f"{quality} ({'up' if more_is_better else 'down'} is better)",
-        grid="both",
-    )
+    axes.set_xlim(low / 1.2, high * max(high / low, 2.0) ** 0.55 * 1.25)  # room for labels
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
-    _label(axes, finite)
 
 
 def _front(points: Sequence[ModelPoint], more_is_better: bool) -> list[ModelPoint]:
@@ -137,7 +196,7 @@ def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
     bottom, top = axes.get_ylim()
     gap = _LABEL_GAP * (top - bottom)
     for column in _columns(points):
-        heights = _spread([point.quality for point in column], gap)
+        heights = _spread([point.quality for point in column], gap, (bottom, top))
         for point, height in zip(column, heights, strict=True):
             axes.annotate(
                 point.label,
@@ -146,6 +205,8 @@ def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
                 fontsize=LABEL_POINTS,
                 color=TEXT,
                 va="center",
+                zorder=4,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
                 arrowprops={"arrowstyle": "-", "color": MUTED_TEXT, "linewidth": 0.6, "shrinkB": 4},
             )
 
@@ -161,10 +222,12 @@ def _columns(points: Sequence[ModelPoint]) -> list[list[ModelPoint]]:
     return [sorted(column, key=lambda p: p.quality) for column in columns]
 
 
-def _spread(values: Sequence[float], gap: float) -> list[float]:
-    """Ascending ``values`` moved as little as a sweep needs to be ``gap`` apart, mean kept."""
+def _spread(values: Sequence[float], gap: float, limits: tuple[float, float]) -> list[float]:
+    """Ascending ``values`` moved as little as a sweep needs to be ``gap`` apart, mean kept where
+    that is within ``limits``."""
     moved: list[float] = []
     for value in values:
         moved.append(max(value, moved[-1] + gap) if moved else value)
     shift = sum(values) / len(values) - sum(moved) / len(moved)
+    shift = max(min(shift, limits[1] - gap / 2 - moved[-1]), limits[0] + gap / 2 - moved[0])
     return [value + shift for value in moved]

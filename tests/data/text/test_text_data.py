@@ -135,7 +135,8 @@ def test_given_characters_are_kept(numbered):
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"path": "nowhere.txt"}, "no text file at nowhere.txt"),
+        ({"path": "nowhere.txt"}, r"no text file at /.*nowhere\.txt"),
+        ({"characters": "lin"}, "line 1: the character 'e' .* is none of data.characters"),
         ({"path": "a", "train_path": "b"}, "give data.path or data.train_path and data.val_path"),
         ({"train_path": "a"}, "needs data.train_path=FILE and data.val_path=FILE together"),
         ({"test_path": "a"}, "needs data.train_path=FILE and data.val_path=FILE together"),

@@ -59,7 +59,7 @@ def test_padding_is_left_out_and_half_a_character_is_shown():
 
 def test_an_unknown_character_is_named_with_its_place():
     vocabulary = TextVocabulary.of_text("abc\n")
-    sentence = r"val\.txt, line 3: the character 'é' \(U\+00E9\) does not occur in the training"
+    sentence = r"val\.txt, line 3: the character 'é' \(U\+00E9\) is none of data\.characters"
     with pytest.raises(ValueError, match=sentence):
         vocabulary.encode(TextSource("val.txt", "a\nb\ncébé"))
 

@@ -29,7 +29,7 @@ def read_text(path: str | Path) -> TextSource:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give one text file")
     if not path.exists():
-        raise FileNotFoundError(f"no text file at {path}")
+        raise FileNotFoundError(f"no text file at {path.absolute()}")
     content = path.read_bytes()
     if content.startswith(_GZIP_MAGIC):
         try:

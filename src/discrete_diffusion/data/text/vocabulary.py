@@ -55,7 +55,7 @@ class TextVocabulary:
 
     def encode(self, source: TextSource) -> np.ndarray:
         """Int64[N], the ids of a text. ``ValueError`` naming place and character if one is
-        unknown."""
+        not in ``characters``."""
         if self.characters is None:
             return np.frombuffer(source.text.encode("utf-8"), dtype=np.uint8).astype(np.int64)
         ids = self._id_of_code_point[_code_points(source.text)]
@@ -65,7 +65,8 @@ class TextVocabulary:
             line = source.text.count("\n", 0, first) + 1
             raise ValueError(
                 f"{source.name}, line {line:,}: the character {character!r} "
-                f"(U+{ord(character):04X}) does not occur in the training text; remove it there, "
+                f"(U+{ord(character):04X}) is none of data.characters, which are those of the "
+                "training text unless they are set; remove it there, set data.characters with it, "
                 "or take data.tokens=bytes"
             )
         return ids

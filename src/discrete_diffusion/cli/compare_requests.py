@@ -1,0 +1,115 @@
+"""What a comparison is asked for, in words: read and refused before anything slow is imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from discrete_diffusion.cli.compose import check_counts, choices
+from discrete_diffusion.models.registry import check_backbone_name
+from discrete_diffusion.naming import unknown_name
+
+OWN_KEYS = ("algos", "backbones", "seeds", "out", "bound_samples", "bound_draws", "overwrite")
+"""Config keys of ``compare`` that ``train`` does not have."""
+
+_LISTS = {"algos": "[mdlm,udlm]", "backbones": "[bd-denoiser,dit]", "seeds": "[0,1,2]"}
+_FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")
+_SET_BY_CELL = {
+    "algo": "algos=[...]",
+    "algo.name": "algos=[...]",
+    "algo.backbone": "backbones=[...]",
+    "seed": "seeds=[...]",
+    "eval.bound_draws": "bound_draws=N",
+    "resume": "the same command again, which goes on by itself",
+}
+_OF_SOME = ("algo.", "noise.")
+"""Keys that not every cell may have."""
+
+
+def key_of(override: str) -> str:
+    """``++algo.draw=uniform`` -> ``algo.draw``."""
+    return override.split("=")[0].lstrip("+~")
+
+
+def is_option(override: str) -> bool:
+    """True for what only the cells that have its key take over: ``algo.num_steps=10``."""
+    return key_of(override).startswith(_OF_SOME) and not override.startswith("~")
+
+
+def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]:
+    """The overrides such that Hydra composes them whatever ``algo`` is: options as ``++KEY=VALUE``.
+
+    Raises ``ValueError`` for a sweep, a list that is none, and a folder that is not ``out``.
+    """
+    if {"-m", "--multirun"} & {*flags}:
+        raise ValueError(
+            "compare runs its cells itself, leave --multirun out; how they run is chosen with "
+            "hydra/launcher="
+        )
+    words = []
+    for override in overrides:
+        key, value = key_of(override), override.partition("=")[2].strip()
+        if key in _LISTS and not value.startswith(("[", "${")):
+            raise ValueError(f"{override}: expected a list, as in {key}={_LISTS[key]}")
+        if key in _FOLDERS:
+            raise ValueError(f"{override}: compare writes into one folder; give out={value}")
+        if key in _SET_BY_CELL:
+            raise ValueError(f"compare sets {key} for every cell; give {_SET_BY_CELL[key]} instead")
+        words.append("++" + override.lstrip("+") if is_option(override) else override)
+    return words
+
+
+def shared_overrides(overrides: Sequence[str]) -> list[str]:
+    """Those of ``read_words`` that every cell's ``train`` takes over, options among them."""
+    shared = [o for o in overrides if key_of(o) not in (*OWN_KEYS, "eval.num_samples")]
+    # Measured once, by compare; samples at validations only for those who ask for them.
+    return ["callbacks.num_samples=0", *shared, "eval.num_samples=0", "eval.bound_draws=1"]
+
+
+def check_request(config: DictConfig, user_config_dir: str | None) -> None:
+    """``ValueError`` for an unknown or repeated name, a list that is none, a count that is none or
+    a folder that cannot be written. ``config``: of the command."""
+    _check_names(config, user_config_dir)
+    check_counts(config, bound_samples=2, bound_draws=1, eval__num_samples=0)
+    if config.trainer.devices != 1 or config.trainer.get("num_nodes", 1) != 1:
+        raise ValueError(
+            f"trainer.devices={config.trainer.devices}: compare trains every cell in one process; "
+            "run several cells at a time with hydra/launcher=joblib instead"
+        )
+    if config.trainer.get("max_steps") == 0:
+        raise ValueError(
+            "trainer.max_steps=0: expected at least 1, compare measures what training gives"
+        )
+    _check_folder(config.out)
+
+
+def _check_names(config: DictConfig, user_config_dir: str | None) -> None:
+    known = choices("algo", user_config_dir)
+    for key, example in _LISTS.items():
+        values = OmegaConf.to_container(config)[key]  # type: ignore[call-overload,index]
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"{key}={values}: expected a list, as in {key}={example}")
+        if len({*map(str, values)}) < len(values):
+            raise ValueError(f"{key}={values}: the same one twice")
+    for name in config.algos:
+        if name not in known:
+            raise ValueError(unknown_name("algorithm", name, known))
+    for name in config.backbones:
+        check_backbone_name(name)
+    for seed in config.seeds:
+        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+            raise ValueError(f"seeds: got {seed}, expected whole numbers, at least 0")
+
+
+def _check_folder(out: str | None) -> None:
+    if out is None or not str(out).strip():
+        raise ValueError("out= is empty: give the folder to write into, as in out=compared")
+    path = Path(str(out)).absolute()
+    there = next(p for p in (path, *path.parents) if p.exists())
+    if not there.is_dir():
+        raise ValueError(f"out={out}: {there} is a file; give another folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"out={out}: {there} cannot be written to; give another folder")

@@ -1,0 +1,95 @@
+"""What stands around the numbers of a comparison: its setting, notes, the row of real data."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.cli.compare_folder import read_json, write_json
+
+if TYPE_CHECKING:
+    from discrete_diffusion.cli.compare_cells import Cell
+    from discrete_diffusion.data import TokenDataset
+    from discrete_diffusion.evaluation.comparison import Comparison
+    from discrete_diffusion.evaluation.equal_terms import EqualTerms
+
+REAL_DATA = "real_data.json"
+"""In ``out``: what real data scores."""
+
+
+def setting_of(cell: Cell, result: dict[str, Any]) -> str:
+    """Data, steps and model of a comparison."""
+    steps, size = result["steps"], cell.config.data.batch_size
+    return (
+        f"{cell.config.data.name}, {steps:,} step{'' if steps == 1 else 's'} of batch size {size}, "
+        f"model {cell.model}"
+    )
+
+
+def said_of_table(
+    comparison: Comparison,
+    cell: Cell,
+    data: TokenDataset,
+    result: dict[str, Any],
+    terms: EqualTerms,
+    real: dict[str, Any],
+) -> list[str]:
+    """What the numbers of the table are. ``cell``, ``result``: the first; ``real``: its row."""
+    from discrete_diffusion.evaluation.comparison_table import table_notes
+
+    seeds = ", ".join(map(str, comparison.seeds))
+    path = str(cell.config.data.get("path") or "")
+    summary = data.summary().replace(path, Path(path).name) if path else data.summary()
+    notes = [
+        f"{setting_of(cell, result)}, seed{'s' * (len(comparison.seeds) > 1)} {seeds}. "
+        f"Data: {summary}.",
+        *table_notes(comparison, split=result["split"], draws=terms.bound_draws),
+    ]
+    if real:
+        notes.append(
+            f"Real data: {real['num_samples']:,} training samples in place of a model's, against "
+            f"the same {result['split']} split, mean of {real['draws']} draws."
+        )
+    return [*notes, f"{result['hardware']}."]
+
+
+def real_data(path: Path, data: TokenDataset, comparison: Comparison) -> dict[str, Any]:
+    """What real data scores at the sizes of the samples, kept in ``path``; {} without samples."""
+    from discrete_diffusion.evaluation.equal_terms import REAL_DRAWS, score_real_data
+
+    measured = [
+        model.metrics["num_samples"][0]
+        for model in comparison.models
+        if "num_samples" in model.metrics
+    ]
+    if not measured:
+        return {}
+    num = min(int(measured[0]), len(data.splits["train"]))
+    made_of = {"data_fingerprint": data.fingerprint(), "num_samples": num, "draws": REAL_DRAWS}
+    kept = read_json(path, ("metrics", *made_of))
+    if kept is None or any(kept[key] != value for key, value in made_of.items()):
+        kept = {**made_of, "metrics": score_real_data(data, num)}
+        write_json(path, kept)
+    return kept if kept["metrics"] else {}
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
+    """To standard output, as wide as it needs to be, whatever it is read on."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for k, head in enumerate(heads):
+        table.add_column(
+            textwrap.fill(head, 16), justify="left" if k < 2 else "right", no_wrap=True
+        )
+    for row in rows:
+        table.add_row(*row)
+    width = sum(max(map(len, column), default=0) + 3 for column in zip(*rows, strict=True))
+    console = Console(highlight=False, width=width + 20 * len(heads))  # never cut
+    console.print(table)
+    for note in notes:
+        console.print(f"* {note}", markup=False, soft_wrap=True)

@@ -1,0 +1,77 @@
+"""Options of a config: what a constructor takes, and of which kind, refused by the user's key."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+_KINDS: dict[str, tuple[type, str]] = {
+    "int": (Integral, "a whole number"),
+    "float": (Real, "a number"),
+    "bool": (bool, "true or false"),
+}
+
+
+def check_options(
+    section: str,
+    name: str,
+    build: Callable[..., Any],
+    options: Mapping[str, Any],
+    *,
+    given: int = 0,
+) -> None:
+    """Raise ``ValueError`` for an option that ``build`` does not take, lacks, or declares to be of
+    another kind: ``mdlm has no setting 'block_size'; it has draw, time_conditioning``.
+
+    ``section``: the part of the config that holds the options, ``algo`` for ``algo.draw``.
+    ``given``: how many leading parameters of ``build`` are no options. Kinds are read off the
+    annotations int, float and bool, with or without ``| None``; others pass.
+    """
+    parameters = list(inspect.signature(build).parameters.values())[given:]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    known = {p.name: p for p in parameters}
+    for key, value in options.items():
+        if key not in known:
+            settings = ", ".join(sorted(known)) or "none"
+            raise ValueError(f"{name} has no setting '{key}'; it has {settings}")
+        _check_kind(f"{section}.{key}", value, known[key].annotation)
+    for key, parameter in known.items():
+        if parameter.default is parameter.empty and key not in options:
+            raise ValueError(f"{name} needs {section}.{key}=...")
+
+
+def check_whole_number(key: str, value: Any, *, least: int) -> None:
+    """Raise ``ValueError`` unless ``value`` is a whole number of at least ``least``."""
+    if not _is_a(Integral, value) or value < least:
+        raise ValueError(f"{key}={value}: expected a whole number, at least {least}")
+
+
+def are_whole_numbers(values: Any) -> bool:
+    """True for a list, or another sequence, of whole numbers."""
+    listed = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
+    return listed and all(_is_a(Integral, value) for value in values)
+
+
+def is_number(value: Any) -> bool:
+    """True for a number; true and false are none."""
+    return _is_a(Real, value)
+
+
+def _check_kind(key: str, value: Any, annotation: Any) -> None:
+    """``annotation``: a type, or its text."""
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    wanted, _, optional = text.partition(" | ")
+    if wanted not in _KINDS or (optional == "None" and value is None):
+        return
+    kind, words = _KINDS[wanted]
+    if optional in ("", "None") and not _is_a(kind, value):
+        or_null = " or null" if optional else ""
+        raise ValueError(f"{key}={'null' if value is None else value}: expected {words}{or_null}")
+
+
+def _is_a(kind: type, value: Any) -> bool:
+    """A bool is a number to Python, not to a user."""
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

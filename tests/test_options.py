@@ -1,0 +1,113 @@
+"""Options are refused by the user's key: unknown ones, missing ones, those of another kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.cli import compose
+from discrete_diffusion.options import are_whole_numbers, check_options, check_whole_number
+from discrete_diffusion.sampling import build_sampler
+
+
+class Part:
+    def __init__(
+        self,
+        given: object,
+        *,
+        count: int,
+        size: int | None = None,
+        share: float = 1,
+        on: bool = True,
+        kind: str = "a",
+    ) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"count": 3},
+        {"count": 0, "size": None, "share": 2, "on": False, "kind": 7},
+        {"count": -1, "size": 4, "share": 0.5},
+    ],
+)
+def test_options_that_fit_pass(options):
+    check_options("algo", "part", Part, options, given=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"count": 1, "sise": 2}, "part has no setting 'sise'; it has count, kind, on, share, si"),
+        ({"count": 1, "given": 2}, "part has no setting 'given'"),
+        ({"size": 2}, r"part needs algo\.count="),
+        ({"count": 1.0}, r"algo\.count=1\.0: expected a whole number$"),
+        ({"count": True}, r"algo\.count=True: expected a whole number"),
+        ({"count": None}, r"algo\.count=null: expected a whole number"),
+        ({"count": 1, "size": "abc"}, r"algo\.size=abc: expected a whole number or null"),
+        ({"count": 1, "share": "1"}, r"algo\.share=1: expected a number"),
+        ({"count": 1, "share": False}, r"algo\.share=False: expected a number"),
+        ({"count": 1, "on": 1}, r"algo\.on=1: expected true or false"),
+    ],
+)
+def test_options_that_do_not_are_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        check_options("algo", "part", Part, options, given=1)
+
+
+def test_types_count_as_their_names():
+    """Annotations of a module without postponed evaluation."""
+
+    def build(count):
+        pass
+
+    for annotation in (int, int | None):
+        build.__annotations__["count"] = annotation
+        with pytest.raises(ValueError, match="expected a whole number"):
+            check_options("algo", "part", build, {"count": 0.5})
+
+
+def test_a_builder_of_any_keyword_checks_itself():
+    check_options("algo", "part", lambda backbone, **options: None, {"anything": 1}, given=1)
+
+
+def test_whole_numbers():
+    check_whole_number("n", 2, least=2)
+    for value in (1, 2.0, "2", None, True):
+        with pytest.raises(ValueError, match="expected a whole number, at least 2"):
+            check_whole_number("n", value, least=2)
+    assert are_whole_numbers([1, 2])
+    for values in (1, "12", [1.0], [True], None, {1: 2}):
+        assert not are_whole_numbers(values)
+
+
+def build_both(config):
+    build_algorithm(config)
+    build_sampler(config)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["+algo.block_size=2"], "mdlm has no setting 'block_size'; it has draw, time_cond"),
+        (["algo=d3pm", "algo.num_steps=10.5"], r"algo\.num_steps=10\.5: expected a whole number"),
+        (["++noise.per=token"], "log_linear has no setting 'per'; it has none"),
+        (["+forward_process.gamma=1"], "absorbing has no setting 'gamma'; it has none"),
+        (
+            ["sampling=ancestral", "sampling.default_steps=2.5"],
+            r"sampling\.default_steps=2\.5: expected a whole number",
+        ),
+        (["+sampling.steps=2"], "first-hitting has no setting 'steps'; it has temperature, top_p"),
+    ],
+)
+def test_every_builder_names_the_setting(overrides, sentence):
+    config = compose("train", ["model=bd_tiny", *overrides])
+    with pytest.raises(ValueError, match=sentence):
+        build_both(config)
+
+
+def test_a_process_names_its_setting():
+    config = compose("train", ["algo=gidd", "model=bd_tiny"])
+    config.forward_process.gamma = "1"
+    with pytest.raises(ValueError, match=r"forward_process\.gamma=1: expected a number"):
+        build_algorithm(config)
