@@ -17,8 +17,8 @@ from hydra.core.hydra_config import HydraConfig
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import compare
-from discrete_diffusion.cli.compare_cells import plan_cells
-from discrete_diffusion.cli.compare_requests import read_words, shared_overrides
+from discrete_diffusion.cli.compare.cells import plan_cells
+from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
 from discrete_diffusion.evaluation import equal_terms
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 

@@ -90,7 +90,7 @@ def _run(command: str, arguments: list[str]) -> None:
     overrides, flags, user_dir = _sort_out(arguments)
     sweeps = bool({"-m", "--multirun"} & set(flags))
     if command == "compare":
-        from discrete_diffusion.cli.compare_requests import read_words
+        from discrete_diffusion.cli.compare.requests import read_words
 
         overrides = read_words(overrides, flags)
     if not sweeps and not {"-h", "--help", "--hydra-help"} & set(flags):

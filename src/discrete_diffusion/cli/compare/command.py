@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compare_cells import Cell, plan_cells
-from discrete_diffusion.cli.compare_folder import CellFolder, config_digest
-from discrete_diffusion.cli.compare_requests import check_request, read_words, shared_overrides
+from discrete_diffusion.cli.compare.cells import Cell, plan_cells
+from discrete_diffusion.cli.compare.folder import CellFolder, config_digest
+from discrete_diffusion.cli.compare.launching import launch
+from discrete_diffusion.cli.compare.requests import check_request, read_words, shared_overrides
 from discrete_diffusion.cli.compose import compose
-from discrete_diffusion.cli.launching import launch
 from discrete_diffusion.stopping import Stop
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def compare(
         config = compose("compare", overrides, user_config_dir=user_config_dir)
     check_request(config, user_config_dir)
     cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
-    from discrete_diffusion.cli.compare_results import write_comparison
+    from discrete_diffusion.cli.compare.results import write_comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
     terms = EqualTerms(
@@ -113,7 +113,7 @@ def run_cell(config: DictConfig, *, terms: EqualTerms) -> None:
     """
     from hydra.core.hydra_config import HydraConfig
 
-    from discrete_diffusion.cli.compare_results import measure_cell
+    from discrete_diffusion.cli.compare.results import measure_cell
     from discrete_diffusion.cli.train import train
 
     folder = CellFolder(Path(HydraConfig.get().runtime.output_dir))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compare_options import (
+from discrete_diffusion.cli.compare.options import (
     options_by_algorithm,
     said_of_options,
     split_options,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.compare_folder import read_json, write_json
+from discrete_diffusion.cli.compare.folder import read_json, write_json
 
 if TYPE_CHECKING:
-    from discrete_diffusion.cli.compare_cells import Cell
+    from discrete_diffusion.cli.compare.cells import Cell
     from discrete_diffusion.data import TokenDataset
     from discrete_diffusion.evaluation.comparison import Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms

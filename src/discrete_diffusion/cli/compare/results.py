@@ -18,8 +18,8 @@ from omegaconf import DictConfig
 from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
-    from discrete_diffusion.cli.compare_cells import Cell
-    from discrete_diffusion.cli.compare_folder import CellFolder
+    from discrete_diffusion.cli.compare.cells import Cell
+    from discrete_diffusion.cli.compare.folder import CellFolder
     from discrete_diffusion.data import TokenDataset
     from discrete_diffusion.evaluation.comparison import Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
@@ -45,7 +45,7 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     import torch
 
     from discrete_diffusion.checkpoints import read_checkpoint
-    from discrete_diffusion.cli.compare_folder import config_digest
+    from discrete_diffusion.cli.compare.folder import config_digest
     from discrete_diffusion.data import build_data
     from discrete_diffusion.evaluation.equal_terms import held_out_bounds, score_samples_drawn
     from discrete_diffusion.evaluation.json_values import finite
@@ -94,7 +94,7 @@ def write_comparison(
 
     ``data``: of all cells; what real data scores is measured once and kept in ``out``.
     """
-    from discrete_diffusion.cli.compare_table import (
+    from discrete_diffusion.cli.compare.table import (
         REAL_DATA,
         print_table,
         real_data,
