@@ -34,16 +34,9 @@ def start(folder: Path) -> multiprocessing.process.BaseProcess:
     """The command in a process of its own, going on from the folder's last checkpoint if any."""
     last = folder / "checkpoints" / "last.ckpt"
     resume = [f"resume={last}"] if last.exists() else []
-    arguments = ["train", *ARGUMENTS, *resume, *run_in(folder)]
-    process = FORK.Process(target=run_from_a_terminal, args=(arguments,))
+    process = FORK.Process(target=main, args=(["train", *ARGUMENTS, *resume, *run_in(folder)],))
     process.start()
     return process
-
-
-def run_from_a_terminal(arguments: list[str]) -> None:
-    """The command, whatever started the tests: in the background SIGINT may be ignored."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    main(arguments)
 
 
 def run_in(folder: Path) -> list[str]:
