@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import plain
 from discrete_diffusion.cli.values import check_kinds
+from discrete_diffusion.options import is_number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -152,5 +153,5 @@ def _given(config: DictConfig) -> dict[str, Any]:
 def _check_numbers(config: DictConfig) -> None:
     for key in ("temperature", "top_p"):
         value = config.sampling.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        if value is not None and not is_number(value):
             raise ValueError(f"sampling.{key}={value}: expected a number")

@@ -105,9 +105,13 @@ class ForwardProcess(nn.Module, ABC):
 
     # -- distributions ---------------------------------------------------------------------------
 
+    def marginal(self, log_d0: Tensor, t: Tensor) -> Tensor:
+        """Q(y) = alpha D(y) + b_t(y): Float64[B, L, V]."""
+        return self.alpha(t).unsqueeze(-1) * log_d0.double().exp() + self.noise(t)
+
     def marginal_log_probs(self, log_d0: Tensor, t: Tensor) -> Tensor:
         """log Q(y) = log(alpha D(y) + b_t(y)): Float[B, L, V]."""
-        return self._log(self.alpha(t).unsqueeze(-1) * log_d0.double().exp() + self.noise(t))
+        return self._log(self.marginal(log_d0, t))
 
     def posterior_log_probs(self, xt: Tensor, log_d0: Tensor, t: Tensor, s: Tensor) -> Tensor:
         """log p(xs | xt): Float[B, L, V], the sampling posterior of a step from t to s < t.
@@ -117,7 +121,7 @@ class ForwardProcess(nn.Module, ABC):
         """
         z, keep = xt.unsqueeze(-1), self.alpha(t) / self.alpha(s)
         jumped = (self.noise_at(xt, t) - keep * self.noise_at(xt, s)).clamp(min=0)  # c(xt), (B, L)
-        marginal = self.alpha(s).unsqueeze(-1) * log_d0.double().exp() + self.noise(s)  # (B, L, V)
+        marginal = self.marginal(log_d0, s)
         stayed = keep.unsqueeze(-1) * marginal.gather(-1, z)
         joint = (jumped.unsqueeze(-1) * marginal).scatter_add(-1, z, stayed)
         total = joint.sum(dim=-1, keepdim=True)
