@@ -262,7 +262,7 @@ def test_samplers_that_do_not_fit_are_refused_before_anything_runs():
             sampler.sample(algorithm, FULL.expand(1, -1), generator=make_generator(0))
 
     fits = r"use sampling=autoregressive or sampling=first-hitting"
-    refused(Ancestral(), ar(), rf"ar with absorbing noise cannot be sampled by ancestral; {fits}")
+    refused(Ancestral(), ar(), rf"ar cannot be sampled by ancestral; {fits}")
     refused(Autoregressive(), bd3lm(), r"use sampling=first-hitting or sampling=ancestral")
     process = absorbing("cosine")
     without_cache = AR(ExactBlockBackbone(process), process)

@@ -38,8 +38,8 @@ class Algorithm(nn.Module, ABC):
     """What ``algo=`` calls it."""
     processes: ClassVar[tuple[str, ...]]
     """Forward processes it is right for."""
-    samplers: tuple[str, ...] = ("ancestral",)
-    """Samplers that draw from the model it trains; an instance may have fewer than its class."""
+    samplers: ClassVar[tuple[str, ...] | None] = None
+    """The only samplers that draw from the model it trains; None: all that its noise allows."""
     backbone_needs: ClassVar[tuple[str, ...]] = ()
     """What a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
     num_steps: int | None = None

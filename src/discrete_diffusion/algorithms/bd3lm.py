@@ -91,7 +91,6 @@ class BD3LM(Algorithm):
 
     name = "bd3lm"
     processes = ("absorbing",)
-    samplers = ("first-hitting", "ancestral")
     backbone_needs = ("group_idxs", "context")
     evaluation_draw = "forced_mask"
     process: Absorbing

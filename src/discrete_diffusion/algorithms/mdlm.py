@@ -28,7 +28,6 @@ class MDLM(Algorithm):
 
     name = "mdlm"
     processes = ("absorbing",)
-    samplers = ("first-hitting", "ancestral")
     process: Absorbing
     evaluation_draw = "forced_mask"
 

@@ -46,7 +46,6 @@ class SEDD(Interpolating):
 
     name = "sedd"
     processes = ("absorbing", "uniform")
-    samplers: tuple[str, ...] = ("first-hitting", "ancestral")
 
     def __init__(
         self,
@@ -62,8 +61,6 @@ class SEDD(Interpolating):
             raise ValueError(unknown_name(f"draw for {process.name} noise", draw, draws))
         self.evaluation_draw = "forced_mask" if process.absorbing else "importance"
         self.draw = draw or self.evaluation_draw
-        if not process.absorbing:
-            self.samplers = ("ancestral",)
 
     def log_weights(
         self,

@@ -10,6 +10,9 @@ from discrete_diffusion.categorical import log_one_hot, neg_inf
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.noise_schedules import SMALLEST_TIME, per_token
 
+BISECTIONS = 60
+"""Halvings of [0, 1] that leave nothing of float64."""
+
 
 class Absorbing(ForwardProcess):
     """b_t = (1 - alpha(t)) [MASK] (Austin et al., arXiv 2107.03006; MDLM, arXiv 2406.07524).
@@ -35,6 +38,20 @@ class Absorbing(ForwardProcess):
         """Float64[B, L]: T_l with 1 - alpha_l(T_l) = u_l, the time at which position l is revealed
         when time runs backwards, for u uniform on (0, 1)."""
         return self.schedule.inverse(u).clamp(min=SMALLEST_TIME)
+
+    def time_of_share(self, share: Tensor, among: Tensor) -> Tensor:
+        """Float64[B]: the t at which a share, Float64[B], of the positions ``among`` Bool[B, L] is
+        expected to be masked; by bisection where alpha differs between positions."""
+        if self.schedule.alpha(share).ndim == 1:
+            return self.schedule.inverse(share).clamp(min=SMALLEST_TIME)
+        low, high = torch.zeros_like(share), torch.ones_like(share)
+        num = among.sum(dim=1).clamp(min=1)
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            expected = (self.one_minus_alpha(middle) * among).sum(dim=1) / num
+            below = expected < share
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return high.clamp(min=SMALLEST_TIME)
 
     def weight(self, t: Tensor) -> Tensor:
         """-alpha' / (1 - alpha), the rate of revealing MASKs: Float[B, 1] or Float[B, L]."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import mask_logits, uniform_draws
+from discrete_diffusion.categorical import draw, mask_logits, uniform_draws
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Schedule, per_token
 
@@ -96,6 +96,16 @@ class ForwardProcess(nn.Module, ABC):
         u = uniform_draws(tuple(x0.shape), generator, x0.device)
         corrupted = (u < self.one_minus_alpha(t)) & real
         return torch.where(corrupted, self.draw_noise(t, generator), x0)
+
+    def corrupt_further(
+        self, xs: Tensor, s: Tensor, t: Tensor, real: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """Draw xt ~ q(xt | xs) for t > s: Int[B, L]. Positions with ``real=False`` stay."""
+        keep = self.alpha(t) / self.alpha(s)
+        jumps = (self.noise(t) - keep.unsqueeze(-1) * self.noise(s)).clamp(min=0)  # c, (B, L, V)
+        u = uniform_draws(tuple(xs.shape), generator, xs.device)
+        jumped = (u < jumps.sum(dim=-1)) & real
+        return torch.where(jumped, draw(self._log(jumps), generator), xs)
 
     def prior_sample(self, real: Tensor, generator: torch.Generator) -> Tensor:
         """Draw x1 from the prior: Int[B, L]; PAD where ``real`` is False."""

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import AR, Algorithm
+from discrete_diffusion.categorical import draw
 from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.types import SampleOutput, SampleRequest
+from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.types import SampleRequest
 
 
 class Autoregressive(Sampler):
@@ -35,47 +37,31 @@ class Autoregressive(Sampler):
                 f"{type(algorithm.backbone).__name__} has none: use sampling=first-hitting"
             )
 
-    def _run(self, algorithm: Algorithm, request: SampleRequest) -> SampleOutput:
+    def _run(self, algorithm: Algorithm, request: SampleRequest, draft: Draft) -> None:
         if request.steps is not None:
             raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
-        real, free = request.real, request.real & (request.clamp < 0)
-        x = self._start(algorithm, request)
-        log_weights = torch.zeros(real.shape[0], dtype=torch.float64, device=real.device)
-        trajectory = [x.clone()] if request.keep_trajectory else []
         patterns, kind = torch.unique(
-            torch.stack([real, free], dim=1).byte(), dim=0, return_inverse=True
+            torch.stack([request.real, draft.free], dim=1).byte(), dim=0, return_inverse=True
         )
         for k in range(len(patterns)):
             rows = (kind == k).nonzero().squeeze(1)
-            self._fill(algorithm, request, x, rows, log_weights, trajectory)
-        return SampleOutput(
-            tokens=x,
-            nfe=free.sum(dim=1),
-            log_weights=log_weights,
-            trajectory=torch.stack(trajectory) if trajectory else None,
-        )
+            self._fill(algorithm, request, draft, rows)
 
     def _fill(
-        self,
-        algorithm: Algorithm,
-        request: SampleRequest,
-        x: Tensor,
-        rows: Tensor,
-        log_weights: Tensor,
-        trajectory: list[Tensor],
+        self, algorithm: Algorithm, request: SampleRequest, draft: Draft, rows: Tensor
     ) -> None:
-        """Fill the samples ``rows`` of x, whose real and free positions are the same, in place."""
+        """Fill the samples ``rows``, whose real and free positions are the same."""
         assert isinstance(algorithm, AR)
         reader = algorithm.prefix_reader(request.real[rows], request.conditions_of(rows))
-        is_free = (request.clamp[rows[0]] < 0).tolist()
+        is_free = draft.free[rows[0]].tolist()
         for k, position in enumerate(reader.columns.tolist()):
             if not is_free[position]:
                 continue
             support = None
             if request.support is not None:
                 support = request.support[rows, position] & algorithm.layout.support[position]
-            log_d0 = reader.log_d0(x[rows], k)
-            x[rows, position], log_kept = self._draw_tokens(log_d0, support, request.generator)
-            log_weights[rows] += log_kept.double()
-            if request.keep_trajectory:
-                trajectory.append(x.clone())
+            log_d0, log_kept = self._shaped(reader.log_d0(draft.x[rows], k), support)
+            draft.x[rows, position] = draw(log_d0, request.generator)
+            draft.log_weights[rows] += log_kept.double()
+            draft.nfe[rows] += 1
+            draft.record()

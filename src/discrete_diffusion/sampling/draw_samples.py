@@ -18,15 +18,25 @@ def draw_samples(
     generator: torch.Generator,
     steps: int | None = None,
     batch_size: int = 1024,
+    clamp: Tensor | None = None,
+    keep_trajectory: bool = False,
 ) -> SampleOutput:
     """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
 
-    Rows of one size are sampled together, so that their batches hold no PAD.
+    ``clamp``: Int[M, L], see ``Sampler.sample``. Rows of one size are sampled together, so that
+    their batches hold no PAD; in a trajectory, those that are finished early keep their last state.
     """
     device = algorithm.layout.support.device
     order = real.sum(dim=1).argsort(stable=True)
     outputs = [
-        sampler.sample(algorithm, real[rows].to(device), generator=generator, steps=steps)
+        sampler.sample(
+            algorithm,
+            real[rows].to(device),
+            generator=generator,
+            steps=steps,
+            clamp=None if clamp is None else clamp[rows].to(device),
+            keep_trajectory=keep_trajectory,
+        )
         for rows in order.split(batch_size)
     ]
     back = order.argsort()
@@ -38,4 +48,15 @@ def draw_samples(
         tokens=joined([output.tokens for output in outputs]),
         nfe=joined([output.nfe for output in outputs]),
         log_weights=joined([output.log_weights for output in outputs]),
+        trajectory=_joined_trajectories([output.trajectory for output in outputs], back),
     )
+
+
+def _joined_trajectories(parts: list[Tensor | None], back: Tensor) -> Tensor | None:
+    """Int[K, M, L], the shorter of Int[K_i, M_i, L] lengthened by their last state."""
+    kept = [part for part in parts if part is not None]
+    if not kept:
+        return None
+    longest = max(len(part) for part in kept)
+    full = [torch.cat([part, part[-1:].expand(longest - len(part), -1, -1)]) for part in kept]
+    return torch.cat(full, dim=1).cpu()[:, back]

@@ -9,79 +9,74 @@ from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.types import SampleOutput, SampleRequest
+from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.share import check_tokens_per_call, tokens_per_call
+from discrete_diffusion.types import SampleRequest
 
 
 class FirstHitting(Sampler):
-    """Reveal one token at a time, at the times at which the reverse process would reveal them.
+    """Reveal tokens at the times at which the reverse process would reveal them.
 
     Every free masked position l has an unmask time T_l with 1 - alpha_l(T_l) ~ U(0, 1),
     independent of the data. All are drawn at the start and revealed in descending order, the
-    network being told t = T_l, per sample. The result has exactly the distribution of ancestral
-    sampling with infinitely many steps, for time-conditioned networks and schedules per group
-    too (Zheng et al., arXiv 2409.02908). With ``blocks`` the times count inside a block, and a
-    block is full before the next one begins.
+    network being told t = T_l, per sample. One at a time the result has exactly the distribution
+    of ancestral sampling with infinitely many steps, for time-conditioned networks and schedules
+    per group too (Zheng et al., arXiv 2409.02908). With ``blocks`` the times count inside a block,
+    and a block is full before the next one begins.
 
-    A sample costs as many network calls as it has free tokens; samples with the same number left
-    share a call, and a sample takes part only while it has any.
+    ``tokens_per_call``: k > 1 reveals the next k independently of each other, at the largest of
+    their times, which is approximate; ``steps`` takes the least k that needs no more calls (per
+    block). A sample costs one call per k free tokens; samples with the same number of calls left
+    share them, and a sample takes part only while it has any.
 
-    Raises ``ValueError`` for a process that is not absorbing, or if ``steps`` is given.
+    Raises ``ValueError`` for an algorithm of discrete steps, or a k below 1.
     """
 
     name = "first-hitting"
+    absorbing_only = True
+
+    def __init__(
+        self, *, tokens_per_call: int = 1, temperature: float = 1.0, top_p: float = 1.0
+    ) -> None:
+        super().__init__(temperature=temperature, top_p=top_p)
+        check_tokens_per_call(tokens_per_call)
+        self.tokens_per_call = tokens_per_call
 
     def check(self, algorithm: Algorithm) -> None:
         super().check(algorithm)
-        if not isinstance(algorithm.process, Absorbing):
+        if algorithm.num_steps is not None:
             raise ValueError(
-                "first-hitting sampling needs an absorbing process, got "
-                f"{type(algorithm.process).__name__}; use sampling=ancestral"
+                f"{algorithm.name} knows discrete times only and cannot be sampled by "
+                f"{self.name}; use sampling=ancestral"
             )
 
-    def _run(self, algorithm: Algorithm, request: SampleRequest) -> SampleOutput:
-        if request.steps is not None:
-            raise ValueError("first-hitting sampling makes one call per token; leave steps unset")
-        real = request.real
-        x = self._start(algorithm, request)
-        times, positions = self._order(algorithm, request)
-        left = (real & (request.clamp < 0)).sum(dim=1)
-        log_weights = torch.zeros(real.shape[0], dtype=torch.float64, device=real.device)
-        trajectory = [x.clone()] if request.keep_trajectory else []
+    def _run(self, algorithm: Algorithm, request: SampleRequest, draft: Draft) -> None:
+        call, t = self._plan(algorithm, request, draft)
+        left = call.amax(dim=1) + 1 if call.shape[1] else call.new_zeros(len(call))
         for remaining in range(int(left.max()) if left.numel() else 0, 0, -1):
-            rows = (left >= remaining).nonzero().squeeze(1)
-            turn = left[rows] - remaining
-            position, t = positions[rows, turn], times[rows, turn]  # (R,)
-            log_d0 = algorithm.denoise(x[rows], t, real[rows], request.conditions_of(rows))
-            support = None
-            if request.support is not None:
-                support = request.support[rows, position] & algorithm.layout.support[position]
-            here = torch.arange(len(rows), device=real.device)
-            x[rows, position], log_kept = self._draw_tokens(
-                log_d0[here, position], support, request.generator
-            )
-            log_weights[rows] += log_kept.double()
-            if request.keep_trajectory:
-                trajectory.append(x.clone())
-        return SampleOutput(
-            tokens=x,
-            nfe=left,
-            log_weights=log_weights,
-            trajectory=torch.stack(trajectory) if trajectory else None,
-        )
+            index = (left - remaining).unsqueeze(1)  # of the call of each sample, or negative
+            told = t.gather(1, index.clamp(min=0)).squeeze(1)
+            self._reveal(algorithm, request, draft, (call == index) & draft.free, told)
+            draft.record()
 
-    @staticmethod
-    def _order(algorithm: Algorithm, request: SampleRequest) -> tuple[Tensor, Tensor]:
-        """Unmask times Float64[B, L] and positions Int[B, L] in the order of their reveal: free
-        ones by block, then by descending time; the others behind them."""
-        real, process = request.real, algorithm.process
+    def _plan(
+        self, algorithm: Algorithm, request: SampleRequest, draft: Draft
+    ) -> tuple[Tensor, Tensor]:
+        """The call 0, 1, ... that reveals each free position, Int[B, L] (-1 elsewhere), and the
+        time told in each call, Float64[B, L]."""
+        process, free = algorithm.process, draft.free
         assert isinstance(process, Absorbing)
-        free = real & (request.clamp < 0)
-        u = uniform_draws(tuple(real.shape), request.generator, real.device)
-        times = process.unmask_times(1 - u).masked_fill(~free, -1.0)
-        times, positions = times.sort(dim=1, descending=True)
-        if algorithm.blocks is not None:
-            behind = real.shape[1]
-            block = algorithm.blocks.expand_as(positions).masked_fill(~free, behind)
-            by_block = block.gather(1, positions).argsort(dim=1, stable=True)
-            times, positions = times.gather(1, by_block), positions.gather(1, by_block)
-        return times, positions
+        u = uniform_draws(tuple(free.shape), request.generator, free.device)
+        times = process.unmask_times(1 - u)
+        call = torch.full_like(free, -1, dtype=torch.long)
+        calls = torch.zeros_like(call[:, :1])
+        for turn in self._turns(algorithm, draft):
+            order = times.masked_fill(~turn, -1.0).argsort(dim=1, descending=True, stable=True)
+            rank = order.argsort(dim=1)  # among the positions of the turn, latest time first
+            number = tokens_per_call(self.tokens_per_call, request.steps, turn)  # (B, 1)
+            call = torch.where(turn, calls + rank // number, call)
+            calls = torch.maximum(calls, call.amax(dim=1, keepdim=True) + 1)
+        told = torch.zeros_like(times).scatter_reduce(
+            1, call.clamp(min=0), times.masked_fill(~free, 0.0), "amax"
+        )
+        return call, told

@@ -1,0 +1,63 @@
+"""``Draft``: samples in the making."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.types import SampleOutput, SampleRequest
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The state of a batch of samples; a sampler changes its tensors in place.
+
+    ``x``: Int[B, L]. ``free``: Bool[B, L], the positions that are drawn: real and not clamped.
+    ``probs``: Float64[B, L], what D gave to the token revealed at a position, 0 where none was.
+    ``nfe``: Int[B] network calls so far. ``log_weights``: Float64[B] log importance weights so far.
+    ``frames``: the states to keep, the first one included, or None.
+    """
+
+    x: Tensor
+    free: Tensor
+    probs: Tensor
+    nfe: Tensor
+    log_weights: Tensor
+    frames: list[Tensor] | None
+
+    @classmethod
+    def start(cls, x: Tensor, request: SampleRequest) -> Draft:
+        """From x Int[B, L], the prior's draw with the clamped ids in place."""
+        num, device = x.shape[0], x.device
+        return cls(
+            x=x,
+            free=request.real & (request.clamp < 0),
+            probs=torch.zeros(x.shape, dtype=torch.float64, device=device),
+            nfe=torch.zeros(num, dtype=torch.long, device=device),
+            log_weights=torch.zeros(num, dtype=torch.float64, device=device),
+            frames=[x.clone()] if request.keep_trajectory else None,
+        )
+
+    def write(self, where: Tensor, tokens: Tensor, log_weights: Tensor | None = None) -> None:
+        """Put tokens Int[N] at the N positions ``where`` Bool[B, L], row by row, and add their log
+        weights Float[N]."""
+        self.x[where] = tokens
+        if log_weights is not None:
+            sample = where.nonzero(as_tuple=True)[0]
+            self.log_weights.index_add_(0, sample, log_weights.double())
+
+    def record(self) -> None:
+        """Keep the present state, if any are kept and it is a new one."""
+        if self.frames is not None and not torch.equal(self.x, self.frames[-1]):
+            self.frames.append(self.x.clone())
+
+    def output(self) -> SampleOutput:
+        """The finished samples."""
+        return SampleOutput(
+            tokens=self.x,
+            nfe=self.nfe,
+            log_weights=self.log_weights,
+            trajectory=None if self.frames is None else torch.stack(self.frames),
+        )

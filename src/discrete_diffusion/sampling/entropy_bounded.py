@@ -1,0 +1,66 @@
+"""Entropy-bounded unmasking: as many tokens per call as can be drawn apart without much harm."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.scores import SCORES
+from discrete_diffusion.sampling.unmasking import Unmasking
+from discrete_diffusion.types import SampleRequest
+
+ROUNDING = 1e-6
+"""Nats: what float32 leaves of a sum of entropies less its largest."""
+
+
+class EntropyBounded(Unmasking):
+    """Reveal the longest run of positions 1..k, in ``order``, with
+
+        H_1 + ... + H_k - max(H_1, ..., H_k) <= budget,      H_l the entropy of D_l, nats
+
+    (EB, Ben-Hamu et al., arXiv 2505.24857). The left side bounds the information that the k tokens
+    have on each other, which is what drawing them independently loses in this call. The first is
+    always revealed: budget 0 is one token per call, exact where D is, unless tokens are certain.
+
+    ``order``: ``entropy``, least first, ``margin`` or ``confidence``, as published; or ``random``,
+    every order equally likely, as in training.
+
+    Raises ``ValueError`` for a negative budget, an unknown order, or if ``steps`` is given.
+    """
+
+    name = "entropy-bounded"
+
+    def __init__(
+        self,
+        *,
+        budget: float = 0.1,
+        order: str = "entropy",
+        groups_in_turn: bool = False,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+    ) -> None:
+        super().__init__(groups_in_turn=groups_in_turn, temperature=temperature, top_p=top_p)
+        if not 0 <= budget < float("inf"):
+            raise ValueError(f"budget={budget}: expected nats per call, 0 or more")
+        if order not in SCORES:
+            raise ValueError(unknown_name("order", order, SCORES))
+        self.budget, self.order = float(budget), order
+
+    def _chosen(self, log_d0: Tensor, here: Tensor, order: Tensor, number: Tensor) -> Tensor:
+        entropy = torch.zeros(here.shape, dtype=torch.float64, device=here.device)
+        entropy[here] = -(log_d0.exp() * log_d0).sum(dim=-1).double()
+        entropy = entropy.gather(1, order)  # first to last
+        lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
+        number = (lost <= self.budget + ROUNDING).sum(dim=1, keepdim=True)
+        return super()._chosen(log_d0, here, order, number)
+
+    def _run(self, algorithm: Algorithm, request: SampleRequest, draft: Draft) -> None:
+        if request.steps is not None:
+            raise ValueError(
+                "entropy-bounded sampling chooses its own number of calls; leave steps unset and "
+                "set sampling.budget"
+            )
+        super()._run(algorithm, request, draft)

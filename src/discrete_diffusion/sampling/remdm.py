@@ -1,0 +1,122 @@
+"""ReMDM: masked diffusion that hides tokens again, to revise them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.grid import GridSampler
+from discrete_diffusion.types import SampleRequest
+
+STRATEGIES = ("cap", "rescale", "confidence", "loop")
+
+
+class ReMDM(GridSampler):
+    """From t to s a visible token is hidden with probability sigma_l, and a MASK revealed with
+
+        (alpha_s - (1 - sigma_l) alpha_t) / (1 - alpha_t),
+        sigma_l <= s_max = min(1, (1 - alpha_s) / alpha_t)
+
+    which leaves the marginals of the absorbing process as they are (Wang et al., arXiv 2503.00307);
+    sigma = 0 is ancestral sampling. ``strategy``:
+
+        cap         sigma = min(eta, s_max)
+        rescale     sigma = eta s_max
+        confidence  sigma_l = eta s_max softmax(-p)_l over the visible tokens, p the probability
+                    that D gave a token when it was last drawn; 0 at MASKs
+        loop        from t = 1 to ``loop_from`` ordinary steps take alpha to ``loop_alpha``; until
+                    ``loop_until`` it stays there, and tokens are hidden and redrawn as by ``cap``;
+                    from there ordinary steps take it to 1
+
+    ``default_steps``: one call each, except where nothing is revealed. Clamped tokens stay.
+
+    Raises ``ValueError`` for an unknown strategy, an ``eta`` or ``loop_alpha`` outside (0, 1], or
+    loop times that are not 0 <= until < from <= 1.
+    """
+
+    name = "remdm"
+    absorbing_only = True
+
+    def __init__(
+        self,
+        *,
+        strategy: str = "cap",
+        eta: float = 0.1,
+        loop_from: float = 0.55,
+        loop_until: float = 0.05,
+        loop_alpha: float = 0.9,
+        default_steps: int = 100,
+        grid: str = "auto",
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+    ) -> None:
+        super().__init__(
+            default_steps=default_steps, grid=grid, temperature=temperature, top_p=top_p
+        )
+        if strategy not in STRATEGIES:
+            raise ValueError(unknown_name("strategy", strategy, STRATEGIES))
+        for key, value in (("eta", eta), ("loop_alpha", loop_alpha)):
+            if not 0 < value <= 1:
+                raise ValueError(f"sampling.{key}={value}: expected a number in (0, 1]")
+        if not 0 <= loop_until < loop_from <= 1:
+            raise ValueError(
+                f"sampling.loop_from={loop_from}, sampling.loop_until={loop_until}: expected "
+                "0 <= loop_until < loop_from <= 1"
+            )
+        self.strategy, self.eta = strategy, float(eta)
+        self.loop_from, self.loop_until = float(loop_from), float(loop_until)
+        self.loop_alpha = float(loop_alpha)
+
+    def times(self, algorithm: Algorithm, steps: int) -> Tensor:
+        """Float64[T + 1]: from 1 down to 0; a loop stays where alpha is ``loop_alpha``."""
+        grid = super().times(algorithm, steps)
+        if self.strategy != "loop":
+            return grid
+        hidden = 1 - self.loop_alpha
+        before = hidden + (1 - hidden) * (grid - self.loop_from) / max(1 - self.loop_from, 1e-9)
+        after = hidden * grid / max(self.loop_until, 1e-9)
+        share = torch.where(grid < self.loop_until, after, before.clamp(min=hidden))
+        process = algorithm.process
+        assert isinstance(process, Absorbing)
+        everywhere = torch.ones(len(share), algorithm.layout.length, dtype=torch.bool)
+        t = process.time_of_share(share, everywhere.to(process.layout.support.device)).cpu()
+        t[0], t[-1] = 1.0, 0.0
+        if algorithm.num_steps is None:
+            return t
+        return (t * algorithm.num_steps).round() / algorithm.num_steps
+
+    def _step(
+        self,
+        algorithm: Algorithm,
+        request: SampleRequest,
+        draft: Draft,
+        turn: Tensor,
+        t: Tensor,
+        s: Tensor,
+    ) -> None:
+        process, mask_id = algorithm.process, algorithm.layout.mask_id
+        masked = turn & (draft.x == mask_id)
+        visible = turn & ~masked
+        hidden_t, hidden_s = process.one_minus_alpha(t), process.one_minus_alpha(s)
+        alpha_t = process.alpha(t)
+        most = (hidden_s / alpha_t.clamp(min=1e-12)).clamp(max=1.0)
+        sigma = self._sigma(most, visible, draft, looping=bool((t == s).all()))
+        stays = torch.where(masked, (hidden_s - sigma * alpha_t) / hidden_t, 1 - sigma)
+        changes = turn & self._coins(1 - stays, turn, request.generator)
+        self._reveal(algorithm, request, draft, changes & masked, t)
+        draft.x.masked_fill_(changes & visible, mask_id)
+
+    def _sigma(self, most: Tensor, visible: Tensor, draft: Draft, *, looping: bool) -> Tensor:
+        """Probability of hiding each token, broadcastable to [B, L]; ``most``: the largest one."""
+        if self.strategy == "rescale":
+            return self.eta * most
+        if self.strategy == "confidence":
+            share = (-draft.probs).masked_fill(~visible, -torch.inf).softmax(dim=1)
+            return self.eta * most * share.nan_to_num(0.0)
+        if self.strategy == "loop" and not looping:
+            return torch.zeros_like(most)
+        return most.clamp(max=self.eta)

@@ -1,0 +1,45 @@
+"""Which position to reveal first: scores, highest first.
+
+Each takes D at N masked positions, log_d0 Float[N, V], and the tokens Int[N] drawn of it, and
+returns Float[N].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import uniform_draws
+
+Score = Callable[[Tensor, Tensor, torch.Generator], Tensor]
+
+
+def drawn_probability(log_d0: Tensor, tokens: Tensor, generator: torch.Generator) -> Tensor:
+    """log D of the token drawn."""
+    return log_d0.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+
+
+def margin(log_d0: Tensor, tokens: Tensor, generator: torch.Generator) -> Tensor:
+    """The largest less the second largest probability of D."""
+    first, second = log_d0.exp().topk(2, dim=-1).values.unbind(dim=-1)
+    return first - second
+
+
+def certainty(log_d0: Tensor, tokens: Tensor, generator: torch.Generator) -> Tensor:
+    """Minus the entropy of D, nats."""
+    return (log_d0.exp() * log_d0).sum(dim=-1)
+
+
+def at_random(log_d0: Tensor, tokens: Tensor, generator: torch.Generator) -> Tensor:
+    """Every order equally likely."""
+    return uniform_draws(tuple(tokens.shape), generator, tokens.device)
+
+
+SCORES: dict[str, Score] = {
+    "confidence": drawn_probability,
+    "margin": margin,
+    "entropy": certainty,
+    "random": at_random,
+}
