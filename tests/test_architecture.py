@@ -28,6 +28,7 @@ ALLOWED = {
     "viz": FOUNDATION,
     "algorithms": FOUNDATION | {"noise_schedules", "forward_process", "models"},
     "sampling": FOUNDATION | {"forward_process", "algorithms"},
+    "completion": FOUNDATION | {"algorithms", "sampling", "data"},
     "checkpoints": FOUNDATION | {"algorithms"},
     "evaluation": FOUNDATION
     | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "metrics", "viz"},

@@ -109,7 +109,8 @@ class SampleOutput:
     ``tokens``: Int[B, L] finished samples; PAD where ``real`` was False.
     ``nfe``: Int[B] network evaluations spent on each sample.
     ``log_weights``: Float[B] log importance weights of a narrowed support (0 without one).
-    ``trajectory``: Int[K, B, L] the states after each network call, if asked for.
+    ``trajectory``: Int[K, B, L], if asked for: the noise that sampling starts from, then every new
+        state of the batch, the last one ``tokens``.
     """
 
     tokens: Tensor

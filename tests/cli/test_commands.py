@@ -99,7 +99,7 @@ def test_the_sampler_is_the_one_the_model_was_trained_with(tmp_path, capsys):
     assert calls("b", "steps=2", "sampling.temperature=0.8", "sampling.top_p=0.9") == 2
     assert calls("c", "sampling=ancestral") == 100  # as that file has it
     error = failure(capsys, "sample", *words, "sampling=first-hitting")
-    assert "udlm with uniform noise cannot be sampled by first-hitting; use sampling=anc" in error
+    assert "udlm with uniform noise cannot be sampled by first-hitting, which needs abs" in error
     assert "expected a number" in failure(capsys, "sample", *words, "+sampling.default_steps=few")
     assert "which has" in failure(capsys, "sample", *words, "+sampling.stepps=3")
 
@@ -181,8 +181,13 @@ def test_help_list_and_the_composed_config(capsys):
     for name in ("bd-denoiser", "dit_small", "mdlm", "first-hitting", "per_group", "plans"):
         assert name in listing
     (sedd,) = (line for line in listing.splitlines() if line.split()[:1] == ["sedd"])
-    assert "first-hitting (absorbing)" in sedd
+    assert "by its noise" in sedd
     assert sedd.split()[-1] == "any"
+    (ar,) = (line for line in listing.splitlines() if line.split()[:1] == ["ar"])
+    assert "autoregressive," in ar
+    rows = {line.split()[0]: line.split() for line in listing.splitlines() if line.split()}
+    assert rows["first-hitting"][1] == "absorbing" and rows["renoise"][1] == "any"
+    assert rows["renoise"][2:4] == ["predict", "clean"]
     main(["train", "algo.backbone=dit", "--cfg", "job"])
     shown = yaml.safe_load(capsys.readouterr().out)
     assert shown["model"]["name"] == "dit_small"

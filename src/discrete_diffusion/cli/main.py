@@ -16,6 +16,7 @@ discrete-diffusion: train and sample discrete diffusion models.
 
   discrete-diffusion train   [key=value ...]   train a model (the default command)
   discrete-diffusion sample  checkpoint=FILE   draw samples from a trained model
+  discrete-diffusion sample  checkpoint=FILE given=FILE   complete partial diagrams
   discrete-diffusion evaluate checkpoint=FILE | samples=FILE   measure samples and model
   discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
   discrete-diffusion data    describe | check | convert | cache   plans files and the plan cache

@@ -4,28 +4,78 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from discrete_diffusion.cli.sample_source import SampleSource
+
 logger = logging.getLogger(__name__)
+
+NUM_SAMPLES = 64
 
 
 def run(config: DictConfig) -> None:
-    """Draw ``num_samples`` samples and write them and ``metrics.json`` into ``out``: diagrams as
-    ``samples.jsonl`` and ``samples.png``, text as ``samples.txt``."""
+    """Draw ``num_samples`` samples, or complete the partial diagrams of ``given``, and write them
+    and ``metrics.json`` into ``out``: diagrams as ``samples.jsonl`` and ``samples.png``, text as
+    ``samples.txt``; with ``trajectory`` the states on the way."""
     if config.checkpoint is None:
         raise ValueError(
             "sample needs checkpoint=FILE, e.g. checkpoint=runs/first/checkpoints/best.ckpt"
         )
     check_counts(config, num_samples=1, num_rooms=1, steps=1, batch_size=1, seed=0, threads=1)
+    check_counts(config, completions=1, max_arrangements=1, trajectory=0)
+    _check_given(config)
     from discrete_diffusion.cli.sample_source import open_sample_source
+
+    source = open_sample_source(config)
+    if config.trajectory:
+        source.check_diagrams("trajectory", config.trajectory)
+    if config.given is None:
+        _draw(config, source)
+    else:
+        from discrete_diffusion.cli.completion_files import complete_file
+
+        trajectory = complete_file(config, source)
+        save_trajectory(trajectory, config, source)
+
+
+def _check_given(config: DictConfig) -> None:
+    """``ValueError`` for settings that belong to the other way to sample."""
+    if config.given is None:
+        if config.completions is not None:
+            raise ValueError(
+                f"completions={config.completions} is for given=FILE; did you mean num_samples="
+                f"{config.completions}?"
+            )
+        return
+    if config.num_samples is not None:
+        raise ValueError(
+            f"num_samples={config.num_samples} does not go with given=; say how many completions "
+            f"of each partial diagram you want: completions={config.num_samples}"
+        )
+    if config.num_rooms is not None:
+        raise ValueError(
+            f"num_rooms={config.num_rooms} does not go with given=: a partial diagram has as many "
+            "rooms as it lists, null for those that are unknown; leave num_rooms out"
+        )
+
+
+def _draw(config: DictConfig, source: SampleSource) -> None:
     from discrete_diffusion.evaluation import save_samples
     from discrete_diffusion.evaluation.json_values import write_metrics
 
-    source = open_sample_source(config)
-    drawn = source.draw(config.num_samples, config.seed, num_rooms=config.num_rooms)
+    drawn = source.draw(
+        NUM_SAMPLES if config.num_samples is None else config.num_samples,
+        config.seed,
+        num_rooms=config.num_rooms,
+        keep_trajectory=config.trajectory > 0,
+    )
     folder = Path(config.out)
     saved = save_samples(drawn.tokens, drawn.data, folder, config.picture)
     metrics = {
@@ -37,6 +87,7 @@ def run(config: DictConfig) -> None:
         **saved.numbers,
     }
     write_metrics(folder, metrics)
+    save_trajectory(drawn.trajectory, config, source)
     shares = [f"{k} {100 * metrics[k]:.1f} %" for k in ("valid", "transitive") if k in metrics]
     logger.info(
         "%d samples in %.1f s%s; %s",
@@ -45,3 +96,20 @@ def run(config: DictConfig) -> None:
         f": {', '.join(shares)}" if shares else "",
         saved.path,
     )
+
+
+def save_trajectory(trajectory: Tensor | None, config: DictConfig, source: SampleSource) -> None:
+    """Write how the first ``trajectory`` samples came out of the noise, Int[K, M, L], into ``out``:
+    ``trajectory.gif``, and ``trajectory.png``, a film strip of the first."""
+    if trajectory is None:
+        return
+    from discrete_diffusion.data.bubble_diagrams.partial import decode_partial
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.viz.trajectory import animate, draw_film_strip
+
+    vocab = VocabConfig(n_max=source.checkpoint.config.data.n_max)
+    shown = trajectory[:, : config.trajectory].unbind(dim=1)
+    states = [decode_partial(frames, vocab) for frames in shown]
+    folder = Path(config.out)
+    animate(states, folder / "trajectory.gif")
+    draw_film_strip(states[0], folder / "trajectory.png")

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class DrawnSamples:
     """``tokens``: Int[num, L]; ``data``: the ``config.data`` that says what they mean;
-    ``network_calls``: per sample, mean; ``seconds``: to draw them all."""
+    ``network_calls``: per sample, mean; ``seconds``: to draw them all; ``trajectory``: Int[K, num,
+    L] or None, the states on the way."""
 
     tokens: Tensor
     data: DictConfig
     network_calls: float
     seconds: float
+    trajectory: Tensor | None = None
 
     @property
     def diagrams(self) -> list[BubbleDiagram]:
@@ -54,7 +56,14 @@ class SampleSource:
     steps: int | None
     batch_size: int
 
-    def draw(self, num: int, seed: int, *, num_rooms: int | None = None) -> DrawnSamples:
+    def draw(
+        self,
+        num: int,
+        seed: int,
+        *,
+        num_rooms: int | None = None,
+        keep_trajectory: bool = False,
+    ) -> DrawnSamples:
         """``num`` samples, a function of ``seed``; sizes like those of the training data, or
         ``num_rooms``. Raises ``ValueError`` for a model that has diverged, and for ``num_rooms`` of
         a model that was not trained on diagrams."""
@@ -66,15 +75,9 @@ class SampleSource:
         from discrete_diffusion.sampling import draw_samples
 
         data = self.checkpoint.config.data
-        if num_rooms is not None and data.get("n_max") is None:
-            raise ValueError(
-                f"num_rooms={num_rooms}: {self.path} was not trained on diagrams; leave it out"
-            )
-        if not all(weight.isfinite().all() for weight in self.checkpoint.algorithm.parameters()):
-            raise ValueError(
-                f"{self.path} cannot be sampled: its weights hold NaN or infinity, training has "
-                "diverged; take an earlier checkpoint"
-            )
+        if num_rooms is not None:
+            self.check_diagrams("num_rooms", num_rooms)
+        self.check_weights()
         if num_rooms is None:
             sizes = draw_sizes(self.checkpoint.size_counts, num, make_generator(seed, 0))
         else:
@@ -87,9 +90,26 @@ class SampleSource:
             generator=make_generator(seed, 1, device=self.device),
             steps=self.steps,
             batch_size=self.batch_size,
+            keep_trajectory=keep_trajectory,
         )
         seconds = time.perf_counter() - start
-        return DrawnSamples(output.tokens, data, float(output.nfe.double().mean()), seconds)
+        calls = float(output.nfe.double().mean())
+        return DrawnSamples(output.tokens, data, calls, seconds, output.trajectory)
+
+    def check_diagrams(self, key: str, value: object) -> None:
+        """``ValueError`` for a setting that only a model of diagrams has."""
+        if self.checkpoint.config.data.get("n_max") is None:
+            raise ValueError(
+                f"{key}={value}: {self.path} was not trained on diagrams; leave it out"
+            )
+
+    def check_weights(self) -> None:
+        """``ValueError`` for a model that has diverged."""
+        if not all(weight.isfinite().all() for weight in self.checkpoint.algorithm.parameters()):
+            raise ValueError(
+                f"{self.path} cannot be sampled: its weights hold NaN or infinity, training has "
+                "diverged; take an earlier checkpoint"
+            )
 
 
 def open_sample_source(config: DictConfig) -> SampleSource:

@@ -26,11 +26,15 @@ class Autoregressive(Sampler):
     """
 
     name = "autoregressive"
+    absorbing_only = True
 
     def check(self, algorithm: Algorithm) -> None:
         super().check(algorithm)
         if not isinstance(algorithm, AR):
-            raise ValueError(f"autoregressive sampling needs algo=ar, got {algorithm.name}")
+            raise ValueError(
+                f"autoregressive sampling needs algo=ar, got {algorithm.name}; "
+                "use sampling=first-hitting"
+            )
         if not hasattr(algorithm.backbone, "new_cache"):
             raise ValueError(
                 f"autoregressive sampling needs a backbone with new_cache, such as dit; "

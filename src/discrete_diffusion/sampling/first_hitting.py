@@ -10,7 +10,7 @@ from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.draft import Draft
-from discrete_diffusion.sampling.share import check_tokens_per_call, tokens_per_call
+from discrete_diffusion.sampling.share import check_tokens_per_call, number_of_calls
 from discrete_diffusion.types import SampleRequest
 
 
@@ -24,9 +24,9 @@ class FirstHitting(Sampler):
     per group too (Zheng et al., arXiv 2409.02908). With ``blocks`` the times count inside a block,
     and a block is full before the next one begins.
 
-    ``tokens_per_call``: k > 1 reveals the next k independently of each other, at the largest of
-    their times, which is approximate; ``steps`` takes the least k that needs no more calls (per
-    block). A sample costs one call per k free tokens; samples with the same number of calls left
+    ``tokens_per_call``: k > 1 reveals up to k at a time independently of each other, at the largest
+    of their times, which is approximate; ``steps`` says instead how many calls there are (per
+    block), among which the tokens are spread evenly. Samples with the same number of calls left
     share them, and a sample takes part only while it has any.
 
     Raises ``ValueError`` for an algorithm of discrete steps, or a k below 1.
@@ -73,9 +73,10 @@ class FirstHitting(Sampler):
         for turn in self._turns(algorithm, draft):
             order = times.masked_fill(~turn, -1.0).argsort(dim=1, descending=True, stable=True)
             rank = order.argsort(dim=1)  # among the positions of the turn, latest time first
-            number = tokens_per_call(self.tokens_per_call, request.steps, turn)  # (B, 1)
-            call = torch.where(turn, calls + rank // number, call)
-            calls = torch.maximum(calls, call.amax(dim=1, keepdim=True) + 1)
+            number = number_of_calls(self.tokens_per_call, request.steps, turn)  # (B, 1)
+            in_turn = rank * number // turn.sum(dim=1, keepdim=True).clamp(min=1)
+            call = torch.where(turn, calls + in_turn, call)
+            calls = calls + number
         told = torch.zeros_like(times).scatter_reduce(
             1, call.clamp(min=0), times.masked_fill(~free, 0.0), "amax"
         )

@@ -12,8 +12,8 @@ from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.scores import SCORES
 from discrete_diffusion.sampling.share import (
     check_tokens_per_call,
+    number_of_calls,
     time_of_masked_share,
-    tokens_per_call,
 )
 from discrete_diffusion.types import SampleRequest
 
@@ -28,9 +28,9 @@ class Unmasking(Sampler):
     A score that reads the distributions alone leaves one token per call exact, if D is and does not
     depend on t: any order chosen from what is visible is. One that reads the tokens drawn is not.
 
-    ``tokens_per_call``: how many a call reveals; ``steps`` takes the least number that needs no
-    more calls. ``groups_in_turn``: fill the layout's groups one after the other, all rooms before
-    any relation.
+    ``tokens_per_call``: how many a call reveals at most; ``steps`` says instead how many calls are
+    made, among which the tokens are spread evenly (per block, and per group in turn).
+    ``groups_in_turn``: fill the layout's groups one after the other, all rooms before any relation.
     """
 
     absorbing_only = True
@@ -76,7 +76,8 @@ class Unmasking(Sampler):
     ) -> None:
         """Reveal the positions ``turn`` Bool[B, L]; ``clock`` Bool[B, L]: those that t counts."""
         mask_id = algorithm.layout.mask_id
-        number = tokens_per_call(self.tokens_per_call, request.steps, turn)
+        num = turn.sum(dim=1, keepdim=True).clamp(min=1)  # n, (B, 1)
+        calls = number_of_calls(self.tokens_per_call, request.steps, turn).clamp(min=1)  # C
         while True:
             masked = draft.x == mask_id
             rows = (masked & turn).any(dim=1).nonzero().squeeze(1)
@@ -93,7 +94,10 @@ class Unmasking(Sampler):
             score = torch.full(here.shape, -torch.inf, dtype=torch.float64, device=here.device)
             score[here] = SCORES[self.order](log_d0, tokens, request.generator).double()
             order = score.argsort(dim=1, descending=True, stable=True)
-            chosen = self._chosen(log_d0, here, order, number[rows])
+            done = num[rows] - here.sum(dim=1, keepdim=True)
+            call = done * calls[rows] // num[rows]
+            number = -(-(call + 1) * num[rows] // calls[rows]) - done
+            chosen = self._chosen(log_d0, here, order, number)
             reveal = torch.zeros_like(turn)
             reveal[rows] = chosen
             draft.write(reveal, tokens[chosen[here]], log_kept[chosen[here]])

@@ -7,16 +7,19 @@ from discrete_diffusion.viz.drawing import draw_diagram, draw_grid
 from discrete_diffusion.viz.pareto import ModelPoint, draw_pareto
 from discrete_diffusion.viz.placement import Placement, place, place_all
 from discrete_diffusion.viz.reliability import ReliabilityPanel, draw_reliability
+from discrete_diffusion.viz.trajectory import animate, draw_film_strip
 
 __all__ = [
     "BarPanel",
     "ModelPoint",
     "Placement",
     "ReliabilityPanel",
+    "animate",
     "draw_adjacency",
     "draw_bars",
     "draw_bound_by_time",
     "draw_diagram",
+    "draw_film_strip",
     "draw_grid",
     "draw_pareto",
     "draw_reliability",

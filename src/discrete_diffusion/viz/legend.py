@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from discrete_diffusion.viz import palette
 from discrete_diffusion.viz.labels import POINTS_PER_INCH, text_width, write
-from discrete_diffusion.viz.palette import ROOM_STYLES, shade
-from discrete_diffusion.viz.placement import Placement
-
-if TYPE_CHECKING:
-    from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.viz.palette import ROOM_STYLES, UNKNOWN_ROOM, shade
 
 LINE_HEIGHT, FONT_POINTS = 0.26, 8.0
 
@@ -35,14 +30,16 @@ class Entry:
         return 0.36 + text_width(self.name) * FONT_POINTS / POINTS_PER_INCH
 
 
-def legend_entries(
-    diagrams: Sequence[BubbleDiagram], placements: Sequence[Placement]
-) -> tuple[Entry, ...]:
-    """The room types that occur, by code; and the dashed line, if any relation is broken."""
-    codes = sorted({code for diagram in diagrams for code in diagram.rooms})
-    entries = [Entry(ROOM_STYLES[code].name, ROOM_STYLES[code].colour) for code in codes]
-    if any(placement.broken for placement in placements):
-        entries.append(Entry("Contradicts the others", palette.BROKEN_LINE, dashed=True))
+def legend_entries(rooms: Iterable[int | None], *, broken: str = "") -> tuple[Entry, ...]:
+    """The room types among ``rooms``, by code, then the unknown room if None is among them; and
+    the dashed line of a relation that is not kept, called ``broken``, if that is not empty."""
+    codes = set(rooms)
+    styles = [ROOM_STYLES[code] for code in sorted(code for code in codes if code is not None)]
+    if None in codes:
+        styles.append(UNKNOWN_ROOM)
+    entries = [Entry(style.name, style.colour) for style in styles]
+    if broken:
+        entries.append(Entry(broken, palette.BROKEN_LINE, dashed=True))
     return tuple(entries)
 
 

@@ -35,10 +35,15 @@ ROOM_STYLES: tuple[RoomStyle, ...] = (
 )
 """One style per room code, in the order of ``layout.ROOM_TYPES``."""
 
+UNKNOWN_ROOM = RoomStyle("?", "Not known yet", "#eef0f4", 0.58)
+"""A room whose type is not known; its bubble has the radius of the type it gets in the end."""
+
 TEXT = "#26303d"
 MUTED_TEXT = "#67717f"
 LINE = "#a3adba"
 BROKEN_LINE = "#d9546a"
+HINT_LINE = "#c3ccd8"
+PROGRESS = "#8ea2c0"
 CARD = "#fbfcfd"
 CARD_EDGE = "#e4e8ee"
 FLAG_EDGE = "#e07b86"

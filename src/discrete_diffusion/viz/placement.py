@@ -111,12 +111,12 @@ def _finish(
     high = (centres + radii[:, None]).max(axis=0)
     centres = centres - (low + high) / 2
     broken = tuple(
-        (i, j, r) for i, j, r in diagram.relations if not _is_honoured(centres, radii, i, j, r)
+        (i, j, r) for i, j, r in diagram.relations if not is_honoured(centres, radii, i, j, r)
     )
     return Placement(centres, radii, inside.sum(axis=1), inside, broken)
 
 
-def _is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> bool:
+def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> bool:
     dx, dy = centres[i] - centres[j]
     if relation in (4, 5):
         slack = radii[j] - radii[i] if relation == 4 else radii[i] - radii[j]

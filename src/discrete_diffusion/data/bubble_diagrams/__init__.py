@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.data.bubble_diagrams.partial_reader import read_partials
 from discrete_diffusion.data.bubble_diagrams.readers import read_diagrams
 from discrete_diffusion.data.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.data.bubble_diagrams.writers import write_diagrams
@@ -14,10 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BubbleDiagram",
+    "PartialDiagram",
     "decode",
     "encode",
     "generate_plans",
     "read_diagrams",
+    "read_partials",
     "write_diagrams",
 ]
 

@@ -1,0 +1,252 @@
+"""Completions of partial diagrams: arranged, scored, sampled, numbered as in the file again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import draw, make_generator
+from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, decode
+from discrete_diffusion.data.bubble_diagrams.arrangement import (
+    Arrangements,
+    as_numbered,
+    sorted_by_type,
+)
+from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.data.bubble_diagrams.tokens import relabel
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.sampling import draw_samples
+from discrete_diffusion.sampling.scoring import KnownTokens, first_unseen, log_prob_of
+
+if TYPE_CHECKING:
+    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.sampling import Sampler
+    from discrete_diffusion.types import SampleOutput
+
+MAX_ARRANGEMENTS = 256
+_LISTED_PER_WEIGHED = 16
+EXACT_SAMPLERS = ("first-hitting", "autoregressive")
+
+
+@dataclass(frozen=True)
+class Completions:
+    """What ``complete`` returns.
+
+    ``diagrams``: those of the first partial diagram, then those of the second, ...; rooms numbered
+    as in the partial one, whose boxes and metadata they carry, with ``given``, its line.
+    ``network_calls``: Int64[M], of each diagram. ``num_scored``: sequences shown to the network to
+    weigh arrangements, over all. ``sampled_lines``: lines of which only a random part of the
+    arrangements was weighed. ``trajectory``: Int64[K, M, L], numbered as in the file, or None.
+    """
+
+    diagrams: list[BubbleDiagram]
+    network_calls: Tensor
+    num_scored: int
+    sampled_lines: tuple[int, ...]
+    trajectory: Tensor | None
+
+
+class UnseenError(ValueError):
+    """Something is given that an algorithm would not see before it draws what is unknown."""
+
+
+@dataclass(frozen=True)
+class _Arranged:
+    """The partial tokens Int64[num, L] of one line's completions and their ``orders``."""
+
+    tokens: Tensor
+    orders: Tensor
+    num_scored: int
+    are_all: bool
+
+
+@dataclass(frozen=True)
+class _Arranger:
+    """Chooses the slots of a partial diagram's rooms; see ``complete``."""
+
+    algorithm: Algorithm
+    vocab: VocabConfig
+    node_order: str
+    max_arrangements: int
+    batch_size: int
+    generator: torch.Generator
+
+    def arrange(self, partial: PartialDiagram, line: int, num: int) -> _Arranged:
+        """``num`` arrangements, in proportion to the model's probability of what they fix."""
+        on_cpu = make_generator(_seed(self.generator))
+        if self.node_order != "canonical" or partial.is_complete:
+            found = as_numbered(partial, self.vocab)
+        else:
+            most = _LISTED_PER_WEIGHED * self.max_arrangements
+            found = sorted_by_type(partial, self.vocab, max_rows=most, generator=on_cpu)
+        self._check_seen(found, line)
+        log_proposal, num_scored = torch.zeros(len(found), dtype=torch.float64), 0
+        if len(found) > self.max_arrangements:
+            scored = self._score(found, rooms_only=True)
+            log_proposal, num_scored = scored.log_prob.cpu(), scored.num_evaluated
+            drawn = _draw_rows(log_proposal, self.max_arrangements, on_cpu)
+            rows, times = drawn.unique(return_counts=True)
+            found = Arrangements(found.orders[rows], found.tokens[rows], are_all=False)
+            log_proposal = log_proposal[rows] - times.log()
+        log_z = torch.zeros_like(log_proposal)
+        if len(found) > 1:
+            scored = self._score(found)
+            log_z, num_scored = scored.log_prob.cpu(), num_scored + scored.num_evaluated
+        chosen = _draw_rows(log_z - log_proposal, num, on_cpu)
+        return _Arranged(found.tokens[chosen], found.orders[chosen], num_scored, found.are_all)
+
+    def _score(self, found: Arrangements, *, rooms_only: bool = False) -> KnownTokens:
+        """The model's probability of what each arrangement fixes, or of its room types."""
+        known, real = _known(found.tokens, self.vocab)
+        if rooms_only:
+            known[:, self.vocab.n_max :] = False
+        device = self.algorithm.layout.support.device
+        return log_prob_of(
+            self.algorithm,
+            *(tensor.to(device) for tensor in (found.tokens, known, real)),
+            generator=self.generator,
+            batch_size=self.batch_size,
+        )
+
+    def _check_seen(self, found: Arrangements, line: int) -> None:
+        device = self.algorithm.layout.support.device
+        known, real = (part.to(device) for part in _known(found.tokens, self.vocab))
+        unseen = first_unseen(self.algorithm, known, real)
+        if unseen is None:
+            return
+        row, position = unseen
+        order = found.orders[row].tolist()
+        if position < self.vocab.n_max:
+            what = f"rooms[{order[position]}]"
+        else:
+            i, j = self.vocab.endpoints[position - self.vocab.n_max]
+            what = f"the relation of rooms {order[i]} and {order[j]}"
+        raise UnseenError(
+            f"line {line}: {self.algorithm.name} fills a diagram from front to back and would not "
+            f"see {what} before it draws what is unknown; give every room and no relation, or take "
+            "a model of algo=mdlm"
+        )
+
+
+def complete(
+    sampler: Sampler,
+    algorithm: Algorithm,
+    partials: Sequence[PartialDiagram],
+    *,
+    vocab: VocabConfig,
+    node_order: str,
+    generator: torch.Generator,
+    completions: int = 1,
+    steps: int | None = None,
+    batch_size: int = 1024,
+    max_arrangements: int = MAX_ARRANGEMENTS,
+    keep_trajectory: bool = False,
+) -> Completions:
+    """``completions`` diagrams for each partial one, every room and relation kept.
+
+    Draws (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in G.
+    A model of ``node_order`` canonical knows diagrams in that order only, so m is drawn first: Z_m,
+    the model's probability of the tokens that m fixes, for each of the arrangements of
+    ``sorted_by_type``; then one in proportion to Z_m, and the rest with those tokens clamped. More
+    than ``max_arrangements`` are represented by as many, drawn in proportion to the probability of
+    their room types alone and weighed by what is left of Z_m: importance resampling, approximate.
+    For other orders a slot is as good as any other (random) or the file's own (given): one m.
+
+    A complete diagram costs no network call. Raises ``UnseenError`` naming line and room or
+    relation, see ``first_unseen``.
+    """
+    arranger = _Arranger(algorithm, vocab, node_order, max_arrangements, batch_size, generator)
+    arranged = [
+        arranger.arrange(partial, line, completions)
+        for line, partial in enumerate(partials, start=1)
+    ]
+    tokens = torch.cat([part.tokens for part in arranged])
+    known, real = _known(tokens, vocab)
+    output = draw_samples(
+        sampler,
+        algorithm,
+        real,
+        generator=generator,
+        steps=steps,
+        batch_size=batch_size,
+        clamp=torch.where(known, tokens, -1),
+        keep_trajectory=keep_trajectory,
+    )
+    return _numbered_as_given(output, arranged, partials, vocab)
+
+
+def _numbered_as_given(
+    output: SampleOutput,
+    arranged: Sequence[_Arranged],
+    partials: Sequence[PartialDiagram],
+    vocab: VocabConfig,
+) -> Completions:
+    """The samples with the rooms back at their own numbers."""
+    back = torch.cat([part.orders for part in arranged]).argsort(dim=1)
+    num_rooms = (output.tokens[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
+
+    def numbered(x: Tensor) -> Tensor:
+        return relabel(x, num_rooms, back, vocab)
+
+    diagrams = iter(decode(numbered(output.tokens), vocab))
+    frames = output.trajectory
+    return Completions(
+        diagrams=[
+            _annotated(next(diagrams), partial, line)
+            for line, (partial, part) in enumerate(zip(partials, arranged, strict=True), start=1)
+            for _ in part.tokens
+        ],
+        network_calls=output.nfe,
+        num_scored=sum(part.num_scored for part in arranged),
+        sampled_lines=tuple(k for k, part in enumerate(arranged, start=1) if not part.are_all),
+        trajectory=None if frames is None else torch.stack([numbered(x) for x in frames]),
+    )
+
+
+def approximations(
+    sampler: Sampler, algorithm: Algorithm, steps: int | None, completed: Completions
+) -> list[str]:
+    """Why completions are not exact draws of the model's conditional; empty if they are."""
+    if not completed.network_calls.any():
+        return []  # nothing was unknown
+    reasons = []
+    if not algorithm.process.absorbing:
+        reasons.append(
+            f"with {algorithm.process.name} noise the network takes given tokens for noisy ones"
+        )
+    one_by_one = getattr(sampler, "tokens_per_call", 1) == 1 and steps is None
+    if sampler.name not in EXACT_SAMPLERS or not one_by_one:
+        reasons.append(f"sampling={sampler.name} is approximate")
+    if sampler.temperature != 1 or sampler.top_p != 1:
+        reasons.append("temperature and top_p change the distribution")
+    if completed.sampled_lines:
+        lines = ", ".join(map(str, completed.sampled_lines))
+        reasons.append(f"only a random part of the arrangements of line {lines} was weighed")
+    return reasons
+
+
+def _seed(generator: torch.Generator) -> int:
+    """A number drawn from a generator on any device."""
+    return int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
+
+
+def _draw_rows(log_weights: Tensor, num: int, generator: torch.Generator) -> Tensor:
+    """Int64[num] row numbers in proportion to exp(log_weights Float64[R])."""
+    return draw((log_weights - log_weights.max()).expand(num, -1), generator)
+
+
+def _known(tokens: Tensor, vocab: VocabConfig) -> tuple[Tensor, Tensor]:
+    """Bool[B, L] twice for partial tokens Int[B, L]: what is known, and what is real."""
+    real = tokens != vocab.pad_id
+    return real & (tokens != vocab.mask_id), real
+
+
+def _annotated(diagram: BubbleDiagram, partial: PartialDiagram, line: int) -> BubbleDiagram:
+    metadata = {**partial.metadata, "given": line}
+    boxes = metadata.pop("boxes", None)
+    boxes = None if boxes is None else tuple(boxes)
+    return replace(diagram, boxes=boxes, metadata=metadata)

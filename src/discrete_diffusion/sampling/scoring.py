@@ -1,0 +1,139 @@
+"""How likely a model finds some of the tokens of a sequence, the others being unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.sampling.share import time_of_masked_share
+
+
+@dataclass(frozen=True)
+class KnownTokens:
+    """What ``log_prob_of`` returns.
+
+    ``log_prob``: Float64[B], the log-probability of each row's known tokens, nats.
+    ``num_evaluated``: sequences that the network was shown, over all rows; equal ones count once.
+    """
+
+    log_prob: Tensor
+    num_evaluated: int
+
+
+@torch.no_grad()
+def log_prob_of(
+    algorithm: Algorithm,
+    tokens: Tensor,
+    known: Tensor,
+    real: Tensor,
+    *,
+    generator: torch.Generator,
+    batch_size: int = 1024,
+) -> KnownTokens:
+    """log p of the tokens Int[B, L] at the positions ``known`` Bool[B, L]; ``real``: Bool[B, L].
+
+    For absorbing noise the chain rule, from the state that is all MASK on:
+
+        log p(known) = sum_k log D_{l_k}(x_{l_k} | x_{l_1}, ..., x_{l_{k-1}})
+
+    l_1, l_2, ... ascending by block and position, the network being told the time at which as many
+    tokens are masked. Exact where the network's predictions are those of one joint distribution;
+    a trained network's depend a little on the order.
+
+    For other noise D is asked once, at t = 1 on noise drawn from the prior, and the tokens' logs
+    add up: an approximation that takes them for independent.
+
+    Raises ``ValueError`` if the algorithm has ``blocks`` and would not see a known token, see
+    ``first_unseen``.
+    """
+    if (unseen := first_unseen(algorithm, known, real)) is not None:
+        raise ValueError(
+            f"position {unseen[1]} of row {unseen[0]} is known, but {algorithm.name} draws an "
+            "earlier block without seeing it"
+        )
+    was_training = algorithm.training
+    algorithm.eval()
+    try:
+        if algorithm.process.absorbing:
+            return _by_chain_rule(algorithm, tokens, known, real, generator, batch_size)
+        return _from_noise(algorithm, tokens, known, real, generator, batch_size)
+    finally:
+        algorithm.train(was_training)
+
+
+def first_unseen(algorithm: Algorithm, known: Tensor, real: Tensor) -> tuple[int, int] | None:
+    """Row and position of a known token that is not seen when unknown ones are drawn: an algorithm
+    with ``blocks`` does not see a later block than its own. None if all are seen.
+
+    ``known``, ``real``: Bool[B, L].
+    """
+    if algorithm.blocks is None:
+        return None
+    blocks = algorithm.blocks.to(real.device)
+    last = int(blocks.max()) + 1
+    first_free = torch.where(real & ~known, blocks, last).amin(dim=1, keepdim=True)  # (B, 1)
+    unseen = (known & real & (blocks > first_free)).nonzero()
+    return None if len(unseen) == 0 else (int(unseen[0, 0]), int(unseen[0, 1]))
+
+
+def _by_chain_rule(
+    algorithm: Algorithm,
+    tokens: Tensor,
+    known: Tensor,
+    real: Tensor,
+    generator: torch.Generator,
+    batch_size: int,
+) -> KnownTokens:
+    length = tokens.shape[1]
+    blocks = torch.zeros_like(tokens[0]) if algorithm.blocks is None else algorithm.blocks
+    place = blocks * length + torch.arange(length, device=tokens.device)
+    order = place.masked_fill(~known, length * length).argsort(dim=1, stable=True)  # (B, L)
+    count = known.sum(dim=1)
+    x = algorithm.process.prior_sample(real, generator)
+    log_prob = torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)
+    num_evaluated = 0
+    for k in range(int(count.max()) if len(count) else 0):
+        rows = (count > k).nonzero().squeeze(1)
+        position = order[rows, k]
+        asked = torch.stack([x[rows], real[rows].long()], dim=1)
+        asked = torch.cat([asked.flatten(1), position.unsqueeze(1)], dim=1)
+        distinct, which = asked.unique(dim=0, return_inverse=True)
+        log_d0 = torch.cat(
+            [_log_d0_at(algorithm, part, length) for part in distinct.split(batch_size)]
+        )
+        token = tokens[rows, position]
+        log_prob[rows] += log_d0[which, token].double()
+        x[rows, position] = token
+        num_evaluated += len(distinct)
+    return KnownTokens(log_prob, num_evaluated)
+
+
+def _log_d0_at(algorithm: Algorithm, asked: Tensor, length: int) -> Tensor:
+    """log D Float[R, V] at one position: asked Int[R, 2 L + 1] holds x, real and the position."""
+    x, real, position = asked[:, :length], asked[:, length:-1].bool(), asked[:, -1]
+    clock = real
+    if algorithm.blocks is not None:
+        clock = real & (algorithm.blocks == algorithm.blocks[position].unsqueeze(1))
+    t = time_of_masked_share(algorithm, x == algorithm.layout.mask_id, clock)
+    here = torch.arange(len(x), device=x.device)
+    return algorithm.denoise(x, t, real)[here, position]
+
+
+def _from_noise(
+    algorithm: Algorithm,
+    tokens: Tensor,
+    known: Tensor,
+    real: Tensor,
+    generator: torch.Generator,
+    batch_size: int,
+) -> KnownTokens:
+    distinct, which = real.unique(dim=0, return_inverse=True)
+    x = algorithm.process.prior_sample(distinct, generator)
+    t = torch.ones(len(x), dtype=torch.float64, device=x.device)
+    parts = zip(x.split(batch_size), t.split(batch_size), distinct.split(batch_size), strict=True)
+    log_d0 = torch.cat([algorithm.denoise(*part) for part in parts])[which]
+    log_p = log_d0.gather(-1, tokens.clamp(min=0).unsqueeze(-1)).squeeze(-1).double()
+    return KnownTokens(log_p.masked_fill(~known, 0.0).sum(dim=1), len(distinct))

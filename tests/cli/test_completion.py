@@ -1,0 +1,181 @@
+"""Completions: their distribution by brute force, and when it is said to be approximate."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+import torch
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.completion import approximations, complete
+from discrete_diffusion.data.bubble_diagrams import (
+    BubbleDiagram,
+    PartialDiagram,
+    decode,
+)
+from discrete_diffusion.data.bubble_diagrams.fields import inverse_relation
+from discrete_diffusion.data.bubble_diagrams.partial import decode_partial
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.sampling import Ancestral, FirstHitting
+from tabulated_model import random_diagrams, tabulated_mdlm
+from toy_world import noise_floor, total_variation
+
+VOCAB = VocabConfig(n_max=4)
+MODEL, ROWS, PROB = tabulated_mdlm(
+    [*random_diagrams(60, 3, seed=0), *random_diagrams(60, 4, seed=1)], VOCAB
+)
+NUM = 5_000
+
+
+def completed(partials, num=1, *, model=MODEL, node_order="canonical", seed=0, **options):
+    return complete(
+        FirstHitting(),
+        model,
+        partials,
+        vocab=VOCAB,
+        node_order=node_order,
+        generator=make_generator(seed),
+        completions=num,
+        **options,
+    )
+
+
+def automorphisms(partial):
+    """Renumberings that leave a partial diagram as it is."""
+    found = []
+    for new in itertools.permutations(range(partial.num_rooms)):
+        moved = [(new[i], new[j], r) for i, j, r in partial.relations]
+        moved = tuple(
+            sorted((i, j, r) if i < j else (j, i, inverse_relation(r)) for i, j, r in moved)
+        )
+        rooms = tuple(partial.rooms[new.index(k)] for k in range(partial.num_rooms))
+        if (rooms, moved) == (partial.rooms, partial.relations):
+            found.append([new.index(k) for k in range(partial.num_rooms)])
+    return found
+
+
+def key(diagram, symmetries):
+    """Equal for diagrams that differ by what the partial diagram cannot tell apart."""
+    images = (diagram.relabelled(order) for order in symmetries)
+    return min((image.rooms, image.relations) for image in images)
+
+
+def truth(partial, symmetries):
+    """p(G) over all diagrams G and all ways to number their rooms that agree with ``partial``."""
+    mass: Counter = Counter()
+    for diagram, p in zip(decode(ROWS, VOCAB), PROB.tolist(), strict=True):
+        if diagram.num_rooms == partial.num_rooms:
+            for order in itertools.permutations(range(partial.num_rooms)):
+                numbered = diagram.relabelled(order)
+                if partial.agrees_with(numbered):
+                    mass[key(numbered, symmetries)] += p
+    return mass
+
+
+PARTIALS = {
+    "a type and a relation": PartialDiagram((1, None, None, None), ((0, 1, 3),)),
+    "relations without types": PartialDiagram((None,) * 4, ((0, 1, 3), (1, 2, 2))),
+    "two rooms of one type": PartialDiagram((2, 1, 2, None), ((0, 1, 7),)),
+    "no relation": PartialDiagram((None, 1, 1, None), ((1, 2, 10),)),
+    "three rooms": PartialDiagram((None, 2, None), ((0, 2, 2),)),
+    "nothing": PartialDiagram((None, None, None), ()),
+}
+
+
+@pytest.mark.parametrize("partial", PARTIALS.values(), ids=PARTIALS.keys())
+def test_completions_have_the_models_conditional_distribution(partial):
+    symmetries = automorphisms(partial)
+    mass = truth(partial, symmetries)
+    assert len(mass) > 5
+    prob = torch.tensor(list(mass.values()), dtype=torch.float64)
+    prob = prob / prob.sum()
+    output = completed([partial], NUM)
+    counts = Counter(key(diagram, symmetries) for diagram in output.diagrams)
+    assert set(counts) <= set(mass)
+    share = torch.tensor([counts[k] / NUM for k in mass], dtype=torch.float64)
+    assert total_variation(share, prob) < noise_floor(prob, NUM)
+    assert approximations(FirstHitting(), MODEL, None, output) == []
+
+
+def test_numbers_as_they_stand_would_be_another_distribution():
+    """What the arrangement is for: rooms that are not sorted are all but impossible."""
+    partial = PartialDiagram((2, 1, 0, None), ())
+    assert completed([partial], 50).diagrams[0].rooms[:3] == (2, 1, 0)
+    literal = completed([partial], 50, node_order="given")
+    assert literal.num_scored == 0
+    assert all(partial.agrees_with(diagram) for diagram in literal.diagrams)
+    sorted_first = PARTIALS["a type and a relation"]
+    symmetries = automorphisms(sorted_first)
+    mass = truth(sorted_first, symmetries)
+    prob = torch.tensor(list(mass.values()), dtype=torch.float64)
+    prob = prob / prob.sum()
+    literal = completed([sorted_first], NUM, node_order="given")
+    counts = Counter(key(diagram, symmetries) for diagram in literal.diagrams)
+    share = torch.tensor([counts[k] / NUM for k in mass], dtype=torch.float64)
+    assert total_variation(share, prob) > 0.2
+
+
+def test_a_random_part_of_the_arrangements_is_said_to_be_one():
+    partial = PARTIALS["relations without types"]
+    output = completed([PartialDiagram((0, 1, 2), ()), partial], 3, max_arrangements=2)
+    assert output.sampled_lines == (2,)
+    assert "arrangements of line 2" in approximations(FirstHitting(), MODEL, None, output)[0]
+    assert all(partial.agrees_with(diagram) for diagram in output.diagrams[3:])
+
+
+@pytest.mark.slow
+def test_a_random_part_of_the_arrangements_is_weighed_back():
+    """6 drawn of 12, by the types alone, again for each completion."""
+    partial = PARTIALS["a type and a relation"]
+    symmetries = automorphisms(partial)
+    mass = truth(partial, symmetries)
+    prob = torch.tensor(list(mass.values()), dtype=torch.float64)
+    prob = prob / prob.sum()
+    found = [completed([partial] * 2000, max_arrangements=most) for most in (6, 1)]
+    gaps = []
+    for output in found:
+        counts = Counter(key(diagram, symmetries) for diagram in output.diagrams)
+        share = torch.tensor([counts[k] / 2000 for k in mass], dtype=torch.float64)
+        gaps.append(total_variation(share, prob))
+    assert gaps[0] < noise_floor(prob, 2000) < gaps[1]
+
+
+def test_what_is_complete_or_empty_is_not_scored_and_order_is_kept():
+    whole = BubbleDiagram((2, 1, 0), ((0, 1, 7),))  # not in the model's order, nor in its table
+    partials = [
+        PartialDiagram((None, None), ()),
+        PartialDiagram.from_diagram(whole),
+        PartialDiagram((None,) * 4, ()),
+    ]
+    model, _, _ = tabulated_mdlm([*random_diagrams(9, 2, 3), *random_diagrams(9, 4, 4)], VOCAB)
+    output = completed(partials, 2, model=model)
+    assert [d.num_rooms for d in output.diagrams] == [2, 2, 3, 3, 4, 4]
+    assert output.diagrams[2] == output.diagrams[3] == whole
+    assert output.network_calls.tolist() == [3, 3, 0, 0, 10, 10]
+    assert output.num_scored == 0
+    assert [d.metadata["given"] for d in output.diagrams] == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_trajectory_is_numbered_as_given_and_changes_nothing():
+    partials = [PARTIALS["two rooms of one type"], PARTIALS["three rooms"]]
+    plain, kept = completed(partials, 3), completed(partials, 3, keep_trajectory=True)
+    assert plain.trajectory is None
+    assert plain.diagrams == kept.diagrams
+    for k in range(6):
+        partial, states = partials[k // 3], decode_partial(kept.trajectory[:, k], VOCAB)
+        assert (states[0].rooms, states[0].relations) == (partial.rooms, partial.relations)
+        assert states[-1] == PartialDiagram.from_diagram(kept.diagrams[k])
+        for before, after in itertools.pairwise(states):
+            assert set(before.relations) <= set(after.relations)
+
+
+def test_why_completions_are_approximate():
+    output = completed([PARTIALS["nothing"]])
+    assert "sampling=ancestral" in approximations(Ancestral(), MODEL, None, output)[0]
+    cold = FirstHitting(temperature=0.5)
+    assert "temperature" in approximations(cold, MODEL, None, output)[0]
+    assert approximations(FirstHitting(), MODEL, 3, output)
+    whole = completed([PartialDiagram.from_diagram(BubbleDiagram((2, 0), ()))])
+    assert approximations(Ancestral(), MODEL, None, whole) == []

@@ -1,0 +1,153 @@
+"""``sample given=FILE`` as a user runs it, with untrained models."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from checkpoints.made_checkpoints import training_state
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.data import complete_data
+from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, PartialDiagram, read_diagrams
+
+LINES = [
+    {
+        "rooms": ["LivingRoom", None, "Kitchen", "Bathroom"],
+        "relations": [[2, 0, "left-of"], [0, 3, "no-edge"], [0, 1, None]],
+        "flat": 7,
+        "boxes": [[0, 0, 1, 1]] * 4,
+    },
+    {"rooms": [7, 2, 0], "relations": [[0, 1, "above"], [0, 2, "no-edge"], [1, 2, 3]]},
+    {"rooms": [None, None], "relations": []},
+]
+
+
+def write_lines(path, lines):
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def checkpoint(folder, *overrides):
+    """The path of an untrained model's checkpoint."""
+    path = folder / "model.ckpt"
+    small = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
+    if "algo.backbone=dit" in overrides:
+        small = ["model=dit_tiny"]
+    config = complete_data(compose("train", [*small, *overrides]))
+    torch.save(training_state(config), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def mdlm_checkpoint(tmp_path_factory):
+    return checkpoint(tmp_path_factory.mktemp("mdlm"))
+
+
+def failure(capsys, *words):
+    with pytest.raises(SystemExit) as stop:
+        main(["sample", *words])
+    assert stop.value.code == 1
+    error = capsys.readouterr().err.strip()
+    assert "\n" not in error
+    return error
+
+
+def test_the_command_completes_every_line(mdlm_checkpoint, tmp_path):
+    write_lines(tmp_path / "partial.jsonl", LINES)
+    words = [f"checkpoint={mdlm_checkpoint}", "given=partial.jsonl", "completions=3"]
+    main(["sample", *words, "out=a", "trajectory=2", "threads=1"])
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [
+        "metrics.json",
+        "samples.jsonl",
+        "samples.png",
+        "trajectory.gif",
+        "trajectory.png",
+    ]
+    found = read_diagrams(tmp_path / "a" / "samples.jsonl")
+    assert [d.metadata for d in found] == [
+        *[{"flat": 7, "given": 1}] * 3,
+        *[{"given": 2}] * 3,
+        *[{"given": 3}] * 3,
+    ]
+    for diagram in found:
+        partial = PartialDiagram.from_json(LINES[diagram.metadata["given"] - 1])
+        assert partial.agrees_with(diagram)
+    assert found[0].boxes == ((0, 0, 1, 1),) * 4
+    assert found[3] == BubbleDiagram((7, 2, 0), ((0, 1, 3), (1, 2, 3)))
+    metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
+    assert metrics["network_calls_per_sample"] == (5 + 0 + 3) / 3
+    assert metrics["scoring_calls_per_sample"] > 0
+    assert (metrics["num_inputs"], metrics["completions"], metrics["num_samples"]) == (3, 3, 9)
+    assert metrics["exact"] is True
+    assert metrics["approximate_because"] is None
+
+
+def test_completing_what_is_complete_changes_and_costs_nothing(mdlm_checkpoint, tmp_path):
+    plan = BubbleDiagram((7, 2, 0), ((0, 1, 3), (1, 2, 3)))
+    write_lines(tmp_path / "whole.jsonl", [PartialDiagram.from_diagram(plan).to_json()])
+    main(["sample", f"checkpoint={mdlm_checkpoint}", "given=whole.jsonl", "completions=1"])
+    assert read_diagrams(tmp_path / "samples" / "samples.jsonl") == [plan]
+    metrics = json.loads((tmp_path / "samples" / "metrics.json").read_text())
+    assert metrics["network_calls_per_sample"] == metrics["scoring_calls_per_sample"] == 0
+
+
+def test_other_noise_is_said_to_be_approximate(tmp_path, capsys):
+    path = checkpoint(tmp_path, "algo=udlm")
+    write_lines(tmp_path / "partial.jsonl", LINES)
+    main(["sample", f"checkpoint={path}", "given=partial.jsonl", "completions=2", "steps=3"])
+    assert "the completions are approximate: with uniform noise" in capsys.readouterr().out
+    metrics = json.loads((tmp_path / "samples" / "metrics.json").read_text())
+    assert metrics["exact"] is False
+    assert "takes given tokens for noisy ones" in metrics["approximate_because"]
+    assert metrics["network_calls_per_sample"] == 2  # nothing for the complete line
+    for diagram in read_diagrams(tmp_path / "samples" / "samples.jsonl"):
+        partial = PartialDiagram.from_json(LINES[diagram.metadata["given"] - 1])
+        assert partial.agrees_with(diagram)
+
+
+@pytest.mark.parametrize("algo", ["ar", "bd3lm"])
+def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, capsys):
+    path = checkpoint(tmp_path, f"algo={algo}", "algo.backbone=dit")
+    write_lines(tmp_path / "partial.jsonl", [LINES[1], LINES[0]])
+    error = failure(capsys, f"checkpoint={path}", "given=partial.jsonl")
+    assert (
+        f"partial.jsonl, line 2: {algo} fills a diagram from front to back and would not" in error
+    )
+    rooms = {"rooms": ["Kitchen", "LivingRoom", "Balcony"], "relations": []}
+    write_lines(tmp_path / "rooms.jsonl", [rooms])
+    main(["sample", f"checkpoint={path}", "given=rooms.jsonl", "completions=2"])
+    metrics = json.loads((tmp_path / "samples" / "metrics.json").read_text())
+    assert metrics["exact"] is True
+    found = read_diagrams(tmp_path / "samples" / "samples.jsonl")
+    assert [d.rooms for d in found] == [(2, 0, 9)] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["given=p.jsonl", "num_samples=8"], "say how many completions of each partial diagram"),
+        (["given=p.jsonl", "num_samples=64"], "completions=64"),
+        (["given=p.jsonl", "num_rooms=4"], "num_rooms=4 does not go with given="),
+        (["completions=4"], "completions=4 is for given=FILE; did you mean num_samples=4?"),
+        (["given=p.jsonl", "completions=0"], "completions=0: expected a whole number, at least 1"),
+        (["trajectory=-1"], "trajectory=-1: expected a whole number, at least 0"),
+        (["max_arrangements=0"], "max_arrangements=0"),
+        (["given=nowhere.jsonl"], "no file of partial diagrams at"),
+        (["given=p.jsonl"], "p.jsonl, line 1, field 'relations[1]': rooms 1 and 0: left-of, but"),
+    ],
+)
+def test_errors_end_with_a_sentence(mdlm_checkpoint, tmp_path, capsys, words, message):
+    line = {"rooms": [0, None], "relations": [[0, 1, "left-of"], [1, 0, "left-of"]]}
+    write_lines(tmp_path / "p.jsonl", [line])
+    assert message in failure(capsys, f"checkpoint={mdlm_checkpoint}", *words)
+    assert not (tmp_path / "samples").exists()
+
+
+def test_text_has_no_rooms_to_complete(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("to be or not to be\n" * 40)
+    words = ["data=text", "data.path=text.txt", "data.length=16", "algo.backbone=dit"]
+    path = checkpoint(tmp_path, *words)
+    for word in ("given=p.jsonl", "trajectory=2"):
+        error = failure(capsys, f"checkpoint={path}", word)
+        assert f"{word}: {path} was not trained on diagrams; leave it out" in error
