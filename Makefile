@@ -18,8 +18,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)
 	$(BIN)/discrete-diffusion train experiment=demo hydra.run.dir=$(DEMO)
+	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO)/checkpoints/best.ckpt num_samples=6 num_rooms=7 trajectory=6 out=$(DEMO)/animation
 	@echo
-	@echo "Sampled diagrams: $(DEMO)/samples.png, numbers: $(DEMO)/metrics.json"
+	@echo "Sampled diagrams: $(DEMO)/samples.png, coming out of the noise: $(DEMO)/animation/trajectory.gif, numbers: $(DEMO)/metrics.json"
 
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PARALLEL)

@@ -9,6 +9,7 @@ from discrete_diffusion.algorithms import MDLM, SEDD, general_bound
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.forward_process import Absorbing, Marginal, Uniform
 from discrete_diffusion.noise_schedules import Cosine, LogLinear
+from discrete_diffusion.sampling import fitting_samplers
 from discrete_diffusion.types import Batch
 from toy_algorithms import ZeroBackbone
 from toy_world import MASK, VOCAB_SIZE, ToyWorld, toy_layout
@@ -78,7 +79,7 @@ def test_the_best_draw_and_the_samplers_follow_the_noise(make):
     absorbing = make is Absorbing
     assert algorithm.draw == algorithm.evaluation_draw
     assert algorithm.draw == ("forced_mask" if absorbing else "importance")
-    assert ("first-hitting" in algorithm.samplers) == absorbing
+    assert ("first-hitting" in fitting_samplers(algorithm)) == absorbing
 
 
 def test_errors_name_the_fix():

@@ -2,77 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
+from laws import grid, grid_law
+from toy_samplers import BLOCKS, ar, bd3lm, draw_from, takes_steps
 
-from discrete_diffusion.algorithms import AR, BD3LM, Algorithm, build_algorithm
-from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.cli import compose
-from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.sampling import Ancestral, Autoregressive, FirstHitting, Sampler
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.sampling import (
+    Ancestral,
+    Autoregressive,
+    FirstHitting,
+    fitting_samplers,
+)
 from toy_world import (
     FULL,
     LENGTH,
     MASK,
     PAD,
     PADDED,
-    ExactBlockBackbone,
-    ExactCausalBackbone,
     ToyWorld,
-    all_schedules,
     noise_floor,
     total_variation,
-    toy_layout,
 )
 
-NUM = 100_000
-BLOCKS = {"groups": [1, 2], "pairs": [2, 1], "ones": [1, 1, 1]}
-
-
-def absorbing(schedule: str) -> Absorbing:
-    layout = toy_layout()
-    return Absorbing(layout, all_schedules(layout)[schedule])
-
-
-def bd3lm(schedule: str = "log_linear", blocks: str = "groups", tilt: float = 0.0) -> BD3LM:
-    process = absorbing(schedule)
-    return BD3LM(
-        ExactBlockBackbone(process, tilt),
-        process,
-        block_lengths=BLOCKS[blocks],
-        time_conditioning=tilt != 0,
-    )
-
-
-def ar() -> AR:
-    process = absorbing("cosine")
-    return AR(ExactCausalBackbone(process), process)
-
-
+NUM, FEW = 20_000, 10_000
 LEFT_TO_RIGHT = [(bd3lm, FirstHitting), (ar, FirstHitting), (ar, Autoregressive)]
-
-
-def reverse_law(algorithm: BD3LM, world: ToyWorld, steps: int) -> torch.Tensor:
-    """The exact distribution of ancestral sampling, the grid once per block, state by state."""
-    states = world.states(algorithm.process)
-    real = world.real.expand(len(states), -1)
-    law = (states == MASK).logical_or(~real).all(1).double()
-    same = states.unsqueeze(1) == states  # [from, to, position]
-    times = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
-    for block in algorithm.blocks.unique():
-        turn = algorithm.blocks == block
-        for t, s in itertools.pairwise(times):
-            at = t.expand(len(states))
-            step = algorithm.log_prob_step(states, at, s.expand(len(states)), real).double().exp()
-            move = torch.where(turn, step[:, torch.arange(LENGTH), states], same.double())
-            law = law @ move.prod(dim=-1)
-    out = torch.zeros(len(world.x0), dtype=torch.float64)
-    for state, mass in zip(states, law, strict=True):
-        out += mass * (world.x0 == state).all(1)
-    return out
 
 
 @pytest.mark.parametrize("blocks", list(BLOCKS))
@@ -96,7 +50,7 @@ def test_first_hitting_reproduces_the_joint_block_by_block(blocks, real):
 def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser():
     """A wrong denoiser that is told t: sigma must be the function of t it was trained with."""
     world, algorithm = ToyWorld.make(), bd3lm("per_group", tilt=3.0)
-    limit = reverse_law(algorithm, world, 600)
+    limit = grid_law(algorithm, world, grid(algorithm, 400), "ancestral")
     assert total_variation(limit, world.prob) > 0.05
     output = FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2))
     assert (
@@ -106,16 +60,62 @@ def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser():
 
 def test_ancestral_runs_its_grid_once_per_block():
     world, algorithm = ToyWorld.make(), bd3lm("cosine")
-    gaps = [total_variation(reverse_law(algorithm, world, n), world.prob) for n in (4, 16, 64)]
+
+    def law_of(steps: int) -> torch.Tensor:
+        return grid_law(algorithm, world, grid(algorithm, steps), "ancestral")
+
+    gaps = [total_variation(law_of(n), world.prob) for n in (4, 16, 64)]
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 0.01
-    law = reverse_law(algorithm, world, 4)
-    output = Ancestral(default_steps=4).sample(
-        algorithm, FULL.expand(NUM, -1), generator=make_generator(3)
+    output = draw_from(algorithm, "ancestral", NUM, steps=4)
+    assert total_variation(world.distribution(output.tokens), law_of(4)) < noise_floor(
+        law_of(4), NUM
     )
-    assert total_variation(world.distribution(output.tokens), law) < noise_floor(law, NUM)
-    assert (output.nfe <= 8).all()
+    assert (output.nfe <= 3).all()  # one token at a time costs most
     assert (output.nfe >= 2).all()
+
+
+@pytest.mark.parametrize(
+    ("sampler", "options"),
+    [
+        ("predictor-corrector", {"corrections": 1}),
+        ("renoise", {}),
+        ("remdm", {"strategy": "cap", "eta": 0.3}),
+    ],
+)
+def test_samplers_that_revise_run_their_grid_once_per_block(sampler, options):
+    world, algorithm = ToyWorld.make(), bd3lm("cosine", "pairs")
+    law = grid_law(algorithm, world, grid(algorithm, 4), sampler, **options)
+    output = draw_from(algorithm, sampler, FEW, steps=4, **options)
+    assert total_variation(world.distribution(output.tokens), law) < noise_floor(law, FEW)
+
+
+@pytest.mark.parametrize("blocks", list(BLOCKS))
+@pytest.mark.parametrize(
+    ("sampler", "options"), [("margin", {}), ("entropy", {}), ("entropy-bounded", {"budget": 0.0})]
+)
+def test_chosen_orders_reproduce_the_joint_block_by_block(sampler, options, blocks):
+    world = ToyWorld.make()
+    output = draw_from(bd3lm("per_group", blocks), sampler, FEW, **options)
+    share = world.distribution(output.tokens)
+    assert total_variation(share, world.prob) < noise_floor(world.prob, FEW)
+
+
+@pytest.mark.parametrize("blocks", list(BLOCKS))
+@pytest.mark.parametrize("sampler", fitting_samplers(bd3lm()))
+def test_every_sampler_finishes_a_block_before_it_begins_the_next(sampler, blocks):
+    algorithm = bd3lm(blocks=blocks)
+    steps = {"steps": 6} if takes_steps(sampler) else {}
+    for real in (FULL, PADDED):
+        output = draw_from(algorithm, sampler, 200, real=real, keep_trajectory=True, **steps)
+        hidden = (output.trajectory == MASK) & real
+        for block in algorithm.blocks.unique()[1:]:
+            begun = (~hidden & real)[:, :, algorithm.blocks >= block].any(dim=2)  # (K, B)
+            assert begun.any() or not real[algorithm.blocks >= block].any()
+            before = algorithm.blocks < block
+            assert not hidden[:, :, before][begun].any()
+            final = output.tokens[:, before].expand(len(hidden), -1, -1)
+            assert torch.equal(output.trajectory[:, :, before][begun], final[begun])
 
 
 @pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
@@ -211,61 +211,3 @@ def test_sizes_and_clamps_may_be_mixed(make, sampler):
         assert torch.equal(output.nfe, (real & (clamp < 0)).sum(dim=1))
     empty = sampler().sample(algorithm, real[:0], generator=make_generator(8))
     assert empty.tokens.shape == (0, LENGTH)
-
-
-@pytest.fixture(scope="module")
-def diagram_ar() -> AR:
-    """With a small dit whose parameters are all random: fresh ones see no neighbour."""
-    algorithm = build_algorithm(compose("train", ["algo=ar", "model=dit_tiny"])).eval()
-    generator = make_generator(0)
-    with torch.no_grad():
-        for parameter in algorithm.parameters():
-            noise = torch.empty_like(parameter).normal_(generator=generator)
-            parameter.copy_(noise / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1 + noise)
-    return algorithm
-
-
-def test_the_cache_changes_no_token(diagram_ar):
-    """first-hitting draws unmask times first; after them both draw the same numbers."""
-    real = RPLAN_VOCAB_CONFIG.real_positions(torch.full((20,), 5))
-    slow = FirstHitting(temperature=0.7, top_p=0.95)
-    expected = slow.sample(diagram_ar, real, generator=make_generator(9)).tokens
-    generator = make_generator(9)
-    uniform_draws(tuple(real.shape), generator)
-    fast = Autoregressive(temperature=0.7, top_p=0.95)
-    output = fast.sample(diagram_ar, real, generator=generator, keep_trajectory=True)
-    assert torch.equal(output.tokens, expected)
-    assert output.trajectory.shape == (16, 20, 36)
-    assert torch.equal(output.trajectory[-1], output.tokens)
-
-
-def test_every_column_is_computed_once(diagram_ar):
-    computed = []
-    hook = diagram_ar.backbone.register_forward_pre_hook(
-        lambda module, args, given: computed.append(tuple(given["x_t"].shape)), with_kwargs=True
-    )
-    real = RPLAN_VOCAB_CONFIG.real_positions(torch.full((4,), 4))
-    clamp = torch.full(real.shape, -1)
-    clamp[:, [0, 1, 2, 9]] = torch.tensor([3, 4, 5, 20])
-    output = Autoregressive().sample(diagram_ar, real, generator=make_generator(0), clamp=clamp)
-    hook.remove()
-    # rooms 0..2 are given, so the first call reads the columns of all four rooms
-    assert computed == [(4, 4), (4, 1), (4, 2), (4, 1), (4, 1), (4, 1)]
-    assert (output.nfe == 6).all()
-
-
-def test_samplers_that_do_not_fit_are_refused_before_anything_runs():
-    def refused(sampler: Sampler, algorithm: Algorithm, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            sampler.check(algorithm)
-        with pytest.raises(ValueError, match=message):
-            sampler.sample(algorithm, FULL.expand(1, -1), generator=make_generator(0))
-
-    fits = r"use sampling=autoregressive or sampling=first-hitting"
-    refused(Ancestral(), ar(), rf"ar cannot be sampled by ancestral; {fits}")
-    refused(Autoregressive(), bd3lm(), r"use sampling=first-hitting or sampling=ancestral")
-    process = absorbing("cosine")
-    without_cache = AR(ExactBlockBackbone(process), process)
-    refused(Autoregressive(), without_cache, r"has none: use sampling=first-hitting")
-    with pytest.raises(ValueError, match="leave steps unset"):
-        Autoregressive().sample(ar(), FULL.expand(1, -1), generator=make_generator(0), steps=3)

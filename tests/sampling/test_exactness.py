@@ -1,4 +1,4 @@
-"""MATHS checks 7 and 8: samplers against distributions computed by enumeration."""
+"""Samplers that draw from the model itself, against distributions computed by enumeration."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import itertools
 
 import pytest
 import torch
+from laws import GridLaw, grid, grid_law, order_law
+from toy_samplers import absorbing, draw_from, exact
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.sampling import Ancestral, FirstHitting
 from toy_world import (
     FULL,
     LENGTH,
     MASK,
-    PAD,
     PADDED,
     ExactBackbone,
     ToyWorld,
@@ -25,139 +23,121 @@ from toy_world import (
     toy_layout,
 )
 
-NUM = 200_000
+NUM, MANY = 20_000, 200_000
+EXACT = {
+    "first-hitting": {},
+    "margin": {},
+    "entropy": {},
+    "entropy-bounded": {"budget": 0.0},
+    "entropy-bounded, random": {"budget": 0.0, "order": "random"},
+    "entropy-bounded, margin": {"budget": 0.0, "order": "margin"},
+    "margin, groups": {"groups_in_turn": True},
+}
+REAL = pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
 
 
-def mdlm(name: str = "log_linear", tilt: float = 0.0) -> MDLM:
-    layout = toy_layout()
-    process = Absorbing(layout, all_schedules(layout)[name])
-    return MDLM(ExactBackbone(process, tilt), process)
+def tilted(schedule: str) -> MDLM:
+    """With a denoiser that is wrong, and differently so at every t."""
+    process = absorbing(schedule)
+    return MDLM(ExactBackbone(process, tilt=3.0), process)
 
 
-def reverse_law(algorithm: MDLM, world: ToyWorld, steps: int) -> torch.Tensor:
-    """The exact distribution of ancestral sampling with ``steps`` steps, state by state."""
-    states = world.states(algorithm.process)
-    real = world.real.expand(len(states), -1)
-    law = (states == MASK).logical_or(~real).all(1).double()
-    times = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
-    for t, s in itertools.pairwise(times):
-        n = len(states)
-        step = algorithm.log_prob_step(states, t.expand(n), s.expand(n), real).double()
-        log_move = step[:, torch.arange(LENGTH), states].sum(-1)  # [from, to]
-        law = law @ log_move.exp()
-    clean = ((states != MASK) | ~real).all(1)
-    out = torch.zeros(len(world.x0), dtype=torch.float64)
-    for state, mass in zip(states[clean], law[clean], strict=True):
-        out[(world.x0 == state).all(1).nonzero().item()] = mass
-    return out
+def limit_of(algorithm: MDLM) -> torch.Tensor:
+    """What ancestral sampling comes to with very many steps."""
+    return grid_law(algorithm, ToyWorld.make(), grid(algorithm, 600), "ancestral")
 
 
-@pytest.mark.parametrize("name", list(all_schedules(toy_layout())))
-@pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
-def test_first_hitting_reproduces_the_joint(name, real):
-    world = ToyWorld.make(real)
-    output = FirstHitting().sample(mdlm(name), real.expand(NUM, -1), generator=make_generator(1))
+@REAL
+@pytest.mark.parametrize("schedule", ["log_linear", "per_group"])
+@pytest.mark.parametrize("sampler", list(EXACT))
+def test_one_token_per_call_reproduces_the_joint(sampler, schedule, real):
+    world, name = ToyWorld.make(real), sampler.partition(",")[0]
+    output = draw_from(exact("mdlm", schedule), name, NUM, real=real, **EXACT[sampler])
     share = world.distribution(output.tokens)
     assert total_variation(share, world.prob) < noise_floor(world.prob, NUM)
     assert (output.nfe == real.sum()).all()
     assert (output.log_weights == 0).all()
 
 
-@pytest.mark.parametrize("name", ["log_linear", "per_group"])
-def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(name):
+@pytest.mark.parametrize("schedule", list(all_schedules(toy_layout())))
+def test_first_hitting_reproduces_the_joint_with_every_schedule(schedule):
+    world = ToyWorld.make()
+    num = MANY if schedule == "per_group" else NUM
+    output = draw_from(exact("mdlm", schedule), "first-hitting", num, seed=2)
+    share = world.distribution(output.tokens)
+    assert total_variation(share, world.prob) < noise_floor(world.prob, num)
+
+
+@pytest.mark.parametrize("score", ["margin", "entropy", "random"])
+def test_any_order_chosen_from_what_is_visible_is_exact(score):
+    """The enumeration agrees, to rounding."""
+    world = ToyWorld.make()
+    law = order_law(exact("mdlm"), world, score)
+    torch.testing.assert_close(law, world.prob, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["log_linear", "per_group"])
+def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(schedule):
     """A wrong, time-dependent D: the sampler's own law, not the data's, must come out."""
-    world, algorithm = ToyWorld.make(), mdlm(name, tilt=3.0)
-    limit = reverse_law(algorithm, world, 2000)
+    world, algorithm = ToyWorld.make(), tilted(schedule)
+    limit = limit_of(algorithm)
     assert total_variation(limit, world.prob) > 0.05
-    output = FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2))
-    assert (
-        total_variation(world.distribution(output.tokens), limit) < noise_floor(limit, NUM) + 1e-3
-    )
+    share = world.distribution(draw_from(algorithm, "first-hitting", MANY, seed=2).tokens)
+    assert total_variation(share, limit) < noise_floor(limit, MANY) + 2e-3
 
 
-def test_ancestral_converges_as_steps_grow():
-    world, algorithm = ToyWorld.make(), mdlm("cosine")
-    gaps = [total_variation(reverse_law(algorithm, world, n), world.prob) for n in (4, 16, 64, 256)]
+def test_the_process_decides_order_and_time():
+    """With schedules per group neither a uniform order nor t = the masked share is the process's:
+    for a denoiser that depends on t both show."""
+    world, algorithm = ToyWorld.make(), tilted("per_group")
+    limit = limit_of(algorithm)
+    apart = {}
+    for order in ("random", "margin", "entropy"):
+        output = draw_from(algorithm, "entropy-bounded", NUM, seed=3, budget=0.0, order=order)
+        apart[order] = total_variation(world.distribution(output.tokens), limit)
+    assert min(apart.values()) > 0.03
+
+
+def test_ancestral_follows_its_law_as_steps_grow():
+    world, algorithm = ToyWorld.make(), exact("mdlm", "cosine")
+    laws = {
+        n: grid_law(algorithm, world, grid(algorithm, n), "ancestral") for n in (4, 16, 64, 256)
+    }
+    gaps = [total_variation(law, world.prob) for law in laws.values()]
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 0.003
-    for steps in (4, 16):
-        law = reverse_law(algorithm, world, steps)
-        output = Ancestral(default_steps=steps).sample(
-            algorithm, FULL.expand(NUM, -1), generator=make_generator(3)
-        )
-        assert total_variation(world.distribution(output.tokens), law) < noise_floor(law, NUM)
-        assert (output.nfe <= steps).all()
+    for n, num in ((4, MANY), (16, NUM)):
+        output = draw_from(algorithm, "ancestral", num, seed=3, steps=n)
+        share = world.distribution(output.tokens)
+        assert total_variation(share, laws[n]) < noise_floor(laws[n], num)
 
 
-@pytest.mark.parametrize("name", ["cosine", "per_group"])
-def test_masked_share_along_the_way_follows_the_schedule(name):
-    algorithm, steps, num = mdlm(name), 8, 40_000
-    output = Ancestral().sample(
-        algorithm,
-        FULL.expand(num, -1),
-        generator=make_generator(4),
-        steps=steps,
-        keep_trajectory=True,
+@pytest.mark.parametrize("schedule", ["cosine", "per_group"])
+@pytest.mark.parametrize("sampler", ["ancestral", "predictor-corrector", "remdm", "renoise"])
+def test_masked_share_along_the_way_follows_the_schedule(sampler, schedule):
+    """1 - alpha at every time of the grid, though tokens are hidden again on the way."""
+    algorithm, steps, num = exact("mdlm", schedule), 8, 20_000
+    options = {"strategy": "rescale", "eta": 0.7} if sampler == "remdm" else {}
+    output = draw_from(
+        algorithm, sampler, num, seed=4, steps=steps, keep_trajectory=True, **options
     )
-    times = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
     share = (output.trajectory == MASK).double().mean(dim=1)
+    times = grid(algorithm, steps)
+    if sampler == "predictor-corrector":  # two frames of each step but the first and the last
+        times = torch.cat([times[:2], times[2:-1].repeat_interleave(2), times[-1:]])
     expected = algorithm.process.one_minus_alpha(times).expand(-1, LENGTH)
     error = (expected * (1 - expected) / num).sqrt()
     assert ((share - expected).abs() <= 4.5 * error + 1e-9).all()
 
 
-@pytest.mark.parametrize("positions", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2)])
-def test_clamping_gives_the_exact_conditional(positions):
-    world = ToyWorld.make()
-    held = world.x0[world.prob.argmin()]  # the rarest: clamping must not follow the prior
-    clamp = torch.full((LENGTH,), -1)
-    clamp[list(positions)] = held[list(positions)]
-    output = FirstHitting().sample(
-        mdlm("per_group"),
-        FULL.expand(NUM, -1),
-        generator=make_generator(5),
-        clamp=clamp.expand(NUM, -1),
-        keep_trajectory=True,
-    )
-    match = (world.x0[:, list(positions)] == held[list(positions)]).all(1)
-    conditional = torch.where(match, world.prob, 0.0)
-    conditional = conditional / conditional.sum()
-    tv = total_variation(world.distribution(output.tokens), conditional)
-    assert tv < noise_floor(conditional, NUM)
-    assert (output.nfe == LENGTH - len(positions)).all()
-    for state in output.trajectory:  # visible from the start, never hidden again
-        assert (state[:, list(positions)] == held[list(positions)]).all()
-
-
-def test_narrowed_support_is_always_satisfied_and_its_weights_undo_the_tilt():
-    world, algorithm = ToyWorld.make(), mdlm()
-    support = algorithm.layout.support.clone()
-    support[0, 0] = support[1, 3] = support[1, 1] = False
-    allowed = support[torch.arange(LENGTH), world.x0].all(1)
-    conditional = torch.where(allowed, world.prob, 0.0)
-    mass = float(conditional.sum())
-    conditional = conditional / mass
-    output = FirstHitting().sample(
-        algorithm,
-        FULL.expand(NUM, -1),
-        generator=make_generator(6),
-        support=support.expand(NUM, -1, -1),
-    )
-    share = world.distribution(output.tokens)
-    assert share[~allowed].sum() == 0
-    assert total_variation(share, conditional) > 0.02  # each step renormalises locally
-    weights = output.log_weights.exp()
-    weighted = world.distribution(output.tokens, weights)
-    assert total_variation(weighted, conditional) < 2 * noise_floor(conditional, NUM)
-    assert weights.mean().item() == pytest.approx(mass, abs=4 * (weights.std() / NUM**0.5).item())
-
-
-@pytest.mark.parametrize("sampler", [FirstHitting(), Ancestral(default_steps=7)])
-def test_mixed_sizes_share_calls_and_keep_padding(sampler):
-    algorithm = mdlm()
-    real = torch.stack([FULL, PADDED]).repeat(500, 1)
-    output = sampler.sample(algorithm, real, generator=make_generator(7))
-    assert (output.tokens[~real] == PAD).all()
-    algorithm.layout.check(output.tokens, real)
-    if isinstance(sampler, FirstHitting):
-        assert torch.equal(output.nfe, real.sum(1))
+@pytest.mark.parametrize("name", ["udlm", "marginal", "gidd"])
+def test_every_state_along_the_way_follows_the_process(name):
+    """Ancestral sampling on a fine grid passes through the marginals of noised data, jointly."""
+    world, algorithm = ToyWorld.make(), exact(name)
+    times = grid(algorithm, 128, "squared")
+    law = GridLaw(algorithm, world)
+    for k, (t, s) in enumerate(itertools.pairwise(times)):
+        law.move(law.ancestral(t, s))
+        if k in (31, 63, 95):
+            q = world.log_q(algorithm.process, law.states, s.reshape(1)).sum(-1).exp()
+            assert total_variation(law.law, q @ world.prob) < 0.01

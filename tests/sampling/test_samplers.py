@@ -1,95 +1,174 @@
-"""What every sampler promises beside its distribution: legality, knobs, errors, repeatability."""
+"""What every sampler promises beside its distribution: repeatability, knobs, modes, errors."""
 
 from __future__ import annotations
+
+import itertools
 
 import pytest
 import torch
 from torch import nn
+from toy_samplers import CASES, draw_from, exact, runs_a_grid, takes_steps
 
-from discrete_diffusion.algorithms import D3PM, MDLM, UDLM
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import Absorbing, Uniform
-from discrete_diffusion.noise_schedules import LogLinear, Polynomial
-from discrete_diffusion.sampling import Ancestral, FirstHitting, build_sampler
-from toy_algorithms import ZeroBackbone
-from toy_world import FULL, LENGTH, MASK, ExactBackbone, ToyWorld, toy_layout
-
-SAMPLERS = {"ancestral": Ancestral, "first-hitting": FirstHitting}
+from discrete_diffusion.sampling import Ancestral, build_sampler, draw_samples
+from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
 
 
-def mdlm() -> MDLM:
-    process = Absorbing(toy_layout(), LogLinear())
-    return MDLM(ExactBackbone(process), process)
+@pytest.fixture(params=CASES, ids=[f"{sampler}-{name}" for name, sampler in CASES])
+def case(request) -> tuple[str, str]:
+    """(algorithm, sampler)."""
+    return request.param
 
 
-@pytest.fixture(params=list(SAMPLERS))
-def make_sampler(request):
-    return SAMPLERS[request.param]
+def few(sampler: str, steps: int = 6) -> dict[str, int]:
+    return {"steps": steps} if takes_steps(sampler) else {}
 
 
-def test_same_seed_same_samples_and_the_global_rng_is_untouched(make_sampler):
+def test_same_seed_same_samples_and_the_global_rng_is_untouched(case):
     before = torch.random.get_rng_state()
-    draws = [
-        make_sampler().sample(mdlm(), FULL.expand(64, -1), generator=make_generator(1)).tokens
-        for _ in range(2)
-    ]
-    assert torch.equal(*draws)
+    first, second, other = (
+        draw_from(*case, 64, seed=seed, keep_trajectory=True, **few(case[1])) for seed in (1, 1, 2)
+    )
+    assert torch.equal(first.trajectory, second.trajectory)
+    assert torch.equal(first.nfe, second.nfe)
+    assert not torch.equal(first.tokens, other.tokens)
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_low_temperature_and_small_top_p_follow_the_mode(make_sampler):
-    """At T -> 0 or top_p -> 0 every token is the most likely one given what is visible."""
-    world, algorithm = ToyWorld.make(), mdlm()
-    for sampler in (make_sampler(temperature=0.01), make_sampler(top_p=1e-6)):
-        output = sampler.sample(
-            algorithm, FULL.expand(200, -1), generator=make_generator(2), keep_trajectory=True
+def test_low_temperature_and_small_top_p_follow_the_mode(case):
+    """At T -> 0 or top_p -> 0 every token revealed is the most likely one given what is visible;
+    where noise leaves doubt, the last step ends in the mode of D."""
+    name, sampler = case
+    algorithm, real = exact(name), FULL.expand(100, -1)
+    in_turn = {"corrections": 0} if sampler == "predictor-corrector" else {}
+    for options in ({"temperature": 1e-5}, {"top_p": 1e-6}):
+        output = draw_from(
+            algorithm,
+            sampler,
+            100,
+            seed=2,
+            keep_trajectory=True,
+            **few(sampler),
+            **options,
+            **in_turn,  # or there would be rounds between the frames
         )
-        for before, after in zip(output.trajectory[:-1], output.trajectory[1:], strict=True):
-            new = (before == MASK) & (after != MASK)
-            t = torch.full((200,), 0.5, dtype=torch.float64)
-            mode = algorithm.log_prob_x0(before, t, FULL.expand(200, -1)).argmax(-1)
-            assert torch.equal(after[new], mode[new])
-    assert world.layout.length == LENGTH
+        frames = output.trajectory
+        if algorithm.process.absorbing:
+            half = torch.full((100,), 0.5, dtype=torch.float64)
+            for before, after in itertools.pairwise(frames):
+                new = (before == MASK) & (after != MASK)
+                mode = algorithm.log_prob_x0(before, half, real).argmax(-1)
+                assert torch.equal(after[new], mode[new])
+        else:
+            assert len(frames) > 2
+            last = Ancestral().times(algorithm, 6)[-2].expand(100)
+            ends = [algorithm.denoise(frame, last, real).argmax(-1) for frame in frames[-2:]]
+            assert any(torch.equal(output.tokens, mode) for mode in ends)
 
 
-def test_high_temperature_flattens(make_sampler):
-    output = make_sampler(temperature=1e6).sample(
-        mdlm(), FULL.expand(20_000, -1), generator=make_generator(3)
-    )
-    share = torch.bincount(output.tokens[:, 1]) / 20_000
+def test_high_temperature_flattens(case):
+    """Every legal id equally often."""
+    num = 20_000
+    output = draw_from(*case, num, seed=3, temperature=1e6, **few(case[1], 3))
+    share = torch.bincount(output.tokens[:, 1], minlength=4) / num
     assert (share - 0.25).abs().max() < 0.02
 
 
-def test_sampling_uses_eval_mode_and_restores_training(make_sampler):
-    algorithm = mdlm()
-    modes = []
+def test_sampling_uses_eval_mode_and_restores_training(case):
+    name, sampler = case
+    algorithm, modes = exact(name), []
 
     class Spy(nn.Module):
-        def forward(self, x_t, sigma=None):
+        causal = True
+
+        def new_cache(self, positions):
+            return []
+
+        def forward(self, x_t, **others):
             modes.append(self.training)
-            return torch.zeros(*x_t.shape, 6)
+            return torch.zeros(*x_t.shape, VOCAB_SIZE)
 
     algorithm.backbone = Spy()
+    vars(algorithm).pop("logits", None)  # the class's own, which asks the backbone
     algorithm.train()
-    make_sampler().sample(algorithm, FULL.expand(2, -1), generator=make_generator(4))
+    draw_from(algorithm, sampler, 2, seed=4, **few(sampler))
     assert modes
     assert not any(modes)
     assert algorithm.training
     assert algorithm.backbone.training
 
+    def broken(**others):
+        raise RuntimeError("out of order")
 
-def test_everything_clamped_costs_nothing(make_sampler):
-    clamp = ToyWorld.make().x0[:5]
-    output = make_sampler().sample(
-        mdlm(), FULL.expand(5, -1), generator=make_generator(5), clamp=clamp
-    )
-    assert torch.equal(output.tokens, clamp)
-    assert output.nfe.sum() == 0
+    algorithm.backbone.forward = broken
+    with pytest.raises(RuntimeError, match="out of order"):
+        draw_from(algorithm, sampler, 2, **few(sampler))
+    assert algorithm.training
 
 
-def test_an_empty_request_gives_no_samples(make_sampler):
-    output = make_sampler().sample(mdlm(), FULL.expand(0, -1), generator=make_generator(6))
+def test_an_empty_request_gives_no_samples(case):
+    output = draw_from(*case, 0, keep_trajectory=True, **few(case[1]))
     assert output.tokens.shape == (0, LENGTH)
+    assert output.nfe.shape == output.log_weights.shape == (0,)
+    assert output.trajectory.shape == (1, 0, LENGTH)
+
+
+def test_sizes_and_clamps_may_be_mixed(case):
+    """Rows that are finished, short and long share the calls; each pays for its own."""
+    name, sampler = case
+    algorithm = exact(name)
+    real = torch.stack([FULL, PADDED]).repeat(100, 1)
+    clamp = torch.full_like(real, -1, dtype=torch.long)
+    clamp[::3, 0], clamp[::5, 1] = 1, 2
+    clamp[:2] = torch.tensor([[2, 0, 3], [0, 1, -1]])  # nothing left to draw
+    steps = {} if sampler in ("autoregressive", "entropy-bounded") else {"steps": 5}
+    output = draw_samples(
+        build_sampler({"name": sampler}),
+        algorithm,
+        real,
+        generator=make_generator(8),
+        batch_size=64,
+        clamp=clamp,
+        keep_trajectory=True,
+        **steps,
+    )
+    assert (output.tokens[~real] == PAD).all()
+    assert (output.tokens[clamp >= 0] == clamp[clamp >= 0]).all()
+    algorithm.layout.check(output.tokens, real)
+    assert (output.nfe[:2] == 0).all()
+    free = (real & (clamp < 0)).sum(dim=1)
+    assert ((output.nfe > 0) == (free > 0)).all()
+    if sampler in ("first-hitting", "confidence", "margin", "entropy", "autoregressive"):
+        assert torch.equal(output.nfe, free)
+    assert torch.equal(output.trajectory[-1], output.tokens)
+    finished = output.trajectory[:, :2]
+    assert (finished == finished[0]).all()
+
+
+def test_a_trajectory_begins_with_noise_and_ends_with_the_sample(case):
+    name, sampler = case
+    output = draw_from(name, sampler, 50, real=PADDED, keep_trajectory=True, **few(sampler))
+    plain = draw_from(name, sampler, 50, real=PADDED, **few(sampler))
+    assert plain.trajectory is None
+    assert torch.equal(plain.tokens, output.tokens)
+    assert torch.equal(output.trajectory[-1], output.tokens)
+    assert (output.trajectory[:, :, 2] == PAD).all()
+    first = output.trajectory[0, :, :2]
+    if exact(name).process.name in ("absorbing", "hybrid"):
+        assert (first == MASK).all()
+    else:
+        assert toy_layout().support[torch.arange(2), first].all()
+    if sampler == "ancestral" and exact(name).process.absorbing:
+        hidden = output.trajectory == MASK
+        assert not (hidden[1:] & ~hidden[:-1]).any()  # nothing goes back
+
+
+def test_a_clamp_may_not_hold_what_the_support_excludes(case):
+    name, sampler = case
+    support = toy_layout().support.clone()
+    support[0, 1] = False
+    with pytest.raises(ValueError, match="clamp holds id 1 at sample 0, position 0"):
+        draw_from(name, sampler, 2, clamp=torch.tensor([1, -1, -1]), support=support)
 
 
 @pytest.mark.parametrize(
@@ -99,76 +178,38 @@ def test_an_empty_request_gives_no_samples(make_sampler):
         ({"clamp": torch.tensor([[3, -1, -1]])}, "clamp holds id 3 at sample 0, position 0"),
         ({"clamp": torch.tensor([[MASK, -1, -1]])}, "clamp holds id 4"),
         ({"clamp": torch.tensor([[99, -1, -1]])}, "clamp holds id 99"),
+        ({"clamp": torch.tensor([[-1, -1]])}, r"clamp: expected \(1, 3\)"),
+        ({"real": PADDED.unsqueeze(0), "clamp": torch.tensor([[-1, -1, 3]])}, "holds id 3"),
         ({"support": torch.zeros(1, 3, 6, dtype=torch.bool)}, "support leaves no id at sample 0"),
         ({"support": torch.zeros(1, 3, 2, dtype=torch.bool)}, "support: expected"),
     ],
 )
-def test_requests_that_cannot_be_met_are_refused(make_sampler, arguments, message):
+def test_requests_that_cannot_be_met_are_refused(case, arguments, message):
+    name, sampler = case
     request = {"real": FULL.expand(1, -1), **arguments}
     with pytest.raises(ValueError, match=message):
-        make_sampler().sample(mdlm(), generator=make_generator(0), **request)
+        build_sampler({"name": sampler}).sample(exact(name), generator=make_generator(0), **request)
 
 
-def test_construction_errors():
-    with pytest.raises(ValueError, match="temperature=0"):
-        Ancestral(temperature=0)
-    with pytest.raises(ValueError, match=r"top_p=1\.5"):
-        FirstHitting(top_p=1.5)
-    with pytest.raises(ValueError, match="did you mean 'first-hitting'"):
-        build_sampler({"name": "first_hitting"})
-    with pytest.raises(ValueError, match="leave steps unset"):
-        FirstHitting().sample(mdlm(), FULL.expand(1, -1), generator=make_generator(0), steps=3)
-    with pytest.raises(ValueError, match="steps=0"):
-        Ancestral().sample(mdlm(), FULL.expand(1, -1), generator=make_generator(0), steps=0)
+def test_steps_below_one_are_refused(case):
+    name, sampler = case
+    message = "steps=0: expected at least 1" if takes_steps(sampler) else "leave steps unset"
+    with pytest.raises(ValueError, match=message):
+        draw_from(name, sampler, 2, steps=0)
 
 
-def test_first_hitting_refuses_other_processes():
-    algorithm = UDLM(ExactBackbone(mdlm().process), Uniform(toy_layout(), LogLinear()))
-    with pytest.raises(ValueError, match=r"udlm with uniform noise .* use sampling=ancestral"):
-        FirstHitting().sample(algorithm, FULL.expand(1, -1), generator=make_generator(0))
-    wrong = mdlm()
-    wrong.process = algorithm.process
-    with pytest.raises(ValueError, match="needs an absorbing process, got Uniform"):
-        FirstHitting().check(wrong)
-
-
-def test_the_grid_is_finer_near_the_data_where_noise_leaves_doubt():
-    """auto: t = i / T for absorbing processes, (i / T)^2 for the others; either can be chosen."""
-    absorbing, uniform = mdlm(), UDLM(ZeroBackbone(), Uniform(toy_layout(), LogLinear()))
-    even = torch.tensor([1, 0.75, 0.5, 0.25, 0], dtype=torch.float64)
-    assert torch.equal(Ancestral().times(absorbing, 4), even)
-    assert torch.equal(Ancestral().times(uniform, 4), even**2)
-    assert torch.equal(Ancestral(grid="uniform").times(uniform, 4), even)
-    assert torch.equal(Ancestral(grid="squared").times(absorbing, 4), even**2)
-    with pytest.raises(ValueError, match="did you mean 'squared'"):
-        Ancestral(grid="squred")
-
-
-def test_a_model_of_discrete_steps_is_asked_at_its_own_times():
-    """d3pm of T = 10 knows t = i / 10 only: as many steps give them all, fewer a part."""
-    algorithm = D3PM(ZeroBackbone(), Uniform(toy_layout(), LogLinear()), num_steps=10)
-    every = torch.linspace(1, 0, 11, dtype=torch.float64)
-    torch.testing.assert_close(Ancestral(grid="uniform").times(algorithm, 10), every)
-    few = Ancestral().times(algorithm, 6)  # squared: 1, 25/36, 16/36, 9/36, 4/36, 1/36, 0
-    torch.testing.assert_close(few, torch.tensor([1, 0.7, 0.4, 0.2, 0.1, 0], dtype=few.dtype))
-
-
-def test_other_processes_spend_no_call_on_a_finished_sample():
-    process = Uniform(toy_layout(), LogLinear())
-    algorithm = UDLM(ExactBackbone(Absorbing(toy_layout(), LogLinear())), process)
-    clamp = ToyWorld.make().x0[:3].clone()
-    clamp[2, 1] = -1
-    output = Ancestral(default_steps=5).sample(
-        algorithm, FULL.expand(3, -1), generator=make_generator(0), clamp=clamp
+def test_grids_spend_one_call_per_step_on_noise_that_leaves_doubt(case):
+    name, sampler = case
+    if not runs_a_grid(sampler) or exact(name).process.absorbing:
+        return
+    clamp = torch.tensor([[0, 1, 2], [1, 2, 3], [1, -1, 3]])
+    output = build_sampler({"name": sampler}).sample(
+        exact(name),
+        FULL.expand(3, -1),
+        generator=make_generator(0),
+        steps=5,
+        clamp=clamp,
     )
-    assert output.nfe.tolist() == [0, 0, 5]
+    calls = 8 if sampler == "predictor-corrector" else 5  # none at the first and last step
+    assert output.nfe.tolist() == [0, 0, calls]
     assert (output.tokens[clamp >= 0] == clamp[clamp >= 0]).all()
-
-
-def test_unmask_times_that_underflow_do_no_harm():
-    process = Absorbing(toy_layout(), Polynomial(exponent=0.01))
-    algorithm = MDLM(ExactBackbone(process), process)
-    tokens = (
-        FirstHitting().sample(algorithm, FULL.expand(4000, -1), generator=make_generator(0)).tokens
-    )
-    algorithm.layout.check(tokens)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
 
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +13,6 @@ from discrete_diffusion.models.registry import available_backbones, backbone_spe
 _GROUPS = {
     "noise": "noise schedules",
     "forward_process": "forward processes",
-    "sampling": "samplers",
     "data": "data sets",
     "optim": "optimisers",
     "logger": "loggers",
@@ -23,12 +22,14 @@ _GROUPS = {
 
 
 def print_listing() -> None:
-    """Print backbones with what they read and their presets, algorithms with what fits them, then
-    the choices of every other config group."""
+    """Print backbones with what they read and their presets, algorithms with what fits them,
+    samplers with the noise they work for, then the choices of every other config group."""
     console = Console()
     console.print(_backbones())
     console.print()
     console.print(_algorithms())
+    console.print()
+    console.print(_samplers())
     console.print()
     groups = Table("choose with", "what", "choices", box=None)
     for group, title in _GROUPS.items():
@@ -36,7 +37,7 @@ def print_listing() -> None:
             groups.add_row(f"{group}=", title, ", ".join(names))
     console.print(groups)
     console.print(
-        "\nalgo=NAME chooses a forward process and a sampler that fit it; the first of each stands "
+        "\nalgo=NAME chooses a forward process and a sampler that fit it; the first process stands "
         "first.\nEvery algorithm takes every schedule but noise=learned, which is for meld.",
         highlight=False,
     )
@@ -66,15 +67,25 @@ def _algorithms() -> Table:
         table.add_row(
             name,
             ", ".join(getattr(algorithm, "processes", ())),
-            ", ".join(_samplers(algorithm)),
+            ", ".join(getattr(algorithm, "samplers", None) or ("by its noise",)),
             "any" if usable == everything else ", ".join(usable) or "none yet",
         )
     return table
 
 
-def _samplers(algorithm: Any) -> list[str]:
-    """First-hitting sampling is for absorbing noise alone, whatever else the algorithm takes."""
-    names = list(getattr(algorithm, "samplers", ()))
-    if len(getattr(algorithm, "processes", ())) > 1:
-        names = [f"{name} (absorbing)" if name == "first-hitting" else name for name in names]
-    return names
+def _samplers() -> Table:
+    """Of the registry, with what the first lines of their modules say."""
+    from discrete_diffusion.sampling import _SAMPLER_BUILDERS
+
+    table = Table("sampling=", "noise", "what it does", box=None)
+    for name, sampler in sorted(_SAMPLER_BUILDERS.items()):
+        noise = "absorbing" if getattr(sampler, "absorbing_only", False) else "any"
+        table.add_row(name, noise, _summary(sampler))
+    return table
+
+
+def _summary(of: object) -> str:
+    """The first line of its module's docstring, less the name in front of a colon."""
+    documented = inspect.getmodule(of) or of
+    first = (inspect.getdoc(documented) or "").partition("\n")[0]
+    return (first.partition(": ")[2] or first).removesuffix(".")

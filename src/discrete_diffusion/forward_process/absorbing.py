@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from discrete_diffusion.categorical import log_one_hot, neg_inf, uniform_draws
+from discrete_diffusion.categorical import log_one_hot, neg_inf
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.noise_schedules import SMALLEST_TIME, per_token
 
@@ -33,13 +33,6 @@ class Absorbing(ForwardProcess):
     def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
         shape = (t.shape[0], self.layout.length)
         return torch.full(shape, self.layout.mask_id, dtype=torch.long, device=t.device)
-
-    def corrupt_further(
-        self, xs: Tensor, s: Tensor, t: Tensor, real: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        hidden = (self.one_minus_alpha(t) - self.one_minus_alpha(s)) / self.alpha(s)
-        hide = (uniform_draws(tuple(xs.shape), generator, xs.device) < hidden) & real
-        return xs.masked_fill(hide, self.layout.mask_id)
 
     def unmask_times(self, u: Tensor) -> Tensor:
         """Float64[B, L]: T_l with 1 - alpha_l(T_l) = u_l, the time at which position l is revealed

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import draw, mask_logits, uniform_draws
+from discrete_diffusion.categorical import mask_logits, uniform_draws
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Schedule, per_token
 
@@ -28,7 +28,8 @@ class ForwardProcess(nn.Module, ABC):
     For a fixed prior pi, b_t = (1 - alpha) pi and rate(y) = -alpha'/alpha pi(y) (D3PM, arXiv
     2107.03006; Campbell et al., arXiv 2205.14987): ``prior`` is all that a process then adds. One
     whose prior moves with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``jump_rates``,
-    their ``_at`` forms and ``draw_noise``: the process, not the schedule, owns alpha(t).
+    their ``_at`` forms, ``draw_noise`` and ``draw_jump``: the process, not the schedule, owns
+    alpha(t).
 
     ``log_d0``: Float[B, L, V] is always the network's *leave-one-out* prediction D, the
     distribution of x0_l given everything but the noisy token at l, normalised over the support.
@@ -91,6 +92,11 @@ class ForwardProcess(nn.Module, ABC):
         """One draw per position from b_t / (1 - alpha): Int[B, L]."""
         return self._draw_from(self.prior(), t.shape[0], generator)
 
+    def draw_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
+        """One draw per position from c / (1 - alpha_t / alpha_s), where a jump between s and t > s
+        ends: Int[B, L]. The prior, if that is fixed."""
+        return self.draw_noise(t, generator)
+
     def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
         """Draw xt ~ q_t(. | x0): Int[B, L]. Positions with ``real=False`` stay untouched."""
         u = uniform_draws(tuple(x0.shape), generator, x0.device)
@@ -101,11 +107,10 @@ class ForwardProcess(nn.Module, ABC):
         self, xs: Tensor, s: Tensor, t: Tensor, real: Tensor, generator: torch.Generator
     ) -> Tensor:
         """Draw xt ~ q(xt | xs) for t > s: Int[B, L]. Positions with ``real=False`` stay."""
-        keep = self.alpha(t) / self.alpha(s)
-        jumps = (self.noise(t) - keep.unsqueeze(-1) * self.noise(s)).clamp(min=0)  # c, (B, L, V)
+        hidden = self.one_minus_alpha(t) - self.one_minus_alpha(s)
         u = uniform_draws(tuple(xs.shape), generator, xs.device)
-        jumped = (u < jumps.sum(dim=-1)) & real
-        return torch.where(jumped, draw(self._log(jumps), generator), xs)
+        jumped = (u < hidden / self.alpha(s)) & real  # sum of c: 1 - alpha_t / alpha_s
+        return torch.where(jumped, self.draw_jump(s, t, generator), xs)
 
     def prior_sample(self, real: Tensor, generator: torch.Generator) -> Tensor:
         """Draw x1 from the prior: Int[B, L]; PAD where ``real`` is False."""

@@ -85,6 +85,15 @@ class Hybrid(ForwardProcess):
         masked = uniform_draws(tuple(legal.shape), generator, legal.device) * (tau + c) < tau
         return torch.where(masked, self.layout.mask_id, legal)
 
+    def draw_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
+        keep = self.alpha(t) / self.alpha(s)
+        (_, tau_t, c_t), (_, tau_s, c_s) = self.mixture(t), self.mixture(s)
+        into_mask = (tau_t / (1 + c_t) - keep * tau_s / (1 + c_s)).clamp(min=0)
+        into_legal = (c_t / (1 + c_t) - keep * c_s / (1 + c_s)).clamp(min=0)
+        legal = self._draw_from(self.uniform, t.shape[0], generator)
+        u = uniform_draws(tuple(legal.shape), generator, legal.device)
+        return torch.where(u * (into_mask + into_legal) < into_mask, self.layout.mask_id, legal)
+
     def jump_rates(self, t: Tensor) -> Tensor:
         """alpha d/dt [b_t(y) / alpha], b_t / alpha being tau/a at MASK and c u_l/a elsewhere:
 

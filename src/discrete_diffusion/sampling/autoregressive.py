@@ -9,7 +9,6 @@ from discrete_diffusion.algorithms import AR, Algorithm
 from discrete_diffusion.categorical import draw
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.draft import Draft
-from discrete_diffusion.types import SampleRequest
 
 
 class Autoregressive(Sampler):
@@ -41,20 +40,19 @@ class Autoregressive(Sampler):
                 f"{type(algorithm.backbone).__name__} has none: use sampling=first-hitting"
             )
 
-    def _run(self, algorithm: Algorithm, request: SampleRequest, draft: Draft) -> None:
-        if request.steps is not None:
+    def _run(self, draft: Draft) -> None:
+        real = draft.request.real
+        if draft.request.steps is not None:
             raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
         patterns, kind = torch.unique(
-            torch.stack([request.real, draft.free], dim=1).byte(), dim=0, return_inverse=True
+            torch.stack([real, draft.free], dim=1).byte(), dim=0, return_inverse=True
         )
         for k in range(len(patterns)):
-            rows = (kind == k).nonzero().squeeze(1)
-            self._fill(algorithm, request, draft, rows)
+            self._fill(draft, (kind == k).nonzero().squeeze(1))
 
-    def _fill(
-        self, algorithm: Algorithm, request: SampleRequest, draft: Draft, rows: Tensor
-    ) -> None:
+    def _fill(self, draft: Draft, rows: Tensor) -> None:
         """Fill the samples ``rows``, whose real and free positions are the same."""
+        algorithm, request = draft.algorithm, draft.request
         assert isinstance(algorithm, AR)
         reader = algorithm.prefix_reader(request.real[rows], request.conditions_of(rows))
         is_free = draft.free[rows[0]].tolist()

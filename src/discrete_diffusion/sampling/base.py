@@ -76,9 +76,11 @@ class Sampler(ABC):
         others, whose network takes a clamped token for a noisy one. An algorithm with ``blocks``
         sees a clamped token once its block has its turn: exact for clamps that no earlier block
         with free positions precedes (a prefix, if it is autoregressive).
-        ``support``: Bool[B, L, V], a narrowing of the legal ids; ``log_weights`` of the result are
-        the log importance weights that undo its tilt. Of a sampler that revises tokens they are
-        those of all tokens drawn, revised ones too.
+        ``support``: Bool[B, L, V], a narrowing of the legal ids, which is always satisfied. The
+        ``log_weights`` of the result, the log of the mass kept at every draw, undo its tilt where
+        tokens are drawn one by one in an order that does not read them (``first-hitting``,
+        ``margin``, ``entropy``, ``entropy-bounded`` of those orders and budget 0), and of
+        ``ancestral`` and ``predictor-corrector`` as steps grow; of other samplers they do not.
         ``keep_trajectory``: return the states on the way, too.
 
         The algorithm is put into eval mode while sampling. Raises ``ValueError`` for an algorithm
@@ -100,37 +102,17 @@ class Sampler(ABC):
         was_training = algorithm.training
         algorithm.eval()
         try:
-            draft = Draft.start(self._start(algorithm, request), request)
-            self._run(algorithm, request, draft)
+            draft = Draft.start(algorithm, request)
+            self._run(draft)
             return draft.output()
         finally:
             algorithm.train(was_training)
 
     @abstractmethod
-    def _run(self, algorithm: Algorithm, request: SampleRequest, draft: Draft) -> None:
+    def _run(self, draft: Draft) -> None:
         """Finish the draft; the request is checked and the algorithm is in eval mode."""
 
-    @staticmethod
-    def _start(algorithm: Algorithm, request: SampleRequest) -> Tensor:
-        """x1 ~ prior with the clamped ids already in place: Int[B, L]."""
-        prior = algorithm.process.prior_sample(request.real, request.generator)
-        return torch.where(request.clamp >= 0, request.clamp, prior)
-
-    @staticmethod
-    def _turns(algorithm: Algorithm, draft: Draft) -> list[Tensor]:
-        """Bool[B, L] for each block: the free positions that are drawn in its turn."""
-        if algorithm.blocks is None:
-            return [draft.free]
-        return [draft.free & (algorithm.blocks == block) for block in algorithm.blocks.unique()]
-
-    def _reveal(
-        self,
-        algorithm: Algorithm,
-        request: SampleRequest,
-        draft: Draft,
-        reveal: Tensor,
-        t: Tensor,
-    ) -> None:
+    def _reveal(self, draft: Draft, reveal: Tensor, t: Tensor) -> None:
         """Draw the MASKs ``reveal`` Bool[B, L] from D at times t Float64[B].
 
         The network is asked about the samples with any, once, and nothing is done without.
@@ -138,17 +120,24 @@ class Sampler(ABC):
         rows = reveal.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
-        x_t, real = draft.x[rows], request.real[rows]
-        log_d0 = algorithm.denoise(x_t, t[rows], real, request.conditions_of(rows))  # (R, L, V)
         here = reveal[rows]
-        support = None
-        if request.support is not None:
-            support = (request.support[rows] & algorithm.layout.support)[here]
-        log_d0, log_kept = self._shaped(log_d0[here], support)  # (N, V)
-        tokens = draw(log_d0, request.generator)
+        log_d0, log_kept = self._ask(draft, rows, here, t[rows])
+        tokens = draw(log_d0, draft.request.generator)
         draft.write(reveal, tokens, log_kept)
         draft.probs[reveal] = log_d0.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double().exp()
+
+    def _ask(self, draft: Draft, rows: Tensor, here: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        """D of the samples ``rows`` Int[R] at their N positions ``here`` Bool[R, L] and times t
+        Float64[R], as ``_shaped`` leaves it: Float[N, V] and Float[N]. One network call."""
+        request, algorithm = draft.request, draft.algorithm
         draft.nfe[rows] += 1
+        log_d0 = algorithm.denoise(
+            draft.x[rows], t, request.real[rows], request.conditions_of(rows)
+        )  # (R, L, V)
+        support = request.support_of(rows)
+        if support is not None:
+            support = (support & algorithm.layout.support)[here]
+        return self._shaped(log_d0[here], support)
 
     def _shaped(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
         """log D Float[..., V] tempered, then narrowed, then cut to its nucleus, as in

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.types import SampleOutput, SampleRequest
+
+
+class Turn(NamedTuple):
+    """A block's turn, or everything's: ``free`` Bool[B, L], the positions to draw; ``clock``
+    Bool[B, L], the real positions whose noise level t is that of."""
+
+    free: Tensor
+    clock: Tensor
 
 
 @dataclass(frozen=True)
@@ -20,6 +30,8 @@ class Draft:
     ``frames``: the states to keep, the first one included, or None.
     """
 
+    algorithm: Algorithm
+    request: SampleRequest
     x: Tensor
     free: Tensor
     probs: Tensor
@@ -28,10 +40,14 @@ class Draft:
     frames: list[Tensor] | None
 
     @classmethod
-    def start(cls, x: Tensor, request: SampleRequest) -> Draft:
-        """From x Int[B, L], the prior's draw with the clamped ids in place."""
+    def start(cls, algorithm: Algorithm, request: SampleRequest) -> Draft:
+        """x1 ~ prior with the clamped ids already in place."""
+        prior = algorithm.process.prior_sample(request.real, request.generator)
+        x = torch.where(request.clamp >= 0, request.clamp, prior)
         num, device = x.shape[0], x.device
         return cls(
+            algorithm=algorithm,
+            request=request,
             x=x,
             free=request.real & (request.clamp < 0),
             probs=torch.zeros(x.shape, dtype=torch.float64, device=device),
@@ -39,6 +55,23 @@ class Draft:
             log_weights=torch.zeros(num, dtype=torch.float64, device=device),
             frames=[x.clone()] if request.keep_trajectory else None,
         )
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Those of the algorithm's blocks, in ascending order."""
+        blocks, real = self.algorithm.blocks, self.request.real
+        if blocks is None:
+            return [Turn(self.free, real)]
+        return [Turn(self.free & (blocks == b), real & (blocks == b)) for b in blocks.unique()]
+
+    @property
+    def masked(self) -> Tensor:
+        """Bool[B, L]: where MASK stands."""
+        return self.x == self.algorithm.layout.mask_id
+
+    def at(self, t: float) -> Tensor:
+        """Float64[B]: the time t for every sample."""
+        return torch.full(self.nfe.shape, t, dtype=torch.float64, device=self.x.device)
 
     def write(self, where: Tensor, tokens: Tensor, log_weights: Tensor | None = None) -> None:
         """Put tokens Int[N] at the N positions ``where`` Bool[B, L], row by row, and add their log

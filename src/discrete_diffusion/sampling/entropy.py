@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.sampling.unmasking import Unmasking
+from discrete_diffusion.sampling.unmasking import EvenUnmasking
 
 
-class Entropy(Unmasking):
+class Entropy(EvenUnmasking):
     """Score: minus the entropy of D (Ye et al., arXiv 2508.15487). It reads the distributions
     alone: exact one token per call, where D is."""
 

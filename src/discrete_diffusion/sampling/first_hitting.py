@@ -9,9 +9,8 @@ from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.sampling.calls import check_tokens_per_call, number_of_calls
 from discrete_diffusion.sampling.draft import Draft
-from discrete_diffusion.sampling.share import check_tokens_per_call, number_of_calls
-from discrete_diffusion.types import SampleRequest
 
 
 class FirstHitting(Sampler):
@@ -50,32 +49,30 @@ class FirstHitting(Sampler):
                 f"{self.name}; use sampling=ancestral"
             )
 
-    def _run(self, algorithm: Algorithm, request: SampleRequest, draft: Draft) -> None:
-        call, t = self._plan(algorithm, request, draft)
+    def _run(self, draft: Draft) -> None:
+        call, t = self._plan(draft)
         left = call.amax(dim=1) + 1 if call.shape[1] else call.new_zeros(len(call))
         for remaining in range(int(left.max()) if left.numel() else 0, 0, -1):
             index = (left - remaining).unsqueeze(1)  # of the call of each sample, or negative
             told = t.gather(1, index.clamp(min=0)).squeeze(1)
-            self._reveal(algorithm, request, draft, (call == index) & draft.free, told)
+            self._reveal(draft, (call == index) & draft.free, told)
             draft.record()
 
-    def _plan(
-        self, algorithm: Algorithm, request: SampleRequest, draft: Draft
-    ) -> tuple[Tensor, Tensor]:
+    def _plan(self, draft: Draft) -> tuple[Tensor, Tensor]:
         """The call 0, 1, ... that reveals each free position, Int[B, L] (-1 elsewhere), and the
         time told in each call, Float64[B, L]."""
-        process, free = algorithm.process, draft.free
+        process, free, request = draft.algorithm.process, draft.free, draft.request
         assert isinstance(process, Absorbing)
         u = uniform_draws(tuple(free.shape), request.generator, free.device)
         times = process.unmask_times(1 - u)
         call = torch.full_like(free, -1, dtype=torch.long)
         calls = torch.zeros_like(call[:, :1])
-        for turn in self._turns(algorithm, draft):
-            order = times.masked_fill(~turn, -1.0).argsort(dim=1, descending=True, stable=True)
+        for turn in draft.turns:
+            order = times.masked_fill(~turn.free, -1.0).argsort(dim=1, descending=True, stable=True)
             rank = order.argsort(dim=1)  # among the positions of the turn, latest time first
-            number = number_of_calls(self.tokens_per_call, request.steps, turn)  # (B, 1)
-            in_turn = rank * number // turn.sum(dim=1, keepdim=True).clamp(min=1)
-            call = torch.where(turn, calls + in_turn, call)
+            num = turn.free.sum(dim=1, keepdim=True)  # (B, 1)
+            number = number_of_calls(self.tokens_per_call, request.steps, num)
+            call = torch.where(turn.free, calls + rank * number // num.clamp(min=1), call)
             calls = calls + number
         told = torch.zeros_like(times).scatter_reduce(
             1, call.clamp(min=0), times.masked_fill(~free, 0.0), "amax"

@@ -12,8 +12,7 @@ from discrete_diffusion.categorical import draw, uniform_draws
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.sampling.draft import Draft
-from discrete_diffusion.types import SampleRequest
+from discrete_diffusion.sampling.draft import Draft, Turn
 
 GRIDS = ("auto", "uniform", "squared")
 
@@ -23,7 +22,8 @@ class GridSampler(Sampler):
 
     ``grid``: ``uniform``, t = i / T; ``squared``, t = (i / T)^2, finer near t = 0; ``auto`` takes
     the first for absorbing processes and the second for the others, which decide most there. A
-    model of discrete steps is asked at its own times only, i / ``num_steps``, the nearest ones.
+    model of discrete steps is asked at its own times only, i / ``num_steps``: the nearest ones, and
+    all of them if ``steps`` is ``num_steps`` or more.
 
     Which MASKs a step of an absorbing process reveals does not depend on the network, so that is
     drawn first: a step that would change nothing costs no call. With ``blocks`` every block has the
@@ -45,77 +45,66 @@ class GridSampler(Sampler):
         self.default_steps, self.grid = default_steps, grid
 
     def times(self, algorithm: Algorithm, steps: int) -> Tensor:
-        """Float64[T + 1]: the grid, from 1 down to 0."""
-        t = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
+        """Float64[T + 1]: the grid, from 1 down to 0; T is at most ``num_steps``, if there are."""
+        num_steps = algorithm.num_steps
+        steps = steps if num_steps is None else min(steps, num_steps)
+        t = torch.linspace(0, 1, steps + 1, dtype=torch.float64)
         if self.grid == "squared" or (self.grid == "auto" and not algorithm.process.absorbing):
             t = t.square()
-        if algorithm.num_steps is None:
-            return t
-        own = (t * algorithm.num_steps).round() / algorithm.num_steps
-        return own.unique().flip(0)
+        if num_steps is not None:  # the nearest of its own times, each once
+            index = torch.arange(steps + 1)
+            own = ((t * num_steps).round().long() - index).cummax(dim=0).values + index
+            t = own.double() / num_steps
+        return t.flip(0)
 
-    def _run(self, algorithm: Algorithm, request: SampleRequest, draft: Draft) -> None:
-        steps = self.default_steps if request.steps is None else request.steps
+    def _run(self, draft: Draft) -> None:
+        steps = draft.request.steps
+        steps = self.default_steps if steps is None else steps
         if steps < 1:
             raise ValueError(f"steps={steps}: expected at least 1")
-        times = self.times(algorithm, steps).to(draft.x.device)
-        num = draft.x.shape[0]
-        for turn in self._turns(algorithm, draft):
+        times = self.times(draft.algorithm, steps).tolist()
+        for turn in draft.turns:
             for t, s in pairwise(times):
-                self._step(algorithm, request, draft, turn, t.expand(num), s.expand(num))
+                self._step(draft, turn, t, s)
                 draft.record()
 
-    def _step(
-        self,
-        algorithm: Algorithm,
-        request: SampleRequest,
-        draft: Draft,
-        turn: Tensor,
-        t: Tensor,
-        s: Tensor,
-    ) -> None:
-        """One step of the positions ``turn`` Bool[B, L] from t to s < t, both Float64[B]: here
-        x_s ~ p(x_s | x_t), every position for itself."""
-        if algorithm.process.absorbing:
-            hidden = algorithm.process.one_minus_alpha(s) / algorithm.process.one_minus_alpha(t)
-            masked = turn & (draft.x == algorithm.layout.mask_id)
-            reveal = masked & self._coins(1 - hidden, turn, request.generator)
-            self._reveal(algorithm, request, draft, reveal, t)
+    def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
+        """One step of the positions ``turn.free`` from t to s <= t: here x_s ~ p(x_s | x_t), every
+        position for itself."""
+        process = draft.algorithm.process
+        if process.absorbing:
+            stays = process.one_minus_alpha(draft.at(s)) / process.one_minus_alpha(draft.at(t))
+            masked = turn.free & draft.masked
+            self._reveal(draft, masked & ~self._coins(draft, stays), draft.at(t))
         else:
-            self._redraw(algorithm, request, draft, turn, t, s)
+            self._redraw(draft, turn, t, s)
 
     @staticmethod
-    def _coins(heads: Tensor, like: Tensor, generator: torch.Generator) -> Tensor:
-        """Bool[B, L]: True with probability ``heads``, broadcastable to ``like`` [B, L]."""
-        return uniform_draws(tuple(like.shape), generator, like.device) < heads
+    def _coins(draft: Draft, heads: Tensor) -> Tensor:
+        """Bool[B, L]: True with probability ``heads``, Float[B, 1] or Float[B, L]."""
+        shape, device = tuple(draft.x.shape), draft.x.device
+        return uniform_draws(shape, draft.request.generator, device) < heads
 
-    def _redraw(
-        self,
-        algorithm: Algorithm,
-        request: SampleRequest,
-        draft: Draft,
-        turn: Tensor,
-        t: Tensor,
-        s: Tensor,
-    ) -> None:
-        """Draw x_s at the positions ``turn`` from the sampling posterior, one network call."""
-        rows = turn.any(dim=1).nonzero().squeeze(1)
+    def _redraw(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
+        """Draw x_s at the positions ``turn.free`` from the sampling posterior, one network call."""
+        rows = turn.free.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
-        prediction = algorithm.predict(
+        request = draft.request
+        prediction = draft.algorithm.predict(
             draft.x[rows],
-            t[rows],
-            s[rows],
+            draft.at(t)[rows],
+            draft.at(s)[rows],
             request.real[rows],
             request.support_of(rows),
             temperature=self.temperature,
             top_p=self.top_p,
             conditions=request.conditions_of(rows),
         )
-        here = turn[rows]
+        here = turn.free[rows]
         tokens = draw(prediction.log_probs[here], request.generator)
         by_outcome = prediction.log_weights
         if by_outcome is not None:
             by_outcome = by_outcome[here].gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-        draft.write(turn, tokens, by_outcome)
+        draft.write(turn.free, tokens, by_outcome)
         draft.nfe[rows] += 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.sampling.unmasking import Unmasking
+from discrete_diffusion.sampling.unmasking import EvenUnmasking
 
 
-class Margin(Unmasking):
+class Margin(EvenUnmasking):
     """Score: the largest less the second largest probability of D (Kim et al., arXiv 2502.06768).
     It reads the distributions alone: exact one token per call, where D is."""
 

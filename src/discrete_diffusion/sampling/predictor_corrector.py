@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.options import check_whole_number
-from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.draft import Draft, Turn
 from discrete_diffusion.sampling.grid import GridSampler
-from discrete_diffusion.types import SampleRequest
 
 
 class PredictorCorrector(GridSampler):
@@ -18,7 +14,8 @@ class PredictorCorrector(GridSampler):
 
     q(x_t | x_s) leaves the data's own marginals at s and t as they are, and so does the exact
     reverse step: a correction moves samples towards them and approaches the model's distribution
-    like ``Ancestral`` as T grows. T steps cost at most T + (T - 1) ``corrections`` calls.
+    like ``Ancestral`` as T grows. The first step has none, since q(x_1 | x_s) forgets x_s, and the
+    last has none to go back from: T steps cost at most T + (T - 2) ``corrections`` calls.
     """
 
     name = "predictor-corrector"
@@ -38,17 +35,13 @@ class PredictorCorrector(GridSampler):
         check_whole_number("sampling.corrections", corrections, least=0)
         self.corrections = corrections
 
-    def _step(
-        self,
-        algorithm: Algorithm,
-        request: SampleRequest,
-        draft: Draft,
-        turn: Tensor,
-        t: Tensor,
-        s: Tensor,
-    ) -> None:
-        super()._step(algorithm, request, draft, turn, t, s)
-        for _ in range(self.corrections if bool((s > 0).any()) else 0):
-            noisier = algorithm.process.corrupt_further(draft.x, s, t, turn, request.generator)
+    def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
+        super()._step(draft, turn, t, s)
+        process, generator = draft.algorithm.process, draft.request.generator
+        for _ in range(self.corrections if s > 0 and t < 1 else 0):
+            draft.record()
+            noisier = process.corrupt_further(
+                draft.x, draft.at(s), draft.at(t), turn.free, generator
+            )
             draft.x.copy_(noisier)
-            super()._step(algorithm, request, draft, turn, t, s)
+            super()._step(draft, turn, t, s)

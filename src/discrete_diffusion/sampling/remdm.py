@@ -8,9 +8,9 @@ from torch import Tensor
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.calls import time_of_masked_share
+from discrete_diffusion.sampling.draft import Draft, Turn
 from discrete_diffusion.sampling.grid import GridSampler
-from discrete_diffusion.types import SampleRequest
 
 STRATEGIES = ("cap", "rescale", "confidence", "loop")
 
@@ -21,13 +21,14 @@ class ReMDM(GridSampler):
         (alpha_s - (1 - sigma_l) alpha_t) / (1 - alpha_t),
         sigma_l <= s_max = min(1, (1 - alpha_s) / alpha_t)
 
-    which leaves the marginals of the absorbing process as they are (Wang et al., arXiv 2503.00307);
-    sigma = 0 is ancestral sampling. ``strategy``:
+    (Wang et al., arXiv 2503.00307); sigma = 0 is ancestral sampling. A sigma that is the same for
+    MASKs leaves the marginals of the absorbing process as they are. ``strategy``:
 
         cap         sigma = min(eta, s_max)
         rescale     sigma = eta s_max
         confidence  sigma_l = eta s_max softmax(-p)_l over the visible tokens, p the probability
-                    that D gave a token when it was last drawn; 0 at MASKs
+                    that D gave a token when it was last drawn; 0 at MASKs, so that more tokens
+                    are hidden than the schedule has, and t is told by the masked share
         loop        from t = 1 to ``loop_from`` ordinary steps take alpha to ``loop_alpha``; until
                     ``loop_until`` it stays there, and tokens are hidden and redrawn as by ``cap``;
                     from there ordinary steps take it to 1
@@ -80,43 +81,44 @@ class ReMDM(GridSampler):
         before = hidden + (1 - hidden) * (grid - self.loop_from) / max(1 - self.loop_from, 1e-9)
         after = hidden * grid / max(self.loop_until, 1e-9)
         share = torch.where(grid < self.loop_until, after, before.clamp(min=hidden))
-        process = algorithm.process
+        process, layout = algorithm.process, algorithm.layout
         assert isinstance(process, Absorbing)
-        everywhere = torch.ones(len(share), algorithm.layout.length, dtype=torch.bool)
-        t = process.time_of_share(share, everywhere.to(process.layout.support.device)).cpu()
+        share = share.to(layout.support.device)
+        everywhere = share.new_ones(len(share), layout.length, dtype=torch.bool)
+        t = process.time_of_share(share, everywhere).cpu()
+        if algorithm.num_steps is not None:
+            t = (t * algorithm.num_steps).round().clamp(min=1) / algorithm.num_steps
         t[0], t[-1] = 1.0, 0.0
-        if algorithm.num_steps is None:
-            return t
-        return (t * algorithm.num_steps).round() / algorithm.num_steps
+        stays = (share == hidden).cpu()
+        keep = (t.diff() < 0) | (stays[1:] & stays[:-1])  # rounded times stay in the loop only
+        return torch.cat([t[:1], t[1:][keep]])
 
-    def _step(
-        self,
-        algorithm: Algorithm,
-        request: SampleRequest,
-        draft: Draft,
-        turn: Tensor,
-        t: Tensor,
-        s: Tensor,
-    ) -> None:
-        process, mask_id = algorithm.process, algorithm.layout.mask_id
-        masked = turn & (draft.x == mask_id)
-        visible = turn & ~masked
-        hidden_t, hidden_s = process.one_minus_alpha(t), process.one_minus_alpha(s)
-        alpha_t = process.alpha(t)
+    def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
+        process = draft.algorithm.process
+        masked = turn.free & draft.masked
+        visible = turn.free & ~masked
+        hidden_t, hidden_s = (
+            process.one_minus_alpha(draft.at(t)),
+            process.one_minus_alpha(draft.at(s)),
+        )
+        alpha_t = process.alpha(draft.at(t))
         most = (hidden_s / alpha_t.clamp(min=1e-12)).clamp(max=1.0)
-        sigma = self._sigma(most, visible, draft, looping=bool((t == s).all()))
+        sigma = self._sigma(draft, most, visible, looping=t == s)
         stays = torch.where(masked, (hidden_s - sigma * alpha_t) / hidden_t, 1 - sigma)
-        changes = turn & self._coins(1 - stays, turn, request.generator)
-        self._reveal(algorithm, request, draft, changes & masked, t)
-        draft.x.masked_fill_(changes & visible, mask_id)
+        changes = turn.free & ~self._coins(draft, stays)
+        told = draft.at(t)
+        if self.strategy == "confidence":
+            told = time_of_masked_share(draft.algorithm, draft.masked, turn.clock)
+        self._reveal(draft, changes & masked, told)
+        draft.x.masked_fill_(changes & visible, draft.algorithm.layout.mask_id)
 
-    def _sigma(self, most: Tensor, visible: Tensor, draft: Draft, *, looping: bool) -> Tensor:
+    def _sigma(self, draft: Draft, most: Tensor, visible: Tensor, *, looping: bool) -> Tensor:
         """Probability of hiding each token, broadcastable to [B, L]; ``most``: the largest one."""
         if self.strategy == "rescale":
             return self.eta * most
         if self.strategy == "confidence":
             share = (-draft.probs).masked_fill(~visible, -torch.inf).softmax(dim=1)
-            return self.eta * most * share.nan_to_num(0.0)
+            return (self.eta * most * share.nan_to_num(0.0)).masked_fill(~visible, 0.0)
         if self.strategy == "loop" and not looping:
             return torch.zeros_like(most)
         return most.clamp(max=self.eta)

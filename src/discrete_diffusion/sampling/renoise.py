@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from discrete_diffusion.algorithms import Algorithm
-from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.draft import Draft, Turn
 from discrete_diffusion.sampling.grid import GridSampler
-from discrete_diffusion.types import SampleRequest
 
 
 class Renoise(GridSampler):
@@ -24,21 +20,13 @@ class Renoise(GridSampler):
 
     name = "renoise"
 
-    def _step(
-        self,
-        algorithm: Algorithm,
-        request: SampleRequest,
-        draft: Draft,
-        turn: Tensor,
-        t: Tensor,
-        s: Tensor,
-    ) -> None:
-        process, generator = algorithm.process, request.generator
+    def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
+        process, generator = draft.algorithm.process, draft.request.generator
         if not process.absorbing:
-            self._redraw(algorithm, request, draft, turn, t, s * 0)
-            draft.write(turn, process.corrupt(draft.x, s, turn, generator)[turn])
+            self._redraw(draft, turn, t, 0.0)
+            noisy = process.corrupt(draft.x, draft.at(s), turn.free, generator)
+            draft.x.copy_(noisy)
             return
-        hide = turn & self._coins(process.one_minus_alpha(s), turn, generator)
-        reveal = turn & ~hide & (draft.x == algorithm.layout.mask_id)
-        self._reveal(algorithm, request, draft, reveal, t)
-        draft.x.masked_fill_(hide, algorithm.layout.mask_id)
+        hide = turn.free & self._coins(draft, process.one_minus_alpha(draft.at(s)))
+        self._reveal(draft, turn.free & draft.masked & ~hide, draft.at(t))
+        draft.x.masked_fill_(hide, draft.algorithm.layout.mask_id)

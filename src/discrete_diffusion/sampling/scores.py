@@ -1,7 +1,7 @@
 """Which position to reveal first: scores, highest first.
 
-Each takes D at N masked positions, log_d0 Float[N, V], and the tokens Int[N] drawn of it, and
-returns Float[N].
+Each takes D at N masked positions, log_d0 Float[N, V], the tokens Int[N] drawn of it (None unless
+the score is one of ``READ_TOKENS``) and a generator, and returns Float[N].
 """
 
 from __future__ import annotations
@@ -13,28 +13,29 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import uniform_draws
 
-Score = Callable[[Tensor, Tensor, torch.Generator], Tensor]
+Score = Callable[[Tensor, Tensor | None, torch.Generator], Tensor]
 
 
-def drawn_probability(log_d0: Tensor, tokens: Tensor, generator: torch.Generator) -> Tensor:
+def drawn_probability(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
     """log D of the token drawn."""
+    assert tokens is not None
     return log_d0.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
 
 
-def margin(log_d0: Tensor, tokens: Tensor, generator: torch.Generator) -> Tensor:
+def margin(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
     """The largest less the second largest probability of D."""
     first, second = log_d0.exp().topk(2, dim=-1).values.unbind(dim=-1)
     return first - second
 
 
-def certainty(log_d0: Tensor, tokens: Tensor, generator: torch.Generator) -> Tensor:
+def certainty(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
     """Minus the entropy of D, nats."""
     return (log_d0.exp() * log_d0).sum(dim=-1)
 
 
-def at_random(log_d0: Tensor, tokens: Tensor, generator: torch.Generator) -> Tensor:
+def at_random(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
     """Every order equally likely."""
-    return uniform_draws(tuple(tokens.shape), generator, tokens.device)
+    return uniform_draws(tuple(log_d0.shape[:1]), generator, log_d0.device)
 
 
 SCORES: dict[str, Score] = {
@@ -43,3 +44,5 @@ SCORES: dict[str, Score] = {
     "entropy": certainty,
     "random": at_random,
 }
+READ_TOKENS = ("confidence",)
+"""Scores that read the tokens drawn, not the distributions alone."""

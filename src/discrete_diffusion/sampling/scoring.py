@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
-from discrete_diffusion.sampling.share import time_of_masked_share
+from discrete_diffusion.sampling.calls import time_of_masked_share
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,211 @@
+"""The figure and the tables of ``samplers.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean, variance
+from typing import Any
+
+from scipy.stats import ttest_ind
+
+from discrete_diffusion.metrics import Interval, confidence_interval
+from discrete_diffusion.viz.tradeoff import Curve, QualityPanel, ReferencePoint, draw_tradeoff
+from sampler_cells import FEW_CALLS, REFERENCE
+
+Measured = dict[str, Any]
+"""A cell with its numbers."""
+
+FAMILIES = {
+    "order left to chance": ("first-hitting", "ancestral", "entropy-bounded"),
+    "order by certainty": (
+        "confidence",
+        "margin",
+        "entropy",
+        "entropy-bounded, least entropy first",
+    ),
+    "revising": ("remdm", "renoise", "predictor-corrector"),
+}
+PANELS = (
+    QualityPanel("relation_tv", "Relation TV", (0.01, 0.25), is_log=True, more_is_better=False),
+    QualityPanel("valid", "Valid", (0.98, 1.0), is_share=True),
+    QualityPanel("transitive", "Transitive", (0.8, 1.0), is_share=True),
+    QualityPanel("mode_coverage_weighted", "Coverage", (0.45, 1.0), is_share=True),
+)
+COLUMNS = {
+    "relation_tv": "relation TV ↓",
+    "conditional_pair_tv": "conditional pair TV ↓",
+    "node_tv": "node TV ↓",
+    "valid": "valid, % ↑",
+    "transitive": "transitive, % ↑",
+    "mode_coverage_weighted": "coverage, % ↑",
+    "diversity": "diversity, % ↑",
+}
+COMPARED = ("relation_tv", "valid", "transitive", "mode_coverage_weighted")
+
+
+def draw(cells: Sequence[Measured], path: Path) -> None:
+    """Curves over steps at temperature 1, means over the seeds there are; the reference's interval
+    over its own."""
+    plain = [c for c in cells if c["model"] == "mdlm" and not _sharpened(c)]
+    rows = {
+        family: [_curve(line, [c for c in plain if c["line"] == line]) for line in lines]
+        for family, lines in FAMILIES.items()
+    }
+    rows = {family: [c for c in curves if c.calls] for family, curves in rows.items()}
+    seeds = _seeds_of(cells, _reference(cells))
+    draw_tradeoff(
+        {family: curves for family, curves in rows.items() if curves},
+        PANELS,
+        path,
+        reference=ReferencePoint(
+            "first-hitting, one token per call",
+            _mean(seeds, "calls"),
+            {panel.key: _mean(seeds, panel.key) for panel in PANELS},
+            {panel.key: _limits(_interval(seeds, panel.key)) for panel in PANELS},
+        ),
+        few_calls=FEW_CALLS,
+    )
+
+
+def sections(cells: Sequence[Measured]) -> dict[str, str]:
+    """The marked sections of ``docs/results.md`` and what goes between their marks."""
+    absorbing = [cell for cell in cells if cell["model"] == "mdlm"]
+    lines = list(dict.fromkeys(cell["line"] for cell in absorbing))
+    once = [cell for cell in absorbing if cell["seed"] == 0]
+    once.sort(key=lambda cell: (lines.index(cell["line"]), _sharpened(cell), -cell["calls"]))
+    return {
+        "samplers seeds": _seeds_table(absorbing),
+        "samplers noise": _noise(absorbing),
+        "samplers curves": _table([cell for cell in once if not _sharpened(cell)]),
+        "samplers sharpened": _table([cell for cell in once if _has_sharpened_peer(cell, once)]),
+        "samplers other noise": _table([cell for cell in cells if cell["model"] != "mdlm"]),
+    }
+
+
+def _seeds_table(cells: Sequence[Measured]) -> str:
+    """Candidates with several seeds, and their differences to the reference."""
+    reference = _seeds_of(cells, _reference(cells))
+    titles = [COLUMNS[key] for key in COMPARED]
+    head = ["sampler", "calls (most)"]
+    for title in titles:
+        head += [title, "less the reference's"]
+    lines = [_row(head), _row(["---"] + ["---:"] * (len(head) - 1))]
+    for cell in cells:
+        group = _seeds_of(cells, cell)
+        if cell["seed"] != group[0]["seed"] or len(group) < 2:
+            continue
+        row = [_name(cell), _calls(group)]
+        for key in COMPARED:
+            number = _number(key)
+            row.append(number(_mean(group, key)))
+            row.append("" if group == reference else _difference(group, reference, key))
+        lines.append(_row(row))
+    return "\n".join(lines)
+
+
+def _noise(cells: Sequence[Measured]) -> str:
+    """What one number of one seed is worth: the standard deviation over seeds, pooled."""
+    groups = [_seeds_of(cells, cell) for cell in cells if cell["seed"] == 0]
+    groups = [group for group in groups if len(group) > 1]
+    words = []
+    for key, title in COLUMNS.items():
+        pooled = fmean(variance(cell[key] for cell in group) for group in groups) ** 0.5
+        words.append(f"{title.rstrip('↑↓ ')} {_number(key)(pooled)}")
+    return (
+        f"Standard deviation of one number over seeds, pooled over these rows: {'; '.join(words)}."
+    )
+
+
+def _table(cells: Sequence[Measured]) -> str:
+    """A row per cell, in the order given."""
+    head = ["sampler", "calls (most)", *COLUMNS.values()]
+    lines = [_row(head), _row(["---"] + ["---:"] * (len(head) - 1))]
+    for cell in cells:
+        numbers = [_number(key)(cell[key]) for key in COLUMNS]
+        lines.append(_row([_name(cell), _calls([cell]), *numbers]))
+    return "\n".join(lines)
+
+
+def _curve(line: str, cells: Sequence[Measured]) -> Curve:
+    """A point per setting."""
+    settings = [_seeds_of(cells, cell) for cell in cells if cell["seed"] == 0]
+    values = {panel.key: [_mean(group, panel.key) for group in settings] for panel in PANELS}
+    return Curve(line, [_mean(group, "calls") for group in settings], values)
+
+
+def _reference(cells: Sequence[Measured]) -> Measured:
+    return next(c for c in cells if c["line"] == REFERENCE and _setting(c) == "one token per call")
+
+
+def _seeds_of(cells: Sequence[Measured], like: Measured) -> list[Measured]:
+    """The cells that differ from one in nothing but the seed, by seed."""
+    same = [c for c in cells if all(c[key] == like[key] for key in ("model", "sampling", "steps"))]
+    return sorted(same, key=lambda cell: cell["seed"])
+
+
+def _sharpened(cell: Measured) -> bool:
+    return bool({"temperature", "top_p"} & cell["sampling"].keys())
+
+
+def _has_sharpened_peer(cell: Measured, cells: Sequence[Measured]) -> bool:
+    """True if it is sharpened, or the same sampler at temperature 1 as one that is."""
+
+    def plain(c: Measured) -> dict[str, Any]:
+        kept = {k: v for k, v in c["sampling"].items() if k not in ("temperature", "top_p")}
+        return {**kept, "steps": c["steps"]}
+
+    return any(_sharpened(other) and plain(other) == plain(cell) for other in cells)
+
+
+def _name(cell: Measured) -> str:
+    return f"{cell['line']}, {_setting(cell)}"
+
+
+def _setting(cell: Measured) -> str:
+    """Steps, budget, temperature and top-p, as one types them."""
+    shown = [] if cell["steps"] is None else [f"steps={cell['steps']}"]
+    for key in ("budget", "temperature", "top_p"):
+        if key in cell["sampling"]:
+            shown.append(f"{key}={cell['sampling'][key]:g}")
+    if not {"budget"} & cell["sampling"].keys() and cell["steps"] is None:
+        shown.insert(0, "one token per call")
+    return ", ".join(shown)
+
+
+def _calls(cells: Sequence[Measured]) -> str:
+    return f"{_mean(cells, 'calls'):.1f} ({max(cell['most_calls'] for cell in cells)})"
+
+
+def _mean(cells: Sequence[Measured], key: str) -> float:
+    return _interval(cells, key).mean
+
+
+def _interval(cells: Sequence[Measured], key: str) -> Interval:
+    return confidence_interval([cell[key] for cell in cells])
+
+
+def _limits(interval: Interval) -> tuple[float, float]:
+    """The mean twice where there is one seed."""
+    if interval.low is None or interval.high is None:
+        return interval.mean, interval.mean
+    return interval.low, interval.high
+
+
+def _difference(group: Sequence[Measured], reference: Sequence[Measured], key: str) -> str:
+    """Of the means over seeds, with Welch's 95 % interval."""
+    ours, theirs = ([cell[key] for cell in cells] for cells in (group, reference))
+    found = ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    number = _number(key)
+    mean = _mean(group, key) - _mean(reference, key)
+    return f"{number(mean)} ({number(found.low)} to {number(found.high)})"
+
+
+def _number(key: str) -> Callable[[float], str]:
+    if key.endswith("_tv"):
+        return lambda x: f"{x:.4f}"
+    return (lambda x: f"{100 * x:.2f}") if key == "valid" else (lambda x: f"{100 * x:.1f}")
+
+
+def _row(values: Sequence[str]) -> str:
+    return f"| {' | '.join(values)} |"

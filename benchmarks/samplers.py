@@ -1,0 +1,197 @@
+"""Quality of samples against network calls: samplers x steps x temperature, on the embedded plans.
+
+    python benchmarks/samplers.py [--checkpoint FILE] [--non-absorbing FILE] [--threads 1]
+        [--folder runs/samplers] [--share 0/2] [--quick]
+
+Without checkpoints it trains ``experiment=bubble_mdlm`` and the same with ``algo=marginal`` into
+the folder, half an hour each on two cores. The reference is the test split, which training never
+saw.
+
+Every cell (sampler, steps, seed) is written into the folder as soon as it is measured, and is not
+measured again for the same weights: an interrupted sweep goes on when called again, and two
+processes can share it, one with ``--share 0/2``, one with ``--share 1/2``. After a change of a
+sampler's code, give another folder. The call that finds all cells measured writes
+``benchmarks/results/samplers.json``, the tables of ``docs/results.md`` and the figure beside them;
+with ``--quick``, a small model and few samples, all goes into the folder. ``seconds`` are those of
+the machine as it was, whatever else ran on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
+from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.train import train
+from discrete_diffusion.data import build_data, draw_sizes
+from discrete_diffusion.data.bubble_diagrams import decode
+from discrete_diffusion.layout import VocabConfig, real_positions
+from discrete_diffusion.metrics import (
+    DiagramSet,
+    conditional_pair_distance,
+    diversity,
+    mode_coverage,
+    node_distance,
+    relation_distance,
+    spatial_transitivity,
+    validity,
+)
+from discrete_diffusion.sampling import build_sampler, draw_samples
+from record import ROOT, write_result, write_section
+from sampler_cells import Cell, all_cells, quick_cells
+from sampler_report import draw, sections
+
+NUM, QUICK_NUM, BATCH = 2000, 100, 256
+QUICK = ("model=bd_tiny", "trainer.max_steps=300", "data.num_plans=5000", "eval.num_samples=0")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model, what its weights are called in cells, and the plans it is measured on."""
+
+    checkpoint: Checkpoint
+    digest: str
+    reference: DiagramSet
+
+    @classmethod
+    def read(cls, path: Path) -> Model:
+        checkpoint = read_checkpoint(path)
+        data = build_data(checkpoint.config)
+        vocab = VocabConfig(n_max=checkpoint.config.data.n_max)
+        reference = DiagramSet(decode(data.splits["test"].x0, vocab)).prepare()
+        return cls(checkpoint, digest_of(checkpoint.algorithm), reference)
+
+    def measure(self, cell: Cell, num: int) -> dict[str, float]:
+        """Draw and measure; the room counts are a function of the seed alone."""
+        checkpoint = self.checkpoint
+        sizes = draw_sizes(checkpoint.size_counts, num, make_generator(cell.seed, 0))
+        real = real_positions(checkpoint.config.data, sizes)
+        sampler = build_sampler(cell.sampling)
+        start = time.perf_counter()
+        output = draw_samples(
+            sampler,
+            checkpoint.algorithm,
+            real,
+            generator=make_generator(cell.seed, 1),
+            steps=cell.steps,
+            batch_size=BATCH,
+        )
+        seconds = time.perf_counter() - start
+        vocab = VocabConfig(n_max=checkpoint.config.data.n_max)
+        samples = DiagramSet(decode(output.tokens, vocab))
+        return {
+            "calls": float(output.nfe.double().mean()),
+            "most_calls": int(output.nfe.max()),
+            "relation_tv": relation_distance(samples, self.reference).tv,
+            "conditional_pair_tv": conditional_pair_distance(samples, self.reference).tv,
+            "node_tv": node_distance(samples, self.reference).tv,
+            "valid": validity(samples).overall,
+            "transitive": spatial_transitivity(samples).overall,
+            "mode_coverage_weighted": mode_coverage(samples, self.reference).weighted,
+            "diversity": diversity(samples),
+            "seconds": seconds,
+        }
+
+
+def digest_of(algorithm: Algorithm) -> str:
+    """16 hex digits that say which weights these are."""
+    digest = hashlib.sha256(algorithm.name.encode())
+    for name, tensor in sorted(algorithm.state_dict().items()):
+        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def trained(folder: Path, algorithm: str, words: Sequence[str]) -> Path:
+    """The last checkpoint of a training run, which is made if it is not there or not finished."""
+    run = folder / algorithm
+    if not (run / "metrics.json").exists():
+        train(compose("train", [f"algo={algorithm}", "logger=none", *words]), run)
+    return run / "checkpoints" / "last.ckpt"
+
+
+def place_of(folder: Path, cell: Cell, digest: str, num: int) -> Path:
+    """The file of a cell: named by all that its numbers depend on."""
+    facts = {**cell.facts, "weights": digest, "samples": num, "batch": BATCH}
+    name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    return folder / "cells" / f"{name}.json"
+
+
+def share_of(cells: Sequence[Cell], share: str) -> Iterator[Cell]:
+    """Every n-th cell from the k-th on, for the share ``k/n``."""
+    k, _, n = share.partition("/")
+    yield from cells[int(k) :: int(n)]
+
+
+def fill(
+    models: dict[str, Model], cells: Sequence[Cell], folder: Path, share: str, num: int
+) -> list[dict[str, Any]] | None:
+    """Measure what this share lacks; all cells with their numbers, or None if any is lacking."""
+    places = {cell: place_of(folder, cell, models[cell.model].digest, num) for cell in cells}
+    for cell in share_of(cells, share):
+        if places[cell].exists():
+            continue
+        numbers = models[cell.model].measure(cell, num)
+        places[cell].parent.mkdir(parents=True, exist_ok=True)
+        half = places[cell].with_suffix(".part")
+        half.write_text(json.dumps({**cell.facts, **numbers}, indent=1) + "\n")
+        half.rename(places[cell])
+        print(f"{cell}: {numbers}", flush=True)
+    if missing := [cell for cell in cells if not places[cell].exists()]:
+        print(f"{len(missing)} of {len(cells)} cells are another share's and not measured yet")
+        return None
+    return [{"line": cell.line, **json.loads(places[cell].read_text())} for cell in cells]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--checkpoint", type=Path, help="of absorbing noise; trained if not given")
+    parser.add_argument("--non-absorbing", type=Path, help="of other noise; trained if not given")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=Path("runs/samplers"))
+    parser.add_argument("--share", default="0/1", help="k/n: every n-th cell from the k-th on")
+    parser.add_argument("--quick", action="store_true", help="a small model, few samples")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    folder = given.folder / "quick" if given.quick else given.folder
+    words = ["experiment=bubble_mdlm", f"threads={given.threads}", *(QUICK if given.quick else ())]
+    paths = {
+        "mdlm": given.checkpoint or trained(folder, "mdlm", words),
+        "marginal": given.non_absorbing or trained(folder, "marginal", words),
+    }
+    models = {name: Model.read(path) for name, path in paths.items()}
+    num, cells = (QUICK_NUM, quick_cells()) if given.quick else (NUM, all_cells())
+    found = fill(models, cells, folder, given.share, num)
+    if found is None:
+        return
+    results = {
+        "num_samples": num,
+        "num_reference": {name: len(model.reference) for name, model in models.items()},
+        "weights": {name: model.digest for name, model in models.items()},
+        "steps_trained": {name: model.checkpoint.step for name, model in models.items()},
+        "cells": found,
+    }
+    pictures = folder if given.quick else ROOT / "docs" / "images"
+    draw(found, pictures / "samplers_pareto.png")
+    if given.quick:
+        (folder / "samplers.json").write_text(json.dumps(results, indent=1) + "\n")
+        return
+    command = f"python benchmarks/samplers.py --threads {given.threads}"
+    seeds = sorted({cell.seed for cell in cells})
+    write_result("samplers", command=command, seed=seeds, results=results)
+    for name, text in sections(found).items():
+        write_section("results.md", name, text)
+
+
+if __name__ == "__main__":
+    main()

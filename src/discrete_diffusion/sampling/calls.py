@@ -1,0 +1,44 @@
+"""How many network calls a sample takes, and the time that one is told."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.options import check_whole_number
+
+ROUNDING = 1e-9
+"""Steps that a time may be late by its own rounding."""
+
+
+def check_tokens_per_call(number: int) -> None:
+    """``ValueError`` unless it is a whole number of at least 1."""
+    check_whole_number("sampling.tokens_per_call", number, least=1)
+
+
+def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Tensor:
+    """Int[B, 1]: in how many calls ``num`` Int[B, 1] tokens are revealed: ``steps``, or as few as
+    there can be with ``tokens_per_call``; never more than one per token.
+
+    Call c = 0, 1, ... of C reveals those with floor(r C / num) = c, r the rank of a token in the
+    order of the sampler: as evenly as can be. Raises ``ValueError`` for ``steps`` below 1.
+    """
+    if steps is None:
+        return -(-num // tokens_per_call)
+    if steps < 1:
+        raise ValueError(f"steps={steps}: expected at least 1")
+    return num.clamp(max=steps)
+
+
+def time_of_masked_share(algorithm: Algorithm, masked: Tensor, clock: Tensor) -> Tensor:
+    """Float64[B]: the time at which as many of the positions ``clock`` Bool[B, L] are masked as
+    really are, ``masked`` Bool[B, L]. A model of discrete steps is told the next later of its own
+    times."""
+    process, num_steps = algorithm.process, algorithm.num_steps
+    assert isinstance(process, Absorbing)
+    share = (masked & clock).sum(dim=1).double() / clock.sum(dim=1).clamp(min=1)
+    t = process.time_of_share(share, clock)
+    if num_steps is None:
+        return t
+    return (t * num_steps - ROUNDING).ceil().clamp(min=1) / num_steps

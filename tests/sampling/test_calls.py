@@ -1,0 +1,228 @@
+"""What the network is asked: how often, about what, and the time it is told."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from toy_samplers import CASES, absorbing, bd3lm, draw_from, exact, record_calls, runs_a_grid
+
+from discrete_diffusion.algorithms import D3PM, MDLM, Algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling import build_sampler, fitting_samplers
+from discrete_diffusion.sampling.calls import time_of_masked_share
+from toy_algorithms import TOYS, ZeroBackbone
+from toy_world import FULL, LENGTH, MASK, PAD, PADDED, ExactBackbone, all_schedules, toy_layout
+
+CHOOSING = ("confidence", "margin", "entropy", "entropy-bounded")
+SCHEDULES = tuple(all_schedules(toy_layout()))
+REQUESTS = [
+    (FULL, [-1, -1, -1]),
+    (FULL, [-1, 2, -1]),
+    (FULL, [1, -1, 3]),
+    (PADDED, [-1, -1, -1]),
+    (PADDED, [2, -1, -1]),
+]
+
+
+def watched(algorithm: Algorithm) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """(x_t, sigma) of every later call of the backbone."""
+    seen = []
+    algorithm.backbone.register_forward_pre_hook(
+        lambda module, args, given: seen.append((given["x_t"].clone(), given["sigma"].clone())),
+        with_kwargs=True,
+    )
+    return seen
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("sampler", CHOOSING)
+def test_the_noise_told_is_the_noise_shown(sampler, schedule):
+    """1 - exp(-sigma) is the share of real positions that are MASK, in every call; clamped ones
+    are visible and count."""
+    process = absorbing(schedule)
+    for real, clamp in REQUESTS:
+        algorithm = MDLM(ExactBackbone(process), process)
+        seen = watched(algorithm)
+        draw_from(algorithm, sampler, 50, real=real, clamp=torch.tensor(clamp))
+        assert seen
+        for x_t, sigma in seen:
+            share = (x_t == MASK).sum(dim=1) / real.sum()
+            told = -torch.expm1(-sigma)
+            full = share == 1  # where sigma stops at its largest value
+            torch.testing.assert_close(told[~full], share[~full], rtol=0, atol=1e-5)
+            assert (told[full] > 0.9998).all()
+
+
+@pytest.mark.parametrize("schedule", ["log_linear", "cosine", "per_group"])
+@pytest.mark.parametrize("sampler", CHOOSING)
+def test_the_next_later_time_of_a_model_of_discrete_steps(sampler, schedule):
+    algorithm = TOYS["d3pm-absorbing"].exact(all_schedules(toy_layout())[schedule])
+    assert isinstance(algorithm, D3PM)
+    calls, steps = record_calls(algorithm), algorithm.num_steps
+    draw_from(algorithm, sampler, 50)
+    for call in calls:
+        own = call.t * steps
+        torch.testing.assert_close(own, own.round(), rtol=0, atol=1e-9)
+        share = (call.x_t == MASK).double().mean(dim=1)
+        at = [
+            algorithm.process.one_minus_alpha(call.t - back).expand(-1, LENGTH).mean(dim=1)
+            for back in (0, 1 / steps)
+        ]
+        assert (call.t <= 1).all()
+        assert (at[0] >= share - 1e-9).all()
+        assert (at[1] < share - 1e-9).all()
+
+
+def test_a_share_that_is_a_time_of_the_model_is_that_time():
+    """11 of 20 masked: 0.55 * 100 is a little more than 55 in float64."""
+    process = absorbing()
+    algorithm = D3PM(ExactBackbone(process), process, num_steps=100)
+    masked = torch.arange(20) < torch.tensor([[11], [7], [20]])
+    t = time_of_masked_share(algorithm, masked, torch.ones_like(masked))
+    assert t.tolist() == [0.55, 0.35, 1.0]
+
+
+@pytest.mark.parametrize("schedule", ["log_linear", "per_group"])
+@pytest.mark.parametrize("blocks", ["groups", "pairs", "ones"])
+@pytest.mark.parametrize("sampler", CHOOSING)
+def test_blocks_have_a_clock_of_their_own(sampler, blocks, schedule):
+    """t is the time at which as many positions of the block are masked as are."""
+    algorithm = bd3lm(schedule, blocks)
+    calls = record_calls(algorithm)
+    draw_from(algorithm, sampler, 50, clamp=torch.tensor([-1, -1, 2]))
+    assert calls
+    for call in calls:
+        masked = call.x_t == MASK
+        block = torch.where(masked, algorithm.blocks, LENGTH).amin(dim=1, keepdim=True)
+        inside = algorithm.blocks == block
+        share = (masked & inside).sum(dim=1) / inside.sum(dim=1)
+        hidden = algorithm.process.one_minus_alpha(call.t).expand(-1, LENGTH)
+        expected = (hidden * inside).sum(dim=1) / inside.sum(dim=1)
+        torch.testing.assert_close(expected.float(), share, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("groups_in_turn", [False, True])
+def test_the_share_counts_all_groups_when_they_take_turns(groups_in_turn):
+    algorithm = exact("mdlm", "cosine")
+    calls = record_calls(algorithm)
+    draw_from(algorithm, "margin", 20, groups_in_turn=groups_in_turn)
+    for call in calls:
+        masked = call.x_t == MASK
+        expected = time_of_masked_share(algorithm, masked, call.real)
+        torch.testing.assert_close(call.t, expected)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 8])
+@pytest.mark.parametrize("sampler", ["confidence", "margin", "entropy", "first-hitting"])
+def test_calls_are_the_free_tokens_by_k_and_none_is_empty(sampler, number):
+    for real, clamp in REQUESTS:
+        algorithm, held = exact("mdlm"), torch.tensor(clamp)
+        calls = record_calls(algorithm)
+        output = draw_from(algorithm, sampler, 30, real=real, clamp=held, tokens_per_call=number)
+        free = int((real & (held < 0)).sum())
+        assert (output.nfe == math.ceil(free / number)).all()
+        assert len(calls) == math.ceil(free / number)
+        for call in calls:
+            assert (call.x_t == MASK).any(dim=1).all()
+        masked = [(call.x_t == MASK).sum(dim=1) for call in calls] + [torch.zeros(30).long()]
+        for before, after in itertools.pairwise(masked):
+            assert (before - after == before.clamp(max=number)).all()
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+@pytest.mark.parametrize("sampler", ["confidence", "margin", "entropy", "first-hitting"])
+def test_steps_are_never_exceeded(sampler, steps):
+    for real, clamp in REQUESTS:
+        held = torch.tensor(clamp)
+        free = int((real & (held < 0)).sum())
+        output = draw_from("mdlm", sampler, 30, real=real, clamp=held, steps=steps)
+        assert (output.nfe == min(free, steps)).all()
+
+
+@pytest.mark.parametrize("sampler", ["confidence", "margin", "entropy", "first-hitting"])
+def test_tokens_are_spread_evenly_over_the_calls(sampler):
+    """10 tokens and fewer: calls differ by one token at most, and none has more than k."""
+    vocab = VocabConfig(n_max=4)
+    process = Absorbing(vocab.layout(), LogLinear())
+    algorithm = MDLM(ZeroBackbone(vocab.vocab_size), process)
+    real = vocab.real_positions(torch.tensor([1, 2, 3, 4, 4]))
+    clamp = torch.full(real.shape, -1)
+    clamp[4, :3] = 2
+    free = (real & (clamp < 0)).sum(dim=1)
+    requests = [({"tokens_per_call": k}, None, -(-free // k)) for k in (1, 3, 4)]
+    requests += [({}, steps, free.clamp(max=steps)) for steps in (1, 4, 7, 20)]
+    for options, steps, expected in requests:
+        output = build_sampler({"name": sampler, **options}).sample(
+            algorithm,
+            real,
+            generator=make_generator(0),
+            clamp=clamp,
+            steps=steps,
+            keep_trajectory=True,
+        )
+        assert torch.equal(output.nfe, expected)
+        hidden = (output.trajectory == vocab.mask_id).sum(dim=2)  # (K, B)
+        for b in range(len(real)):
+            revealed = -hidden[:, b].diff()
+            revealed = revealed[revealed > 0]
+            assert revealed.max() - revealed.min() <= 1
+            assert revealed.max() <= options.get("tokens_per_call", 10)
+
+
+@pytest.mark.parametrize("sampler", ["entropy-bounded"])
+@pytest.mark.parametrize("budget", [0.0, 0.7])
+def test_bounded_calls_reveal_at_least_one_token_of_every_sample(sampler, budget):
+    algorithm = exact("mdlm")
+    calls = record_calls(algorithm)
+    output = draw_from(algorithm, sampler, 300, budget=budget, keep_trajectory=True)
+    assert len(calls) == int(output.nfe.max()) == len(output.trajectory) - 1
+    masked = (output.trajectory == MASK).sum(dim=2)  # (K, B)
+    assert ((masked[1:] < masked[:-1]) | (masked[:-1] == 0)).all()
+    assert sum(len(call.x_t) for call in calls) == output.nfe.sum()
+
+
+ABSORBING = fitting_samplers(exact("mdlm"))
+
+
+@pytest.mark.parametrize("sampler", ABSORBING)
+def test_absorbing_noise_costs_a_call_only_where_a_mask_is_revealed(sampler):
+    """Every call changes every sample that it is about, so none is about a finished one."""
+    algorithm, num = exact("mdlm"), 200
+    calls = record_calls(algorithm)
+    steps = {"steps": 40} if runs_a_grid(sampler) else {}
+    output = draw_from(algorithm, sampler, num, keep_trajectory=True, **steps)
+    assert sum(len(call.x_t) for call in calls) == output.nfe.sum()
+    for call in calls:
+        assert (call.x_t == MASK).any(dim=1).all()
+    if sampler in ("ancestral", "first-hitting", *CHOOSING):
+        assert (output.nfe <= LENGTH).all()
+    if sampler != "predictor-corrector":  # which has two rounds of calls in a step
+        hidden = output.trajectory == MASK
+        revealed = (hidden[:-1] & ~hidden[1:]).any(dim=2).sum(dim=0)
+        assert torch.equal(output.nfe, revealed)
+    if sampler == "ancestral":
+        assert (output.nfe == LENGTH).double().mean() > 0.8
+
+
+@pytest.mark.parametrize(("name", "sampler"), CASES)
+def test_everything_given_costs_no_call(name, sampler):
+    algorithm = exact(name)
+    calls = record_calls(algorithm)
+    reads = []
+    algorithm.backbone.register_forward_pre_hook(lambda *given: reads.append(given))
+    for real, clamp in ((FULL, [2, 1, 3]), (PADDED, [0, 3, -1])):
+        held = torch.tensor(clamp)
+        output = draw_from(algorithm, sampler, 7, real=real, clamp=held, keep_trajectory=True)
+        expected = torch.where(real, held, PAD).expand(7, -1)
+        assert torch.equal(output.tokens, expected)
+        assert output.nfe.tolist() == [0] * 7
+        assert output.log_weights.tolist() == [0.0] * 7
+        assert (output.trajectory == expected).all()
+    assert calls == []
+    assert reads == []

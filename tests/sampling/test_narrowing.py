@@ -1,0 +1,139 @@
+"""Narrowed supports: always satisfied, and undone by the weights where that is promised."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from laws import grid, grid_law
+from torch import nn
+from toy_samplers import CASES, absorbing, draw_from, exact, takes_steps
+
+from discrete_diffusion.algorithms import MDLM
+from toy_world import FULL, LENGTH, MASK, PADDED, ToyWorld, noise_floor, total_variation, toy_layout
+
+NUM = 30_000
+POSITIONS = torch.arange(LENGTH)
+EXACT = {
+    "first-hitting": {},
+    "margin": {},
+    "entropy": {},
+    "entropy-bounded": {"budget": 0.0, "order": "random"},
+}
+
+
+def narrowed() -> torch.Tensor:
+    """Bool[3, V]: without some of the likely ids."""
+    support = toy_layout().support.clone()
+    support[0, 0] = support[1, 3] = support[1, 1] = False
+    return support
+
+
+def allowed(world: ToyWorld, support: torch.Tensor | None = None) -> torch.Tensor:
+    """Bool[K]: which sequences satisfy it, or another support."""
+    support = narrowed() if support is None else support
+    return (support[POSITIONS, world.x0] | ~world.real).all(dim=1)
+
+
+def check_weights(
+    tokens: torch.Tensor, log_weights: torch.Tensor, law: torch.Tensor, world: ToyWorld
+) -> None:
+    """Weighted samples are distributed as ``law`` Float64[K], whose mass is the mean weight."""
+    weights, mass = log_weights.exp(), float(law.sum())
+    error = float(weights.std()) / len(weights) ** 0.5
+    assert weights.mean().item() == pytest.approx(mass, abs=4.5 * error + 1e-12)
+    effective = int(weights.sum().square() / weights.square().sum())
+    assert effective > 1000
+    weighted = world.distribution(tokens, weights)
+    assert total_variation(weighted, law / mass) < noise_floor(law / mass, effective)
+
+
+@pytest.mark.parametrize(("name", "sampler"), CASES)
+def test_a_narrowed_support_is_always_satisfied(name, sampler):
+    steps = {"steps": 6} if takes_steps(sampler) else {}
+    for real in (FULL, PADDED):
+        world = ToyWorld.make(real)
+        output = draw_from(name, sampler, 500, real=real, support=narrowed(), **steps)
+        assert world.distribution(output.tokens)[~allowed(world)].sum() == 0
+        assert (output.log_weights < 1e-6).any()
+
+
+@pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
+@pytest.mark.parametrize("sampler", list(EXACT))
+def test_weights_recover_the_exact_conditional(sampler, real):
+    """Though each step renormalises locally, which tilts the samples themselves."""
+    world = ToyWorld.make(real)
+    law = torch.where(allowed(world), world.prob, 0.0)
+    output = draw_from(
+        "mdlm", sampler, NUM, real=real, seed=6, support=narrowed(), **EXACT[sampler]
+    )
+    check_weights(output.tokens, output.log_weights, law, world)
+    if real is FULL:
+        share = world.distribution(output.tokens)
+        assert total_variation(share, law / law.sum()) > 0.02
+
+
+@pytest.mark.parametrize(
+    ("sampler", "options"),
+    [
+        ("ancestral", {}),
+        ("predictor-corrector", {"corrections": 1}),
+        ("renoise", {}),
+        ("remdm", {"strategy": "cap", "eta": 0.2}),
+    ],
+)
+def test_weights_of_a_grid_are_those_of_all_tokens_drawn(sampler, options):
+    """They give the sampler's own law of the runs that never draw a token outside the support."""
+    world, algorithm = ToyWorld.make(), exact("mdlm")
+    support = narrowed()
+    support[:, MASK] = True
+    law = grid_law(algorithm, world, grid(algorithm, 5), sampler, allowed=support, **options)
+    output = draw_from(algorithm, sampler, NUM, steps=5, support=narrowed(), **options)
+    check_weights(output.tokens, output.log_weights, law, world)
+
+
+def test_weights_of_ancestral_sampling_near_the_exact_conditional():
+    world = ToyWorld.make()
+    law = torch.where(allowed(world), world.prob, 0.0)
+    output = draw_from("mdlm", "ancestral", NUM, steps=200, support=narrowed())
+    weighted = world.distribution(output.tokens, output.log_weights.exp())
+    assert total_variation(weighted, law / law.sum()) < 0.02
+    assert output.log_weights.exp().mean().item() == pytest.approx(float(law.sum()), abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["udlm", "marginal", "gidd"])
+@pytest.mark.parametrize("sampler", ["ancestral", "predictor-corrector"])
+def test_weights_of_noise_that_leaves_doubt(sampler, name):
+    """The narrowing decides only at the end: the sampler's own law, restricted to the support."""
+    world, algorithm = ToyWorld.make(), exact(name)
+    options = {"corrections": 1} if sampler == "predictor-corrector" else {}
+    law = grid_law(algorithm, world, grid(algorithm, 4), sampler, **options)
+    support = toy_layout().support.clone()
+    support[0, 0] = False
+    law = torch.where(allowed(world, support), law, 0.0)
+    output = draw_from(algorithm, sampler, NUM, steps=4, support=support, **options)
+    check_weights(output.tokens, output.log_weights, law, world)
+
+
+def test_weights_of_confidence_order_do_not_undo_the_tilt():
+    """Its order reads tokens drawn from the narrowed D."""
+    world = ToyWorld.make()
+    law = torch.where(allowed(world), world.prob, 0.0)
+    output = draw_from("mdlm", "confidence", NUM, support=narrowed())
+    weighted = world.distribution(output.tokens, output.log_weights.exp())
+    assert total_variation(weighted, law / law.sum()) > 0.1
+
+
+@pytest.mark.parametrize("sampler", [*EXACT, "ancestral", "confidence", "remdm", "renoise"])
+def test_a_dead_end_has_weight_zero(sampler):
+    """A network that is sure of what the support excludes: legal tokens still, of no weight."""
+
+    class Sure(nn.Module):
+        def forward(self, x_t, sigma=None):
+            logits = torch.zeros(*x_t.shape, 6)
+            logits[:, 1, 3] = 1e9
+            return logits
+
+    output = draw_from(MDLM(Sure(), absorbing()), sampler, 200, support=narrowed())
+    assert narrowed()[POSITIONS, output.tokens].all()
+    assert output.log_weights.isfinite().all()
+    assert (output.log_weights.exp() == 0).all()

@@ -1,0 +1,140 @@
+"""Every algorithm and sampler of the enumerable world, by name, and a record of network calls."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import AR, BD3LM, Algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.sampling import build_sampler, fitting_samplers
+from discrete_diffusion.sampling.grid import GridSampler
+from discrete_diffusion.types import SampleOutput
+from toy_algorithms import TOYS
+from toy_world import (
+    FULL,
+    LENGTH,
+    PAD,
+    VOCAB_SIZE,
+    ExactBlockBackbone,
+    ExactCausalBackbone,
+    all_schedules,
+    toy_layout,
+)
+
+BLOCKS = {"groups": [1, 2], "pairs": [2, 1], "ones": [1, 1, 1]}
+CODE = torch.tensor([VOCAB_SIZE**2, VOCAB_SIZE, 1])
+EVERY_STATE = torch.tensor(list(itertools.product(range(VOCAB_SIZE), repeat=LENGTH)))
+
+
+def absorbing(schedule: str = "log_linear") -> Absorbing:
+    layout = toy_layout()
+    return Absorbing(layout, all_schedules(layout)[schedule])
+
+
+def bd3lm(schedule: str = "log_linear", blocks: str = "groups", tilt: float = 0.0) -> BD3LM:
+    process = absorbing(schedule)
+    return BD3LM(
+        ExactBlockBackbone(process, tilt),
+        process,
+        block_lengths=BLOCKS[blocks],
+        time_conditioning=tilt != 0,
+    )
+
+
+def ar(schedule: str = "cosine") -> AR:
+    process = absorbing(schedule)
+    return AR(ExactCausalBackbone(process), process)
+
+
+def exact(name: str = "mdlm", schedule: str = "log_linear") -> Algorithm:
+    """An algorithm with the Bayes-optimal denoiser: a row of ``TOYS``, ``bd3lm`` or ``ar``.
+
+    The denoiser is tabulated per call: without noise that leaves doubt it needs no time, and on a
+    grid all samples of a call share one.
+    """
+    if name in ("bd3lm", "ar"):
+        return bd3lm(schedule) if name == "bd3lm" else ar(schedule)
+    algorithm = TOYS[name].exact(all_schedules(toy_layout())[schedule])
+    of_rows = algorithm.logits
+    timeless = algorithm.process.absorbing
+
+    def logits(
+        x_t: Tensor, t: Tensor, real: Tensor, conditions: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        if not timeless and (t != t[0]).any():
+            return of_rows(x_t, t, real)
+        time = torch.full((len(EVERY_STATE),), 0.5 if timeless else float(t[0])).double()
+        whole = (EVERY_STATE != PAD) | FULL.logical_not()
+        whole[:, -1] = EVERY_STATE[:, -1] != PAD
+        return of_rows(EVERY_STATE, time, whole)[(x_t * CODE).sum(-1)]
+
+    algorithm.logits = logits  # type: ignore[method-assign]
+    return algorithm
+
+
+ALGORITHMS = ("mdlm", "udlm", "marginal", "gidd", "d3pm-absorbing", "d3pm-uniform", "bd3lm", "ar")
+CASES = [(name, sampler) for name in ALGORITHMS for sampler in fitting_samplers(exact(name))]
+"""(algorithm, sampler) for every sampler in the registry with all that it draws from."""
+
+
+def takes_steps(sampler: str) -> bool:
+    return sampler not in ("autoregressive", "entropy-bounded")
+
+
+def runs_a_grid(sampler: str) -> bool:
+    return isinstance(build_sampler({"name": sampler}), GridSampler)
+
+
+def draw_from(
+    algorithm: Algorithm | str,
+    sampler: str,
+    num: int,
+    *,
+    real: Tensor = FULL,
+    seed: int = 1,
+    clamp: Tensor | None = None,
+    support: Tensor | None = None,
+    steps: int | None = None,
+    keep_trajectory: bool = False,
+    **options: object,
+) -> SampleOutput:
+    """``num`` samples; ``real``, ``clamp`` [L] and ``support`` [L, V] are the same for each."""
+    return build_sampler({"name": sampler, **options}).sample(
+        exact(algorithm) if isinstance(algorithm, str) else algorithm,
+        real.expand(num, -1),
+        generator=make_generator(seed),
+        steps=steps,
+        clamp=None if clamp is None else clamp.expand(num, -1),
+        support=None if support is None else support.expand(num, -1, -1),
+        keep_trajectory=keep_trajectory,
+    )
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the network was asked: ``x_t`` Int[R, L], ``t`` Float64[R], ``real`` Bool[R, L]."""
+
+    x_t: Tensor
+    t: Tensor
+    real: Tensor
+
+
+def record_calls(algorithm: Algorithm) -> list[Call]:
+    """A list that every later call of the network adds to."""
+    calls: list[Call] = []
+    answer: Callable[..., Tensor] = algorithm.logits
+
+    def logits(
+        x_t: Tensor, t: Tensor, real: Tensor, conditions: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        calls.append(Call(x_t.clone(), t.clone(), real.clone()))
+        return answer(x_t, t, real, conditions)
+
+    algorithm.logits = logits  # type: ignore[method-assign]
+    return calls
