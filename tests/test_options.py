@@ -97,7 +97,10 @@ def build_both(config):
             ["sampling=ancestral", "sampling.default_steps=2.5"],
             r"sampling\.default_steps=2\.5: expected a whole number",
         ),
-        (["+sampling.steps=2"], "first-hitting has no setting 'steps'; it has temperature, tokens_per_call, top_p"),
+        (
+            ["+sampling.steps=2"],
+            "first-hitting has no setting 'steps'; it has temperature, tokens_per_call, top_p",
+        ),
     ],
 )
 def test_every_builder_names_the_setting(overrides, sentence):

@@ -71,7 +71,7 @@ def test_samplers_that_do_not_fit_are_refused_before_anything_runs():
 
     fits = r"use sampling=autoregressive or sampling=first-hitting"
     refused(Ancestral(), ar(), rf"ar cannot be sampled by ancestral; {fits}")
-    refused(Autoregressive(), bd3lm(), "needs algo=ar, got bd3lm; use sampling=first-hitting")
+    refused(Autoregressive(), bd3lm(), "needs algo=ar, got bd3lm; use sampling=ancestral")
     refused(Autoregressive(), exact("udlm"), "needs absorbing noise; use sampling=ancestral")
     for name in ("confidence", "margin", "entropy", "entropy-bounded", "remdm", "renoise"):
         refused(build_sampler({"name": name}), ar(), rf"cannot be sampled by {name}; {fits}")

@@ -105,7 +105,7 @@ def test_chosen_orders_reproduce_the_joint_block_by_block(sampler, options, bloc
 @pytest.mark.parametrize("sampler", fitting_samplers(bd3lm()))
 def test_every_sampler_finishes_a_block_before_it_begins_the_next(sampler, blocks):
     algorithm = bd3lm(blocks=blocks)
-    steps = {"steps": 6} if takes_steps(sampler) else {}
+    steps = {"steps": 6} if takes_steps(algorithm, sampler) else {}
     for real in (FULL, PADDED):
         output = draw_from(algorithm, sampler, 200, real=real, keep_trajectory=True, **steps)
         hidden = (output.trajectory == MASK) & real

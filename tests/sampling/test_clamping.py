@@ -101,7 +101,7 @@ def test_grid_samplers_near_the_conditional(sampler, positions):
 @pytest.mark.parametrize(("name", "sampler"), CASES)
 def test_held_tokens_stay_in_every_frame(name, sampler):
     """From the noise on: no sampler hides or redraws them, however often it revises others."""
-    steps = {"steps": 8} if takes_steps(sampler) else {}
+    steps = {"steps": 8} if takes_steps(name, sampler) else {}
     options = {"strategy": "rescale", "eta": 1.0} if sampler == "remdm" else {}
     for real, held in ((FULL, [1, -1, 3]), (FULL, [-1, 0, -1]), (PADDED, [-1, 2, -1])):
         clamp = torch.tensor(held)

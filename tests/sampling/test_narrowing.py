@@ -49,7 +49,7 @@ def check_weights(
 
 @pytest.mark.parametrize(("name", "sampler"), CASES)
 def test_a_narrowed_support_is_always_satisfied(name, sampler):
-    steps = {"steps": 6} if takes_steps(sampler) else {}
+    steps = {"steps": 6} if takes_steps(name, sampler) else {}
     for real in (FULL, PADDED):
         world = ToyWorld.make(real)
         output = draw_from(name, sampler, 500, real=real, support=narrowed(), **steps)

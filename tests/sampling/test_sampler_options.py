@@ -65,7 +65,11 @@ def test_options_of_k_per_call(name):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("entropy-bounded", {"budget": -0.1}, r"budget=-0\.1: expected nats per call, 0 or more"),
+        (
+            "entropy-bounded",
+            {"budget": -0.1},
+            r"budget=-0\.1: expected nats per call, a finite number >= 0",
+        ),
         ("entropy-bounded", {"budget": float("inf")}, "budget=inf"),
         ("entropy-bounded", {"budget": float("nan")}, "budget=nan"),
         ("entropy-bounded", {"order": "entropi"}, "did you mean 'entropy'"),

@@ -20,14 +20,14 @@ def case(request) -> tuple[str, str]:
     return request.param
 
 
-def few(sampler: str, steps: int = 6) -> dict[str, int]:
-    return {"steps": steps} if takes_steps(sampler) else {}
+def few(algorithm: str, sampler: str, steps: int = 6) -> dict[str, int]:
+    return {"steps": steps} if takes_steps(algorithm, sampler) else {}
 
 
 def test_same_seed_same_samples_and_the_global_rng_is_untouched(case):
     before = torch.random.get_rng_state()
     first, second, other = (
-        draw_from(*case, 64, seed=seed, keep_trajectory=True, **few(case[1])) for seed in (1, 1, 2)
+        draw_from(*case, 64, seed=seed, keep_trajectory=True, **few(*case)) for seed in (1, 1, 2)
     )
     assert torch.equal(first.trajectory, second.trajectory)
     assert torch.equal(first.nfe, second.nfe)
@@ -48,7 +48,7 @@ def test_low_temperature_and_small_top_p_follow_the_mode(case):
             100,
             seed=2,
             keep_trajectory=True,
-            **few(sampler),
+            **few(name, sampler),
             **options,
             **in_turn,  # or there would be rounds between the frames
         )
@@ -69,7 +69,7 @@ def test_low_temperature_and_small_top_p_follow_the_mode(case):
 def test_high_temperature_flattens(case):
     """Every legal id equally often."""
     num = 20_000
-    output = draw_from(*case, num, seed=3, temperature=1e6, **few(case[1], 3))
+    output = draw_from(*case, num, seed=3, temperature=1e6, **few(*case, 3))
     share = torch.bincount(output.tokens[:, 1], minlength=4) / num
     assert (share - 0.25).abs().max() < 0.02
 
@@ -91,7 +91,7 @@ def test_sampling_uses_eval_mode_and_restores_training(case):
     algorithm.backbone = Spy()
     vars(algorithm).pop("logits", None)  # the class's own, which asks the backbone
     algorithm.train()
-    draw_from(algorithm, sampler, 2, seed=4, **few(sampler))
+    draw_from(algorithm, sampler, 2, seed=4, **few(algorithm.name, sampler))
     assert modes
     assert not any(modes)
     assert algorithm.training
@@ -102,12 +102,12 @@ def test_sampling_uses_eval_mode_and_restores_training(case):
 
     algorithm.backbone.forward = broken
     with pytest.raises(RuntimeError, match="out of order"):
-        draw_from(algorithm, sampler, 2, **few(sampler))
+        draw_from(algorithm, sampler, 2, **few(algorithm.name, sampler))
     assert algorithm.training
 
 
 def test_an_empty_request_gives_no_samples(case):
-    output = draw_from(*case, 0, keep_trajectory=True, **few(case[1]))
+    output = draw_from(*case, 0, keep_trajectory=True, **few(*case))
     assert output.tokens.shape == (0, LENGTH)
     assert output.nfe.shape == output.log_weights.shape == (0,)
     assert output.trajectory.shape == (1, 0, LENGTH)
@@ -121,7 +121,6 @@ def test_sizes_and_clamps_may_be_mixed(case):
     clamp = torch.full_like(real, -1, dtype=torch.long)
     clamp[::3, 0], clamp[::5, 1] = 1, 2
     clamp[:2] = torch.tensor([[2, 0, 3], [0, 1, -1]])  # nothing left to draw
-    steps = {} if sampler in ("autoregressive", "entropy-bounded") else {"steps": 5}
     output = draw_samples(
         build_sampler({"name": sampler}),
         algorithm,
@@ -130,7 +129,7 @@ def test_sizes_and_clamps_may_be_mixed(case):
         batch_size=64,
         clamp=clamp,
         keep_trajectory=True,
-        **steps,
+        **few(name, sampler, 5),
     )
     assert (output.tokens[~real] == PAD).all()
     assert (output.tokens[clamp >= 0] == clamp[clamp >= 0]).all()
@@ -147,8 +146,8 @@ def test_sizes_and_clamps_may_be_mixed(case):
 
 def test_a_trajectory_begins_with_noise_and_ends_with_the_sample(case):
     name, sampler = case
-    output = draw_from(name, sampler, 50, real=PADDED, keep_trajectory=True, **few(sampler))
-    plain = draw_from(name, sampler, 50, real=PADDED, **few(sampler))
+    output = draw_from(name, sampler, 50, real=PADDED, keep_trajectory=True, **few(name, sampler))
+    plain = draw_from(name, sampler, 50, real=PADDED, **few(name, sampler))
     assert plain.trajectory is None
     assert torch.equal(plain.tokens, output.tokens)
     assert torch.equal(output.trajectory[-1], output.tokens)
@@ -193,7 +192,7 @@ def test_requests_that_cannot_be_met_are_refused(case, arguments, message):
 
 def test_steps_below_one_are_refused(case):
     name, sampler = case
-    message = "steps=0: expected at least 1" if takes_steps(sampler) else "leave steps unset"
+    message = "steps=0: expected at least 1" if takes_steps(name, sampler) else "leave steps"
     with pytest.raises(ValueError, match=message):
         draw_from(name, sampler, 2, steps=0)
 

@@ -83,8 +83,9 @@ CASES = [(name, sampler) for name in ALGORITHMS for sampler in fitting_samplers(
 """(algorithm, sampler) for every sampler in the registry with all that it draws from."""
 
 
-def takes_steps(sampler: str) -> bool:
-    return sampler not in ("autoregressive", "entropy-bounded")
+def takes_steps(algorithm: Algorithm | str, sampler: str) -> bool:
+    one_by_one = algorithm == "ar" or isinstance(algorithm, AR)
+    return sampler not in ("autoregressive", "entropy-bounded") and not one_by_one
 
 
 def runs_a_grid(sampler: str) -> bool:

@@ -26,24 +26,22 @@ class Autoregressive(Sampler):
 
     name = "autoregressive"
     absorbing_only = True
+    algorithms = ("ar",)
 
     def check(self, algorithm: Algorithm) -> None:
         super().check(algorithm)
-        if not isinstance(algorithm, AR):
-            raise ValueError(
-                f"autoregressive sampling needs algo=ar, got {algorithm.name}; "
-                "use sampling=first-hitting"
-            )
         if not hasattr(algorithm.backbone, "new_cache"):
             raise ValueError(
                 f"autoregressive sampling needs a backbone with new_cache, such as dit; "
                 f"{type(algorithm.backbone).__name__} has none: use sampling=first-hitting"
             )
 
+    def check_steps(self, algorithm: Algorithm, steps: int | None) -> None:
+        if steps is not None:
+            raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
+
     def _run(self, draft: Draft) -> None:
         real = draft.request.real
-        if draft.request.steps is not None:
-            raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
         patterns, kind = torch.unique(
             torch.stack([real, draft.free], dim=1).byte(), dim=0, return_inverse=True
         )

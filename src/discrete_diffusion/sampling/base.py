@@ -31,12 +31,16 @@ class Sampler(ABC):
     """What ``sampling=`` calls it."""
     absorbing_only: ClassVar[bool] = False
     """True if it reveals MASKs, and so needs the absorbing process."""
+    continuous_time_only: ClassVar[bool] = False
+    """True if it asks the network at any time, which a model of discrete steps does not know."""
+    algorithms: ClassVar[tuple[str, ...] | None] = None
+    """Those it is for, which name it in ``samplers``; None: all that have the right noise."""
 
     def __init__(self, *, temperature: float = 1.0, top_p: float = 1.0) -> None:
         if not 0 < temperature < float("inf"):
-            raise ValueError(f"temperature={temperature}: expected a positive number")
+            raise ValueError(f"sampling.temperature={temperature}: expected a positive number")
         if not 0 < top_p <= 1:
-            raise ValueError(f"top_p={top_p}: expected a number in (0, 1]")
+            raise ValueError(f"sampling.top_p={top_p}: expected a number in (0, 1]")
         self.temperature, self.top_p = float(temperature), float(top_p)
 
     def check(self, algorithm: Algorithm) -> None:
@@ -53,6 +57,21 @@ class Sampler(ABC):
                 f"{algorithm.name} with {algorithm.process.name} noise cannot be sampled by "
                 f"{self.name}, which needs absorbing noise; use sampling=ancestral"
             )
+        if fitting is None and self.algorithms is not None:
+            raise ValueError(
+                f"{self.name} sampling needs algo={' or algo='.join(self.algorithms)}, got "
+                f"{algorithm.name}; use sampling=ancestral"
+            )
+        if self.continuous_time_only and algorithm.num_steps is not None:
+            raise ValueError(
+                f"{algorithm.name} knows discrete times only and cannot be sampled by "
+                f"{self.name}; use sampling=ancestral"
+            )
+
+    def check_steps(self, algorithm: Algorithm, steps: int | None) -> None:
+        """Raise ``ValueError`` for a number of ``steps`` that it cannot make of this algorithm."""
+        if steps is not None and steps < 1:
+            raise ValueError(f"steps={steps}: expected at least 1")
 
     @torch.no_grad()
     def sample(
@@ -89,6 +108,7 @@ class Sampler(ABC):
         """
         clamp = torch.full_like(real, -1, dtype=torch.long) if clamp is None else clamp
         self.check(algorithm)
+        self.check_steps(algorithm, steps)
         check_request(algorithm.layout, real, clamp, support)
         request = SampleRequest(
             real=real,

@@ -22,13 +22,9 @@ def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Ten
     there can be with ``tokens_per_call``; never more than one per token.
 
     Call c = 0, 1, ... of C reveals those with floor(r C / num) = c, r the rank of a token in the
-    order of the sampler: as evenly as can be. Raises ``ValueError`` for ``steps`` below 1.
+    order of the sampler: as evenly as can be.
     """
-    if steps is None:
-        return -(-num // tokens_per_call)
-    if steps < 1:
-        raise ValueError(f"steps={steps}: expected at least 1")
-    return num.clamp(max=steps)
+    return -(-num // tokens_per_call) if steps is None else num.clamp(max=steps)
 
 
 def time_of_masked_share(algorithm: Algorithm, masked: Tensor, clock: Tensor) -> Tensor:

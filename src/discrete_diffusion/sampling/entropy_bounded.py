@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.scores import SCORES
 from discrete_diffusion.sampling.unmasking import Unmasking
 
@@ -35,7 +35,7 @@ class EntropyBounded(Unmasking):
     def __init__(
         self,
         *,
-        budget: float = 1.0,
+        budget: float = 1.2,
         order: str = "random",
         groups_in_turn: bool = False,
         temperature: float = 1.0,
@@ -43,9 +43,11 @@ class EntropyBounded(Unmasking):
     ) -> None:
         super().__init__(groups_in_turn=groups_in_turn, temperature=temperature, top_p=top_p)
         if not 0 <= budget < float("inf"):
-            raise ValueError(f"budget={budget}: expected nats per call, 0 or more")
+            raise ValueError(
+                f"sampling.budget={budget}: expected nats per call, a finite number >= 0"
+            )
         if order not in SCORES:
-            raise ValueError(unknown_name("order", order, SCORES))
+            raise ValueError(unknown_name("sampling.order", order, SCORES))
         self.budget, self.order = float(budget), order
 
     def _number(
@@ -57,10 +59,9 @@ class EntropyBounded(Unmasking):
         lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
         return (lost <= self.budget + ROUNDING).sum(dim=1, keepdim=True)
 
-    def _run(self, draft: Draft) -> None:
-        if draft.request.steps is not None:
+    def check_steps(self, algorithm: Algorithm, steps: int | None) -> None:
+        if steps is not None:
             raise ValueError(
                 "entropy-bounded sampling chooses its own number of calls; leave steps unset and "
                 "set sampling.budget"
             )
-        super()._run(draft)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import AR, Algorithm
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.sampling.base import Sampler
@@ -28,11 +28,13 @@ class FirstHitting(Sampler):
     block), among which the tokens are spread evenly. Samples with the same number of calls left
     share them, and a sample takes part only while it has any.
 
-    Raises ``ValueError`` for an algorithm of discrete steps, or a k below 1.
+    Raises ``ValueError`` for an algorithm of discrete steps, a k below 1, or more than one token
+    per call of an autoregressive algorithm.
     """
 
     name = "first-hitting"
     absorbing_only = True
+    continuous_time_only = True
 
     def __init__(
         self, *, tokens_per_call: int = 1, temperature: float = 1.0, top_p: float = 1.0
@@ -41,13 +43,13 @@ class FirstHitting(Sampler):
         check_tokens_per_call(tokens_per_call)
         self.tokens_per_call = tokens_per_call
 
-    def check(self, algorithm: Algorithm) -> None:
-        super().check(algorithm)
-        if algorithm.num_steps is not None:
+    def check_steps(self, algorithm: Algorithm, steps: int | None) -> None:
+        if isinstance(algorithm, AR) and (steps is not None or self.tokens_per_call > 1):
             raise ValueError(
-                f"{algorithm.name} knows discrete times only and cannot be sampled by "
-                f"{self.name}; use sampling=ancestral"
+                f"{algorithm.name} is sampled one token per call; leave steps and "
+                "sampling.tokens_per_call unset"
             )
+        super().check_steps(algorithm, steps)
 
     def _run(self, draft: Draft) -> None:
         call, t = self._plan(draft)

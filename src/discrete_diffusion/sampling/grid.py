@@ -41,7 +41,7 @@ class GridSampler(Sampler):
         super().__init__(temperature=temperature, top_p=top_p)
         check_whole_number("sampling.default_steps", default_steps, least=1)
         if grid not in GRIDS:
-            raise ValueError(unknown_name("grid", grid, GRIDS))
+            raise ValueError(unknown_name("sampling.grid", grid, GRIDS))
         self.default_steps, self.grid = default_steps, grid
 
     def times(self, algorithm: Algorithm, steps: int) -> Tensor:
@@ -60,8 +60,6 @@ class GridSampler(Sampler):
     def _run(self, draft: Draft) -> None:
         steps = draft.request.steps
         steps = self.default_steps if steps is None else steps
-        if steps < 1:
-            raise ValueError(f"steps={steps}: expected at least 1")
         times = self.times(draft.algorithm, steps).tolist()
         for turn in draft.turns:
             for t, s in pairwise(times):

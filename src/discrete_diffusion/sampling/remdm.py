@@ -59,7 +59,7 @@ class ReMDM(GridSampler):
             default_steps=default_steps, grid=grid, temperature=temperature, top_p=top_p
         )
         if strategy not in STRATEGIES:
-            raise ValueError(unknown_name("strategy", strategy, STRATEGIES))
+            raise ValueError(unknown_name("sampling.strategy", strategy, STRATEGIES))
         for key, value in (("eta", eta), ("loop_alpha", loop_alpha)):
             if not 0 < value <= 1:
                 raise ValueError(f"sampling.{key}={value}: expected a number in (0, 1]")
