@@ -74,7 +74,7 @@ def absorbing_curves() -> list[Cell]:
             "mdlm",
             "entropy-bounded",
             "entropy-bounded",
-            _budgets(0.1, 0.5, 1.1, 2, 4, order="random"),
+            _budgets(0.1, 0.5, 1, 2, 4, order="random"),
         ),
         *_cells(
             "mdlm",
@@ -95,7 +95,7 @@ def variants() -> list[Cell]:
             "mdlm",
             "entropy-bounded, groups in turn",
             "entropy-bounded",
-            _budgets(1.1, order="random", groups_in_turn=True),
+            _budgets(1.2, order="random", groups_in_turn=True),
         ),
         *_cells("mdlm", "remdm, rescale", "remdm", _steps(24, strategy="rescale", eta=0.1)),
         *_cells("mdlm", "remdm, confidence", "remdm", _steps(24, strategy="confidence", eta=0.5)),
@@ -107,7 +107,7 @@ def sharpened() -> list[Cell]:
     """Temperatures below 1, and a nucleus."""
     temperatures: list[dict[str, Any]] = [{"temperature": t} for t in (0.9, 0.8, 0.7)]
     few: list[dict[str, Any]] = [{"top_p": 0.9}]
-    ahead = {"order": "random", "budget": 1.1}
+    ahead = {"order": "random", "budget": 1.2}
     return [
         *_cells("mdlm", REFERENCE, "first-hitting", temperatures + few),
         *_cells(
@@ -139,9 +139,9 @@ def candidates() -> list[Cell]:
             "entropy-bounded",
             "entropy-bounded",
             [
-                {"order": "random", "budget": 1.1},
+                {"order": "random", "budget": 1},
                 {"order": "random", "budget": 1.2},
-                {"order": "random", "budget": 1.1, "temperature": 0.9},
+                {"order": "random", "budget": 1.2, "temperature": 0.9},
             ],
         ),
     ]

@@ -27,7 +27,7 @@ FAMILIES = {
     "revising": ("remdm", "renoise", "predictor-corrector"),
 }
 PANELS = (
-    QualityPanel("relation_tv", "Relation TV", (0.01, 0.25), is_log=True, more_is_better=False),
+    QualityPanel("relation_tv", "Relation TV", (0.009, 0.25), is_log=True, more_is_better=False),
     QualityPanel("valid", "Valid", (0.98, 1.0), is_share=True),
     QualityPanel("transitive", "Transitive", (0.8, 1.0), is_share=True),
     QualityPanel("mode_coverage_weighted", "Coverage", (0.45, 1.0), is_share=True),

@@ -10,7 +10,7 @@ from any_network import PROCESSES_OF, algorithm_on, narrowings, random_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, Algorithm, build_algorithm
+from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, AR, Algorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import BatchStream, build_data, draw_sizes
@@ -27,7 +27,7 @@ def sample_and_check(algorithm: Algorithm, real, sampler: str, generator, **requ
     """Draw one sample per row and hold it to the layout, the clamp and the narrowed support."""
     options = {key: request.pop(key) for key in ("temperature", "top_p") if key in request}
     chosen = build_sampler({"name": sampler, **options})
-    if sampler in WITHOUT_STEPS:
+    if sampler in WITHOUT_STEPS or isinstance(algorithm, AR):
         request.pop("steps", None)
     tokens = chosen.sample(algorithm, real, generator=generator, **request).tokens
     algorithm.layout.check(tokens, real)
