@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion.data.bubble_diagrams.diagram import NO_EDGE
 from discrete_diffusion.data.bubble_diagrams.generator import PlanArrays, draw_plans, generate_plans
 from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.data.bubble_diagrams.programme import N_MAX, PAD
@@ -34,7 +33,7 @@ from discrete_diffusion.metrics import (
     diversity,
     structure_metrics,
 )
-from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 from record import write_result
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,9 +8,9 @@ the folder, half an hour each on two cores. The reference is the test split, whi
 saw.
 
 Every cell (sampler, steps, seed) is written into the folder as soon as it is measured, and is not
-measured again for the same weights: an interrupted sweep goes on when called again, and two
-processes can share it, one with ``--share 0/2``, one with ``--share 1/2``. After a change of a
-sampler's code, give another folder. The call that finds all cells measured writes
+measured again for the same weights and the same code of samplers: an interrupted sweep goes on when
+called again, and two processes can share it, one with ``--share 0/2``, one with ``--share 1/2``.
+The call that finds all cells measured writes
 ``benchmarks/results/samplers.json``, the tables of ``docs/results.md`` and the figure beside them;
 with ``--quick``, a small model and few samples, all goes into the folder. ``seconds`` are those of
 the machine as it was, whatever else ran on it.
@@ -24,11 +24,13 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
+import discrete_diffusion
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
@@ -120,9 +122,26 @@ def trained(folder: Path, algorithm: str, words: Sequence[str]) -> Path:
     return run / "checkpoints" / "last.ckpt"
 
 
+@cache
+def digest_of_code() -> str:
+    """Of the modules that the draws depend on."""
+    package = Path(discrete_diffusion.__file__).parent
+    digest = hashlib.sha256()
+    for part in ("sampling", "forward_process"):
+        for path in sorted((package / part).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def place_of(folder: Path, cell: Cell, digest: str, num: int) -> Path:
-    """The file of a cell: named by all that its numbers depend on."""
-    facts = {**cell.facts, "weights": digest, "samples": num, "batch": BATCH}
+    """The file of a cell: named by all that its numbers depend on, code included."""
+    facts = {
+        **cell.facts,
+        "weights": digest,
+        "samples": num,
+        "batch": BATCH,
+        "code": digest_of_code(),
+    }
     name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     return folder / "cells" / f"{name}.json"
 
