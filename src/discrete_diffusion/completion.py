@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MAX_ARRANGEMENTS = 256
 _LISTED_PER_WEIGHED = 16
 EXACT_SAMPLERS = ("first-hitting", "autoregressive")
+"""One token per call, they draw from the model."""
+_EXACT_ORDERS = ("margin", "entropy", "entropy-bounded")
+"""They too, if the network is not told t and the order does not read the tokens drawn."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +40,16 @@ class Completions:
     """What ``complete`` returns.
 
     ``diagrams``: those of the first partial diagram, then those of the second, ...; rooms numbered
-    as in the partial one, whose boxes and metadata they carry, with ``given``, its line.
-    ``network_calls``: Int64[M], of each diagram. ``num_scored``: sequences shown to the network to
-    weigh arrangements, over all. ``sampled_lines``: lines of which only a random part of the
-    arrangements was weighed. ``trajectory``: Int64[K, M, L], numbered as in the file, or None.
+    as in the partial one, whose metadata they carry, with ``given``, its line.
+    ``network_calls``, ``num_unknown``: Int64[M], of each diagram, what it took and how many tokens
+    it drew. ``num_scored``: sequences shown to the network to weigh arrangements, over all.
+    ``sampled_lines``: lines of which only a random part of the arrangements was weighed.
+    ``trajectory``: Int64[K, trajectories, L], numbered as in the file, or None.
     """
 
     diagrams: list[BubbleDiagram]
     network_calls: Tensor
+    num_unknown: Tensor
     num_scored: int
     sampled_lines: tuple[int, ...]
     trajectory: Tensor | None
@@ -58,6 +63,8 @@ class UnseenError(ValueError):
 class _Arranged:
     """The partial tokens Int64[num, L] of one line's completions and their ``orders``."""
 
+    partial: PartialDiagram
+    line: int
     tokens: Tensor
     orders: Tensor
     num_scored: int
@@ -97,7 +104,8 @@ class _Arranger:
             scored = self._score(found)
             log_z, num_scored = scored.log_prob.cpu(), num_scored + scored.num_evaluated
         chosen = _draw_rows(log_z - log_proposal, num, on_cpu)
-        return _Arranged(found.tokens[chosen], found.orders[chosen], num_scored, found.are_all)
+        tokens, orders = found.tokens[chosen], found.orders[chosen]
+        return _Arranged(partial, line, tokens, orders, num_scored, found.are_all)
 
     def _score(self, found: Arrangements, *, rooms_only: bool = False) -> KnownTokens:
         """The model's probability of what each arrangement fixes, or of its room types."""
@@ -144,9 +152,13 @@ def complete(
     steps: int | None = None,
     batch_size: int = 1024,
     max_arrangements: int = MAX_ARRANGEMENTS,
-    keep_trajectory: bool = False,
+    lines: Sequence[int] | None = None,
+    trajectories: int = 0,
 ) -> Completions:
     """``completions`` diagrams for each partial one, every room and relation kept.
+
+    ``lines``: what ``given`` and errors call each partial diagram; 1, 2, ... by default.
+    ``trajectories``: so many diagrams, the first ones, keep the states on their way.
 
     Draws (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in G.
     A model of ``node_order`` canonical knows diagrams in that order only, so m is drawn first: Z_m,
@@ -156,13 +168,16 @@ def complete(
     their room types alone and weighed by what is left of Z_m: importance resampling, approximate.
     For other orders a slot is as good as any other (random) or the file's own (given): one m.
 
-    A complete diagram costs no network call. Raises ``UnseenError`` naming line and room or
-    relation, see ``first_unseen``.
+    A complete diagram costs no network call. Raises ``ValueError`` for no partial diagrams, and
+    ``UnseenError`` naming line and room or relation, see ``first_unseen``.
     """
+    if not partials:
+        raise ValueError("no partial diagrams to complete; give at least one")
+    lines = range(1, len(partials) + 1) if lines is None else lines
     arranger = _Arranger(algorithm, vocab, node_order, max_arrangements, batch_size, generator)
     arranged = [
         arranger.arrange(partial, line, completions)
-        for line, partial in enumerate(partials, start=1)
+        for line, partial in zip(lines, partials, strict=True)
     ]
     tokens = torch.cat([part.tokens for part in arranged])
     known, real = _known(tokens, vocab)
@@ -174,42 +189,38 @@ def complete(
         steps=steps,
         batch_size=batch_size,
         clamp=torch.where(known, tokens, -1),
-        keep_trajectory=keep_trajectory,
+        keep_trajectory=trajectories > 0,
+        num_kept=trajectories,
     )
-    return _numbered_as_given(output, arranged, partials, vocab)
+    return _numbered_as_given(output, arranged, (real & ~known).sum(dim=1), vocab)
 
 
 def _numbered_as_given(
-    output: SampleOutput,
-    arranged: Sequence[_Arranged],
-    partials: Sequence[PartialDiagram],
-    vocab: VocabConfig,
+    output: SampleOutput, arranged: Sequence[_Arranged], num_unknown: Tensor, vocab: VocabConfig
 ) -> Completions:
     """The samples with the rooms back at their own numbers."""
     back = torch.cat([part.orders for part in arranged]).argsort(dim=1)
     num_rooms = (output.tokens[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
 
     def numbered(x: Tensor) -> Tensor:
-        return relabel(x, num_rooms, back, vocab)
+        return relabel(x, num_rooms[: len(x)], back[: len(x)], vocab)
 
-    diagrams = iter(decode(numbered(output.tokens), vocab))
+    metadata = [
+        {**part.partial.metadata, "given": part.line} for part in arranged for _ in part.tokens
+    ]
+    diagrams = zip(decode(numbered(output.tokens), vocab), metadata, strict=True)
     frames = output.trajectory
     return Completions(
-        diagrams=[
-            _annotated(next(diagrams), partial, line)
-            for line, (partial, part) in enumerate(zip(partials, arranged, strict=True), start=1)
-            for _ in part.tokens
-        ],
+        diagrams=[replace(diagram, metadata=known) for diagram, known in diagrams],
         network_calls=output.nfe,
+        num_unknown=num_unknown,
         num_scored=sum(part.num_scored for part in arranged),
-        sampled_lines=tuple(k for k, part in enumerate(arranged, start=1) if not part.are_all),
+        sampled_lines=tuple(part.line for part in arranged if not part.are_all),
         trajectory=None if frames is None else torch.stack([numbered(x) for x in frames]),
     )
 
 
-def approximations(
-    sampler: Sampler, algorithm: Algorithm, steps: int | None, completed: Completions
-) -> list[str]:
+def approximations(sampler: Sampler, algorithm: Algorithm, completed: Completions) -> list[str]:
     """Why completions are not exact draws of the model's conditional; empty if they are."""
     if not completed.network_calls.any():
         return []  # nothing was unknown
@@ -218,15 +229,32 @@ def approximations(
         reasons.append(
             f"with {algorithm.process.name} noise the network takes given tokens for noisy ones"
         )
-    one_by_one = getattr(sampler, "tokens_per_call", 1) == 1 and steps is None
-    if sampler.name not in EXACT_SAMPLERS or not one_by_one:
-        reasons.append(f"sampling={sampler.name} is approximate")
+    reasons += _approximate_order(sampler, algorithm, completed)
     if sampler.temperature != 1 or sampler.top_p != 1:
         reasons.append("temperature and top_p change the distribution")
     if completed.sampled_lines:
         lines = ", ".join(map(str, completed.sampled_lines))
-        reasons.append(f"only a random part of the arrangements of line {lines} was weighed")
+        reasons.append(
+            f"only a random part of the arrangements of line {lines} was weighed (a larger "
+            "max_arrangements weighs more; each is shown to the network once per given token)"
+        )
     return reasons
+
+
+def _approximate_order(
+    sampler: Sampler, algorithm: Algorithm, completed: Completions
+) -> Iterator[str]:
+    """Why drawing in the sampler's order and numbers is not drawing from the model."""
+    ordered = sampler.name in _EXACT_ORDERS and getattr(sampler, "order", "") != "confidence"
+    if not ordered and sampler.name not in EXACT_SAMPLERS:
+        yield f"sampling={sampler.name} is approximate"
+        return
+    budget = getattr(sampler, "budget", None)  # of 0 joins certain tokens only, at no loss
+    fewer_calls = bool((completed.network_calls < completed.num_unknown).any())
+    if fewer_calls if budget is None else budget > 0:
+        yield "several tokens are drawn per call"
+    if ordered and algorithm.time_conditioning:
+        yield f"sampling={sampler.name} is exact only for a network that is not told t"
 
 
 def _seed(generator: torch.Generator) -> int:
@@ -243,10 +271,3 @@ def _known(tokens: Tensor, vocab: VocabConfig) -> tuple[Tensor, Tensor]:
     """Bool[B, L] twice for partial tokens Int[B, L]: what is known, and what is real."""
     real = tokens != vocab.pad_id
     return real & (tokens != vocab.mask_id), real
-
-
-def _annotated(diagram: BubbleDiagram, partial: PartialDiagram, line: int) -> BubbleDiagram:
-    metadata = {**partial.metadata, "given": line}
-    boxes = metadata.pop("boxes", None)
-    boxes = None if boxes is None else tuple(boxes)
-    return replace(diagram, boxes=boxes, metadata=metadata)

@@ -34,6 +34,9 @@ RELATIONS = (
 )
 """Relation codes 0..10: "room i is REL room j" for i < j. Seen from j, code r < 10 reads 9 - r."""
 
+NO_EDGE = RELATIONS.index("no-edge")
+"""The code of a pair without a relation."""
+
 RELATION_X_ORDER = (-1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 0)
 """Per relation code: -1 if room i lies left of room j, 1 if right of it, 0 if neither is said."""
 

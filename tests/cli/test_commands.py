@@ -180,14 +180,13 @@ def test_help_list_and_the_composed_config(capsys):
     listing = capsys.readouterr().out
     for name in ("bd-denoiser", "dit_small", "mdlm", "first-hitting", "per_group", "plans"):
         assert name in listing
-    (sedd,) = (line for line in listing.splitlines() if line.split()[:1] == ["sedd"])
-    assert "by its noise" in sedd
-    assert sedd.split()[-1] == "any"
-    (ar,) = (line for line in listing.splitlines() if line.split()[:1] == ["ar"])
-    assert "autoregressive," in ar
-    rows = {line.split()[0]: line.split() for line in listing.splitlines() if line.split()}
-    assert rows["first-hitting"][1] == "absorbing" and rows["renoise"][1] == "any"
-    assert rows["renoise"][2:4] == ["predict", "clean"]
+    cells = [line.split() for line in listing.splitlines() if line.split()]
+    rows = {row[0]: row for row in reversed(cells)}  # the first of each name
+    assert rows["sedd"] == ["sedd", "absorbing,", "uniform", "any"]
+    assert rows["ar"] == ["ar", "absorbing", "dit"]
+    assert rows["first-hitting"][1:4] == ["absorbing", "ar,", "bd3lm,"]
+    assert rows["renoise"][1:7] == ["any", "any", "but", "ar", "predict", "clean"]
+    assert rows["autoregressive"][1:4] == ["absorbing", "ar", "Left-to-right"]
     main(["train", "algo.backbone=dit", "--cfg", "job"])
     shown = yaml.safe_load(capsys.readouterr().out)
     assert shown["model"]["name"] == "dit_small"

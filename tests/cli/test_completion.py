@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections import Counter
 
@@ -18,7 +19,14 @@ from discrete_diffusion.data.bubble_diagrams import (
 from discrete_diffusion.data.bubble_diagrams.fields import inverse_relation
 from discrete_diffusion.data.bubble_diagrams.partial import decode_partial
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import Ancestral, FirstHitting
+from discrete_diffusion.sampling import (
+    Ancestral,
+    Confidence,
+    Entropy,
+    EntropyBounded,
+    FirstHitting,
+    Margin,
+)
 from tabulated_model import random_diagrams, tabulated_mdlm
 from toy_world import noise_floor, total_variation
 
@@ -96,7 +104,7 @@ def test_completions_have_the_models_conditional_distribution(partial):
     assert set(counts) <= set(mass)
     share = torch.tensor([counts[k] / NUM for k in mass], dtype=torch.float64)
     assert total_variation(share, prob) < noise_floor(prob, NUM)
-    assert approximations(FirstHitting(), MODEL, None, output) == []
+    assert approximations(FirstHitting(), MODEL, output) == []
 
 
 def test_numbers_as_they_stand_would_be_another_distribution():
@@ -121,7 +129,9 @@ def test_a_random_part_of_the_arrangements_is_said_to_be_one():
     partial = PARTIALS["relations without types"]
     output = completed([PartialDiagram((0, 1, 2), ()), partial], 3, max_arrangements=2)
     assert output.sampled_lines == (2,)
-    assert "arrangements of line 2" in approximations(FirstHitting(), MODEL, None, output)[0]
+    (reason,) = approximations(FirstHitting(), MODEL, output)
+    assert "arrangements of line 2" in reason
+    assert "max_arrangements weighs more; each is shown to the network once per given" in reason
     assert all(partial.agrees_with(diagram) for diagram in output.diagrams[3:])
 
 
@@ -160,7 +170,7 @@ def test_what_is_complete_or_empty_is_not_scored_and_order_is_kept():
 
 def test_a_trajectory_is_numbered_as_given_and_changes_nothing():
     partials = [PARTIALS["two rooms of one type"], PARTIALS["three rooms"]]
-    plain, kept = completed(partials, 3), completed(partials, 3, keep_trajectory=True)
+    plain, kept = completed(partials, 3), completed(partials, 3, trajectories=6)
     assert plain.trajectory is None
     assert plain.diagrams == kept.diagrams
     for k in range(6):
@@ -171,11 +181,79 @@ def test_a_trajectory_is_numbered_as_given_and_changes_nothing():
             assert set(before.relations) <= set(after.relations)
 
 
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_only_the_first_trajectories_are_kept(batch_size):
+    partials = [PARTIALS["two rooms of one type"], PARTIALS["three rooms"]]
+    every = completed(partials, 3, trajectories=6, batch_size=batch_size)
+    some = completed(partials, 3, trajectories=4, batch_size=batch_size)
+    more = completed(partials, 3, trajectories=9, batch_size=batch_size)
+    assert some.diagrams == every.diagrams
+    assert some.trajectory.shape[1] == 4
+    assert torch.equal(some.trajectory, every.trajectory[: len(some.trajectory), :4])
+    assert torch.equal(every.trajectory[-1, :4], some.trajectory[-1])
+    assert torch.equal(more.trajectory, every.trajectory)
+
+
+def test_lines_are_called_as_they_are_numbered():
+    partials = [PartialDiagram((0, 1, 2), ()), PARTIALS["relations without types"]]
+    output = completed(partials, 2, lines=[3, 7], max_arrangements=2)
+    assert [d.metadata["given"] for d in output.diagrams] == [3, 3, 7, 7]
+    assert output.sampled_lines == (7,)
+    with pytest.raises(ValueError, match="no partial diagrams to complete"):
+        completed([])
+
+
+def reasons(sampler, output, model=MODEL):
+    return approximations(sampler, model, output)
+
+
+def drawn_by(sampler, steps=None):
+    """Completions of nothing known by another sampler."""
+    return complete(
+        sampler,
+        MODEL,
+        [PARTIALS["nothing"]],
+        vocab=VOCAB,
+        node_order="canonical",
+        generator=make_generator(0),
+        steps=steps,
+    )
+
+
 def test_why_completions_are_approximate():
     output = completed([PARTIALS["nothing"]])
-    assert "sampling=ancestral" in approximations(Ancestral(), MODEL, None, output)[0]
-    cold = FirstHitting(temperature=0.5)
-    assert "temperature" in approximations(cold, MODEL, None, output)[0]
-    assert approximations(FirstHitting(), MODEL, 3, output)
+    assert output.num_unknown.tolist() == output.network_calls.tolist() == [6]
+    assert reasons(Ancestral(), output) == ["sampling=ancestral is approximate"]
+    assert reasons(Confidence(), output) == ["sampling=confidence is approximate"]
+    assert "temperature" in reasons(FirstHitting(temperature=0.5), output)[0]
     whole = completed([PartialDiagram.from_diagram(BubbleDiagram((2, 0), ()))])
-    assert approximations(Ancestral(), MODEL, None, whole) == []
+    assert reasons(Ancestral(), whole) == []
+
+
+def test_several_tokens_per_call_are_why():
+    several = ["several tokens are drawn per call"]
+    twice = FirstHitting(tokens_per_call=2)
+    assert reasons(twice, drawn_by(twice)) == several
+    assert reasons(FirstHitting(), drawn_by(FirstHitting(), steps=5)) == several
+    assert reasons(FirstHitting(), drawn_by(FirstHitting(), steps=6)) == []
+    one = PartialDiagram((0, 1, None), ((0, 1, 2), (0, 2, 2), (1, 2, 2)))
+    assert reasons(twice, completed([one])) == []  # there is but one token to draw
+
+
+def test_orders_that_read_no_tokens_are_exact_for_networks_that_are_not_told_t():
+    told = copy.copy(MODEL)
+    told.time_conditioning = True
+    untold = copy.copy(MODEL)
+    untold.time_conditioning = False
+    for sampler in (Margin(), Entropy(), EntropyBounded(budget=0.0, order="entropy")):
+        output = drawn_by(sampler)
+        assert reasons(sampler, output, untold) == []
+        (reason,) = reasons(sampler, output, told)
+        assert reason.startswith(f"sampling={sampler.name} is exact only for a network that is not")
+        assert reasons(FirstHitting(), output, told) == []
+    output = completed([PARTIALS["nothing"]])
+    assert reasons(EntropyBounded(budget=0.5), output, untold) == [
+        "several tokens are drawn per call"
+    ]
+    sure_first = EntropyBounded(budget=0.0, order="confidence")
+    assert reasons(sure_first, output, untold) == ["sampling=entropy-bounded is approximate"]

@@ -17,15 +17,16 @@ LINES = [
         "rooms": ["LivingRoom", None, "Kitchen", "Bathroom"],
         "relations": [[2, 0, "left-of"], [0, 3, "no-edge"], [0, 1, None]],
         "flat": 7,
-        "boxes": [[0, 0, 1, 1]] * 4,
     },
     {"rooms": [7, 2, 0], "relations": [[0, 1, "above"], [0, 2, "no-edge"], [1, 2, 3]]},
-    {"rooms": [None, None], "relations": []},
+    {"rooms": [None, None]},
 ]
 
 
 def write_lines(path, lines):
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    """JSON lines; None is a blank one."""
+    text = ("" if line is None else json.dumps(line) for line in lines)
+    path.write_text("".join(f"{line}\n" for line in text))
 
 
 def checkpoint(folder, *overrides):
@@ -73,7 +74,6 @@ def test_the_command_completes_every_line(mdlm_checkpoint, tmp_path):
     for diagram in found:
         partial = PartialDiagram.from_json(LINES[diagram.metadata["given"] - 1])
         assert partial.agrees_with(diagram)
-    assert found[0].boxes == ((0, 0, 1, 1),) * 4
     assert found[3] == BubbleDiagram((7, 2, 0), ((0, 1, 3), (1, 2, 3)))
     metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
     assert metrics["network_calls_per_sample"] == (5 + 0 + 3) / 3
@@ -81,6 +81,15 @@ def test_the_command_completes_every_line(mdlm_checkpoint, tmp_path):
     assert (metrics["num_inputs"], metrics["completions"], metrics["num_samples"]) == (3, 3, 9)
     assert metrics["exact"] is True
     assert metrics["approximate_because"] is None
+
+
+def test_blank_lines_count_but_are_not_completed(mdlm_checkpoint, tmp_path, capsys):
+    write_lines(tmp_path / "partial.jsonl", [None, LINES[0], None, LINES[2], None])
+    words = [f"checkpoint={mdlm_checkpoint}", "given=partial.jsonl", "max_arrangements=1"]
+    main(["sample", *words, "completions=2"])
+    found = read_diagrams(tmp_path / "samples" / "samples.jsonl")
+    assert [diagram.metadata["given"] for diagram in found] == [2, 2, 4, 4]
+    assert "random part of the arrangements of line 2 was weighed" in capsys.readouterr().out
 
 
 def test_completing_what_is_complete_changes_and_costs_nothing(mdlm_checkpoint, tmp_path):
@@ -134,6 +143,8 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, capsys):
         (["trajectory=-1"], "trajectory=-1: expected a whole number, at least 0"),
         (["max_arrangements=0"], "max_arrangements=0"),
         (["given=nowhere.jsonl"], "no file of partial diagrams at"),
+        (["given=[a.jsonl,b.jsonl]"], "expected one file of JSON lines; put the lines of several"),
+        (["given=3"], "no file of partial diagrams at"),
         (["given=p.jsonl"], "p.jsonl, line 1, field 'relations[1]': rooms 1 and 0: left-of, but"),
     ],
 )

@@ -146,6 +146,16 @@ def test_blockwise_and_autoregressive_models_score_what_they_see():
                 score(algorithm, world, known)
 
 
+@pytest.mark.parametrize("name", ["mdlm", "udlm"])
+def test_no_sequences_have_no_log_probs(name):
+    algorithm, nothing = TOYS[name].exact(SCHEDULES["cosine"]), torch.zeros(0, LENGTH).long()
+    found = log_prob_of(
+        algorithm, nothing, nothing.bool(), nothing.bool(), generator=make_generator(0)
+    )
+    assert (found.log_prob.shape, found.log_prob.dtype) == ((0,), torch.float64)
+    assert found.num_evaluated == 0
+
+
 def test_a_model_in_training_stays_in_training():
     algorithm = mdlm().train()
     score(algorithm, ToyWorld.make(), FULL)

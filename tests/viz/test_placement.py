@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
+from discrete_diffusion.viz.palette import UNKNOWN_ROOM
 from discrete_diffusion.viz.placement import Placement, place, place_all
 
 REL = {name: code for code, name in enumerate(RELATIONS)}
@@ -192,3 +194,15 @@ def test_a_placement_depends_on_its_diagram_alone():
         assert np.array_equal(place(diagram).centres, placement.centres)
     assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     assert place_all([]) == []
+
+
+def test_a_partial_diagram_is_placed_by_what_is_known_of_it():
+    known = ((0, 1, REL["left-of"]), (2, 3, REL["surrounding"]))
+    without = tuple((i, j, REL["no-edge"]) for i, j in ((0, 2), (0, 3), (1, 2)))
+    placement = place(PartialDiagram((None, 2, 0, None), known))
+    assert placement.inside.nonzero() == ([3], [2])
+    assert placement.broken == ()
+    assert placement.radii[0] == UNKNOWN_ROOM.radius
+    # a pair without a relation demands what an unknown one does
+    as_well = place(PartialDiagram((None, 2, 0, None), known + without))
+    assert np.array_equal(as_well.centres, placement.centres)

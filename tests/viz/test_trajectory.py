@@ -147,11 +147,53 @@ def test_an_unknown_room_is_a_grey_bubble_with_a_question_mark():
 def test_pairs_are_dotted_while_unknown_then_a_line_or_nothing():
     figure = draw_film_strip([TRAJECTORY[k] for k in (0, 3, 4, 5, 10)])
     # five pairs can have a line: the bath lies inside the living room
-    hints = [len(c.get_segments()) for c in lines_of(figure, palette.HINT_LINE)]
+    left = [card.get_x() for card in cards_of(figure)]
+    top = [card.get_y() for card in cards_of(figure)]
+    ends = [hint.get_segments()[0][0] for hint in lines_of(figure, palette.HINT_LINE)]
+    hints = [
+        sum(x <= end[0] <= x + 2.1 and y <= end[1] <= y + 2.1 for end in ends)
+        for x, y in zip(left, top, strict=True)
+    ]
     assert hints == [5, 3, 2, 1, 0]
     lines = lines_of(figure, palette.LINE)
     assert len(lines) == 0 + 2 + 3 + 3 + 3
     assert lines_of(figure, palette.BROKEN_LINE) == []
+
+
+def rims_of(figure: Figure) -> list[list[str]]:
+    """Of the bubbles of each card: solid, dotted, or dashed (and red)."""
+    names = {"solid": "solid", palette.DOTS: "dotted", palette.DASHES: "dashed"}
+    for bubble in (bubble for card in bubbles_of(figure) for bubble in card):
+        red = to_hex(bubble.get_edgecolor()) == palette.BROKEN_LINE
+        assert red == (bubble.get_linestyle() == palette.DASHES)
+    return [[names[bubble.get_linestyle()] for bubble in card] for card in bubbles_of(figure)]
+
+
+def test_an_inner_bubble_has_a_dotted_rim_until_it_is_known_that_it_lies_there():
+    # the bath lies inside the living room, which the third relation says
+    figure = draw_film_strip([TRAJECTORY[k] for k in (0, 2, 3, 10)])
+    solid = ["solid"] * 4
+    unknown = [*solid[:3], "dotted"]
+    assert rims_of(figure) == [unknown, unknown, solid, solid]
+    only_pair = draw_film_strip([PartialDiagram(ROOMS, RELATIONS[:2] + RELATIONS[3:]), FINISHED])
+    assert rims_of(only_pair) == [unknown, solid]
+    assert "Not known yet" in [text.get_text() for text in only_pair.axes[0].texts]
+
+
+@pytest.mark.parametrize("said", [1, 4, 10])  # left-below, the other way round, no relation
+def test_an_inner_bubble_has_a_dashed_rim_where_a_state_says_that_it_lies_elsewhere(said):
+    state = PartialDiagram(ROOMS, (*RELATIONS[:2], (0, 3, said), *RELATIONS[3:]))
+    figure = draw_film_strip([state, FINISHED])
+    assert rims_of(figure) == [[*["solid"] * 3, "dashed"], ["solid"] * 4]
+    assert "Contradicts the positions" in [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_pairs_inside_a_bubble_are_dotted_on_top_of_it():
+    inner = PartialDiagram((0, 1, 2), ((0, 1, 5), (0, 2, 5), (1, 2, 2)))
+    figure = draw_film_strip([PartialDiagram((None,) * 3, ()), inner])
+    (hint,) = lines_of(figure, palette.HINT_LINE)
+    living, *others = bubbles_of(figure, 3)[0]
+    assert living.get_zorder() < hint.get_zorder() < min(b.get_zorder() for b in others)
 
 
 def test_a_relation_that_the_finished_diagram_contradicts_is_dashed():
@@ -161,10 +203,6 @@ def test_a_relation_that_the_finished_diagram_contradicts_is_dashed():
     assert dashed.get_linestyles()[0][1] is not None
     assert len(lines_of(figure, palette.LINE)) == 2 + 3
     assert "Contradicts the positions" in [text.get_text() for text in figure.axes[0].texts]
-    # without a line there is nothing to explain
-    hidden = PartialDiagram(ROOMS, (*RELATIONS[:2], (0, 3, 1), *RELATIONS[3:]))
-    shown = [text.get_text() for text in draw_film_strip([hidden, FINISHED]).axes[0].texts]
-    assert "Contradicts the positions" not in shown
     # rooms that change keep the place and size of the finished ones
     before, after = bubbles_of(figure)
     assert [bubble.radius for bubble in before] == [bubble.radius for bubble in after]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli.sample_outputs import save_trajectory
 from discrete_diffusion.completion import Completions, UnseenError, approximations, complete
 from discrete_diffusion.data.bubble_diagrams import write_diagrams
-from discrete_diffusion.data.bubble_diagrams.partial_reader import read_partials
+from discrete_diffusion.data.bubble_diagrams.partial_reader import numbered_partials
 from discrete_diffusion.evaluation.json_values import write_metrics
 from discrete_diffusion.evaluation.report import MAX_DRAWN
 from discrete_diffusion.layout import VocabConfig
@@ -20,8 +21,6 @@ from discrete_diffusion.metrics import structure_metrics
 from discrete_diffusion.viz.completions import CompletedRow, draw_completions
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from discrete_diffusion.cli.sample_source import SampleSource
     from discrete_diffusion.data.bubble_diagrams import PartialDiagram
 
@@ -32,9 +31,9 @@ MAX_COLUMNS = 8
 """Completions of a line that the picture shows."""
 
 
-def complete_file(config: DictConfig, source: SampleSource) -> Tensor | None:
+def complete_file(config: DictConfig, source: SampleSource) -> None:
     """Complete every line of ``given``: ``samples.jsonl``, a picture and ``metrics.json`` in
-    ``out``. Returns the trajectory, if one is asked for.
+    ``out``, and the trajectory, if one is asked for.
 
     Raises ``ValueError`` for a model that is not one of diagrams, naming file, line and field for a
     line that is wrong, and for one that the model cannot complete.
@@ -42,14 +41,14 @@ def complete_file(config: DictConfig, source: SampleSource) -> Tensor | None:
     source.check_diagrams("given", config.given)
     source.check_weights()
     n_max = source.checkpoint.config.data.n_max
-    partials = read_partials(config.given, n_max=n_max)
+    partials = numbered_partials(str(config.given), n_max=n_max)
     start = time.perf_counter()
     completed = _complete(config, source, partials)
     seconds = time.perf_counter() - start
     algorithm = source.checkpoint.algorithm
-    reasons = approximations(source.sampler, algorithm, source.steps, completed)
+    reasons = approximations(source.sampler, algorithm, completed)
     numbers = structure_metrics(completed.diagrams)
-    folder = Path(config.out)
+    folder = Path(str(config.out))
     folder.mkdir(parents=True, exist_ok=True)
     write_diagrams(folder / "samples.jsonl", completed.diagrams)
     _draw(completed, partials, folder / config.picture)
@@ -69,19 +68,20 @@ def complete_file(config: DictConfig, source: SampleSource) -> Tensor | None:
     write_metrics(folder, {**facts, **numbers})
     if reasons:
         logger.info("the completions are approximate: %s", "; ".join(reasons))
+    save_trajectory(completed.trajectory, folder, n_max)
     _log(facts | numbers, folder / config.picture)
-    return completed.trajectory
 
 
 def _complete(
-    config: DictConfig, source: SampleSource, partials: list[PartialDiagram]
+    config: DictConfig, source: SampleSource, partials: dict[int, PartialDiagram]
 ) -> Completions:
     data = source.checkpoint.config.data
     try:
         return complete(
             source.sampler,
             source.checkpoint.algorithm,
-            partials,
+            list(partials.values()),
+            lines=list(partials),
             vocab=VocabConfig(n_max=data.n_max),
             node_order=data.node_order,
             generator=make_generator(config.seed, 1, device=source.device),
@@ -89,7 +89,7 @@ def _complete(
             steps=source.steps,
             batch_size=source.batch_size,
             max_arrangements=config.max_arrangements,
-            keep_trajectory=config.trajectory > 0,
+            trajectories=config.trajectory,
         )
     except UnseenError as error:
         raise ValueError(f"{config.given}, {error}") from error
@@ -107,7 +107,7 @@ def _log(facts: dict[str, Any], picture: Path) -> None:
     )
 
 
-def _draw(completed: Completions, partials: list[PartialDiagram], path: Path) -> None:
+def _draw(completed: Completions, partials: dict[int, PartialDiagram], path: Path) -> None:
     """The first lines, a row each, and the first completions of each."""
     per_line = len(completed.diagrams) // len(partials)
     shown = min(per_line, MAX_COLUMNS)
@@ -115,8 +115,8 @@ def _draw(completed: Completions, partials: list[PartialDiagram], path: Path) ->
         CompletedRow(
             f"line {line}, given",
             partial,
-            tuple(completed.diagrams[(line - 1) * per_line :][:shown]),
+            tuple(completed.diagrams[k * per_line :][:shown]),
         )
-        for line, partial in enumerate(partials[: max(1, MAX_DRAWN // shown)], start=1)
+        for k, (line, partial) in enumerate(partials.items())
     ]
-    draw_completions(rows, path)
+    draw_completions(rows[: max(1, MAX_DRAWN // shown)], path)

@@ -10,6 +10,7 @@ from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import choices, compose_plainly, group_overrides
+from discrete_diffusion.cli.sampler_settings import sampler_settings
 from discrete_diffusion.naming import unknown_name
 
 _LAUNCHER_PACKAGES = {
@@ -30,10 +31,33 @@ def explain(
             return _missing_launcher(name)
         if known := choices(group, user_config_dir):
             return unknown_name(f"{group} choice", name, known)
+    for group in (word.lstrip("+").removesuffix("=null") for word in overrides):
+        if f"{group}=null" in overrides and (known := choices(group, user_config_dir)):
+            return f"{group}=null: leave it out for the default, or choose: {', '.join(known)}"
     if isinstance(error, ConfigCompositionException):
-        groups = group_overrides(overrides, user_config_dir)
-        return _unknown_key(error, config_name, groups, user_config_dir) or str(error)
+        return _unknown_key(error, config_name, overrides, user_config_dir) or str(error)
     return str(error)
+
+
+def _unknown_setting(
+    key: str, given: str, sampler: str | None, user_config_dir: str | Path | None
+) -> str:
+    """A setting, ``given`` as ``sampling.key=value``, that ``sampler`` does not have, or that
+    belongs to none because none was named."""
+    settings = sampler_settings(user_config_dir)
+    having = [name for name, has in settings.items() if key in has]
+    if sampler is not None:
+        sentence = unknown_name(f"setting of sampling={sampler}", key, settings.get(sampler, ()))
+        verb = "has" if len(having) == 1 else "have"
+        return f"{sentence}; {', '.join(having)} {verb} it" if having else sentence
+    if not having:
+        every = {key for has in settings.values() for key in has}
+        return unknown_name("setting of a sampler", key, every)
+    name = "first-hitting" if "first-hitting" in having else having[0]
+    return (
+        f"sampling.{key}: name the sampler: sampling={name} {given} (those with {key}: "
+        f"{', '.join(having)}), or write +{given} for that of the model"
+    )
 
 
 def _missing_launcher(name: str) -> str:
@@ -46,16 +70,21 @@ def _missing_launcher(name: str) -> str:
 
 
 def _unknown_key(
-    error: Exception, config_name: str, groups: list[str], user_config_dir: str | Path | None
+    error: Exception, config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
 ) -> str | None:
     found = re.match(r"Could not override '([^']+)'", str(error))
     if found is None:
         return None
     parent, _, key = found.group(1).rpartition(".")
+    groups = group_overrides(overrides, user_config_dir)
     config = compose_plainly(config_name, groups, user_config_dir)
     node = OmegaConf.select(config, parent) if parent else config
     if not isinstance(node, DictConfig):
         return None
+    if parent == "sampling":
+        words = [word for word in overrides if word.startswith(f"sampling.{key}=")]
+        given = words[0] if words else f"sampling.{key}=..."
+        return _unknown_setting(key, given, node.get("name"), user_config_dir)
     where = f"config key under '{parent}'" if parent else "config key"
     sentence = unknown_name(where, key, map(str, node))
     return f"{sentence} (+{found.group(1)}=... adds a new one)"

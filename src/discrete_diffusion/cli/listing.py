@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +24,8 @@ _GROUPS = {
 
 def print_listing() -> None:
     """Print backbones with what they read and their presets, algorithms with what fits them,
-    samplers with the noise they work for, then the choices of every other config group."""
+    samplers with the noise and the algorithms they fit, then the choices of every other config
+    group."""
     console = Console()
     console.print(_backbones())
     console.print()
@@ -38,7 +40,9 @@ def print_listing() -> None:
     console.print(groups)
     console.print(
         "\nalgo=NAME chooses a forward process and a sampler that fit it; the first process stands "
-        "first.\nEvery algorithm takes every schedule but noise=learned, which is for meld.",
+        "first.\nA sampler fits the algorithms beside it, with forward_process=absorbing if it is "
+        "for absorbing noise.\n"
+        "Every algorithm takes every schedule but noise=learned, which is for meld.",
         highlight=False,
     )
 
@@ -60,14 +64,13 @@ def _algorithms() -> Table:
     """Of the registry; what the classes say of themselves."""
     from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
 
-    table = Table("algo=", "forward processes", "samplers", "backbones", box=None)
+    table = Table("algo=", "forward processes", "backbones", box=None)
     everything = usable_backbones(())
     for name, algorithm in sorted(_ALGORITHM_BUILDERS.items()):
         usable = usable_backbones(getattr(algorithm, "backbone_needs", ()))
         table.add_row(
             name,
             ", ".join(getattr(algorithm, "processes", ())),
-            ", ".join(getattr(algorithm, "samplers", None) or ("by its noise",)),
             "any" if usable == everything else ", ".join(usable) or "none yet",
         )
     return table
@@ -75,13 +78,39 @@ def _algorithms() -> Table:
 
 def _samplers() -> Table:
     """Of the registry, with what the first lines of their modules say."""
+    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
     from discrete_diffusion.sampling import _SAMPLER_BUILDERS
 
-    table = Table("sampling=", "noise", "what it does", box=None)
+    table = Table("sampling=", "noise", "algo=", "what it does", box=None)
     for name, sampler in sorted(_SAMPLER_BUILDERS.items()):
         noise = "absorbing" if getattr(sampler, "absorbing_only", False) else "any"
-        table.add_row(name, noise, _summary(sampler))
+        fitting = sampled_by(name)
+        others = sorted(set(_ALGORITHM_BUILDERS) - set(fitting))
+        few = len(others) < 3
+        shown = ("any but " if others else "any") * few + ", ".join(others if few else fitting)
+        table.add_row(name, noise, shown, _summary(sampler))
     return table
+
+
+def sampled_by(name: str) -> list[str]:
+    """The algorithms that a sampler fits with some forward process, as ``Sampler.check`` has it."""
+    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+    from discrete_diffusion.sampling import _SAMPLER_BUILDERS
+
+    sampler = _SAMPLER_BUILDERS[name]
+
+    def fits(algorithm: Callable[..., object]) -> bool:
+        only = getattr(algorithm, "samplers", None)
+        named = name in only if only else not getattr(sampler, "algorithms", None)
+        absorbing = "absorbing" in getattr(algorithm, "processes", ())
+        in_steps = "num_steps" in inspect.signature(algorithm).parameters
+        return (
+            named
+            and (absorbing or not getattr(sampler, "absorbing_only", False))
+            and not (in_steps and getattr(sampler, "continuous_time_only", False))
+        )
+
+    return sorted(key for key, algorithm in _ALGORITHM_BUILDERS.items() if fits(algorithm))
 
 
 def _summary(of: object) -> str:

@@ -97,7 +97,7 @@ def _run(command: str, arguments: list[str]) -> None:
     if not sweeps and not {"-h", "--help", "--hydra-help"} & set(flags):
         try:
             overrides = complete_overrides(command, overrides, user_dir)
-        except HydraException as error:
+        except (HydraException, ValueError) as error:
             from discrete_diffusion.cli.errors import explain
 
             raise ValueError(explain(error, command, overrides, user_dir)) from error

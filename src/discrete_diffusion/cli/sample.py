@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts
+from discrete_diffusion.cli.sample_outputs import check_outputs, save_trajectory
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from discrete_diffusion.cli.sample_source import SampleSource
 
 logger = logging.getLogger(__name__)
@@ -31,6 +30,7 @@ def run(config: DictConfig) -> None:
     check_counts(config, num_samples=1, num_rooms=1, steps=1, batch_size=1, seed=0, threads=1)
     check_counts(config, completions=1, max_arrangements=1, trajectory=0)
     _check_given(config)
+    check_outputs(config)
     from discrete_diffusion.cli.sample_source import open_sample_source
 
     source = open_sample_source(config)
@@ -41,8 +41,7 @@ def run(config: DictConfig) -> None:
     else:
         from discrete_diffusion.cli.completion_files import complete_file
 
-        trajectory = complete_file(config, source)
-        save_trajectory(trajectory, config, source)
+        complete_file(config, source)
 
 
 def _check_given(config: DictConfig) -> None:
@@ -54,6 +53,11 @@ def _check_given(config: DictConfig) -> None:
                 f"{config.completions}?"
             )
         return
+    if not isinstance(config.given, str | int):
+        raise ValueError(
+            f"given={config.given}: expected one file of JSON lines; put the lines of several into "
+            "one, or run the command for each"
+        )
     if config.num_samples is not None:
         raise ValueError(
             f"num_samples={config.num_samples} does not go with given=; say how many completions "
@@ -74,9 +78,9 @@ def _draw(config: DictConfig, source: SampleSource) -> None:
         NUM_SAMPLES if config.num_samples is None else config.num_samples,
         config.seed,
         num_rooms=config.num_rooms,
-        keep_trajectory=config.trajectory > 0,
+        trajectories=config.trajectory,
     )
-    folder = Path(config.out)
+    folder = Path(str(config.out))
     saved = save_samples(drawn.tokens, drawn.data, folder, config.picture)
     metrics = {
         "checkpoint": str(config.checkpoint),
@@ -87,7 +91,7 @@ def _draw(config: DictConfig, source: SampleSource) -> None:
         **saved.numbers,
     }
     write_metrics(folder, metrics)
-    save_trajectory(drawn.trajectory, config, source)
+    save_trajectory(drawn.trajectory, folder, drawn.data.get("n_max"))
     shares = [f"{k} {100 * metrics[k]:.1f} %" for k in ("valid", "transitive") if k in metrics]
     logger.info(
         "%d samples in %.1f s%s; %s",
@@ -96,20 +100,3 @@ def _draw(config: DictConfig, source: SampleSource) -> None:
         f": {', '.join(shares)}" if shares else "",
         saved.path,
     )
-
-
-def save_trajectory(trajectory: Tensor | None, config: DictConfig, source: SampleSource) -> None:
-    """Write how the first ``trajectory`` samples came out of the noise, Int[K, M, L], into ``out``:
-    ``trajectory.gif``, and ``trajectory.png``, a film strip of the first."""
-    if trajectory is None:
-        return
-    from discrete_diffusion.data.bubble_diagrams.partial import decode_partial
-    from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.viz.trajectory import animate, draw_film_strip
-
-    vocab = VocabConfig(n_max=source.checkpoint.config.data.n_max)
-    shown = trajectory[:, : config.trajectory].unbind(dim=1)
-    states = [decode_partial(frames, vocab) for frames in shown]
-    folder = Path(config.out)
-    animate(states, folder / "trajectory.gif")
-    draw_film_strip(states[0], folder / "trajectory.png")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.cli.sampler_settings import sampler_settings
 from discrete_diffusion.cli.values import check_kinds
 from discrete_diffusion.options import is_number
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class DrawnSamples:
     """``tokens``: Int[num, L]; ``data``: the ``config.data`` that says what they mean;
-    ``network_calls``: per sample, mean; ``seconds``: to draw them all; ``trajectory``: Int[K, num,
-    L] or None, the states on the way."""
+    ``network_calls``: per sample, mean; ``seconds``: to draw them all; ``trajectory``: the states
+    on the way of the first ``trajectories``, Int[K, trajectories, L], or None."""
 
     tokens: Tensor
     data: DictConfig
@@ -62,11 +63,13 @@ class SampleSource:
         seed: int,
         *,
         num_rooms: int | None = None,
-        keep_trajectory: bool = False,
+        trajectories: int = 0,
     ) -> DrawnSamples:
         """``num`` samples, a function of ``seed``; sizes like those of the training data, or
-        ``num_rooms``. Raises ``ValueError`` for a model that has diverged, and for ``num_rooms`` of
-        a model that was not trained on diagrams."""
+        ``num_rooms``. The first ``trajectories`` keep the states on their way.
+
+        Raises ``ValueError`` for a model that has diverged, and for ``num_rooms`` of a model that
+        was not trained on diagrams."""
         import torch
 
         from discrete_diffusion.categorical import make_generator
@@ -90,7 +93,8 @@ class SampleSource:
             generator=make_generator(seed, 1, device=self.device),
             steps=self.steps,
             batch_size=self.batch_size,
-            keep_trajectory=keep_trajectory,
+            keep_trajectory=trajectories > 0,
+            num_kept=trajectories,
         )
         seconds = time.perf_counter() - start
         calls = float(output.nfe.double().mean())
@@ -116,7 +120,7 @@ def open_sample_source(config: DictConfig) -> SampleSource:
     """From ``checkpoint``, ``ema``, ``sampling``, ``steps``, ``batch_size`` and ``threads``.
 
     CUDA if there is one. The sampler is that of ``sampling_of``. Raises ``ValueError`` if it does
-    not fit the model, naming those that do.
+    not fit the model, naming those that do, or makes no such ``steps``.
     """
     import torch
 
@@ -135,6 +139,7 @@ def open_sample_source(config: DictConfig) -> SampleSource:
     sampling = sampling_of(config, checkpoint.config)
     sampler = build_sampler(sampling)
     sampler.check(checkpoint.algorithm)
+    sampler.check_steps(checkpoint.algorithm, config.steps)
     return SampleSource(
         path=str(config.checkpoint),
         checkpoint=checkpoint,
@@ -148,18 +153,23 @@ def open_sample_source(config: DictConfig) -> SampleSource:
 
 def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
     """Name and arguments of the sampler: of ``config.sampling`` what is not null, and without a
-    name there the rest from ``trained.sampling``, what the model was trained with.
+    name there the rest from ``trained.sampling``, what the model was trained with, and what that
+    does not say, because the sampler did not have it yet, by default.
 
     Raises ``ValueError`` for an argument that the sampler of the model does not have.
     """
     given = _given(config)
     if "name" in given:
         return given
-    own = plain(trained.sampling)
+    settings = sampler_settings()
+    name = trained.sampling.name
+    own = {**settings.get(name, {}), **plain(trained.sampling)}
     if unknown := sorted(given.keys() - own.keys()):
+        having = [f"sampling={other}" for other, has in settings.items() if unknown[0] in has]
+        remedy = f"; take one that has it: {', '.join(having)}" if having else ""
         raise ValueError(
-            f"sampling.{unknown[0]}: the model was trained with sampling={own['name']}, which has "
-            f"{', '.join(key for key in own if key != 'name')}; name another sampler with sampling="
+            f"sampling.{unknown[0]}: the model was trained with sampling={name}, which has "
+            f"{', '.join(key for key in own if key != 'name')}{remedy}"
         )
     merged = {**own, **given}
     check_kinds(*(OmegaConf.create({"sampling": part}) for part in (merged, own)))

@@ -12,12 +12,8 @@ import numpy as np
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.metrics.diagram_set import DiagramSet
-from discrete_diffusion.metrics.histograms import (
-    NO_EDGE,
-    Floats,
-    jensen_shannon,
-    total_variation,
-)
+from discrete_diffusion.metrics.histograms import Floats, jensen_shannon, total_variation
+from discrete_diffusion.rooms import NO_EDGE
 
 MIN_PER_TYPE_PAIR = 5
 """Observations of the reference below which a pair of room types is left out."""

@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.metrics.diagram_arrays import DiagramArrays, Ints
-from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import NO_EDGE, ROOM_TYPES
 
 Floats = NDArray[np.float64]
 
 NUM_TYPES = len(ROOM_TYPES)
-NO_EDGE = len(RELATIONS) - 1
-"""Relation codes are 0..9; this one stands for a pair without a relation."""
 
 
 def pair_histogram(arrays: DiagramArrays, room_counts: Ints) -> Floats:

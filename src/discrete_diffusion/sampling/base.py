@@ -98,7 +98,7 @@ class Sampler(ABC):
         ``support``: Bool[B, L, V], a narrowing of the legal ids, which is always satisfied. The
         ``log_weights`` of the result, the log of the mass kept at every draw, undo its tilt where
         tokens are drawn one by one in an order that does not read them (``first-hitting``,
-        ``margin``, ``entropy``, ``entropy-bounded`` of those orders and budget 0), and of
+        ``autoregressive``, ``margin``, ``entropy``, ``entropy-bounded`` at budget 0), and of
         ``ancestral`` and ``predictor-corrector`` as steps grow; of other samplers they do not.
         ``keep_trajectory``: return the states on the way, too.
 

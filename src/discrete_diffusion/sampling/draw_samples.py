@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -20,25 +22,31 @@ def draw_samples(
     batch_size: int = 1024,
     clamp: Tensor | None = None,
     keep_trajectory: bool = False,
+    num_kept: int | None = None,
 ) -> SampleOutput:
     """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
 
     ``clamp``: Int[M, L], see ``Sampler.sample``. Rows of one size are sampled together, so that
     their batches hold no PAD; in a trajectory, those that are finished early keep their last state.
+    ``num_kept``: the trajectory of the first so many rows only, Int[K, num_kept, L]; None for all.
     """
     device = algorithm.layout.support.device
+    num_kept = (len(real) if num_kept is None else num_kept) if keep_trajectory else 0
     order = real.sum(dim=1).argsort(stable=True)
-    outputs = [
-        sampler.sample(
+    outputs, trajectories = [], []
+    for rows in order.split(batch_size):
+        kept = rows < num_kept
+        output = sampler.sample(
             algorithm,
             real[rows].to(device),
             generator=generator,
             steps=steps,
             clamp=None if clamp is None else clamp[rows].to(device),
-            keep_trajectory=keep_trajectory,
+            keep_trajectory=keep_trajectory and bool(kept.any() or num_kept == len(real)),
         )
-        for rows in order.split(batch_size)
-    ]
+        if output.trajectory is not None:
+            trajectories.append(output.trajectory.cpu()[:, kept])
+        outputs.append(replace(output, trajectory=None))
     back = order.argsort()
 
     def joined(parts: list[Tensor]) -> Tensor:
@@ -48,15 +56,14 @@ def draw_samples(
         tokens=joined([output.tokens for output in outputs]),
         nfe=joined([output.nfe for output in outputs]),
         log_weights=joined([output.log_weights for output in outputs]),
-        trajectory=_joined_trajectories([output.trajectory for output in outputs], back),
+        trajectory=_joined_trajectories(trajectories, order[order < num_kept].argsort()),
     )
 
 
-def _joined_trajectories(parts: list[Tensor | None], back: Tensor) -> Tensor | None:
+def _joined_trajectories(parts: list[Tensor], back: Tensor) -> Tensor | None:
     """Int[K, M, L], the shorter of Int[K_i, M_i, L] lengthened by their last state."""
-    kept = [part for part in parts if part is not None]
-    if not kept:
+    if not parts:
         return None
-    longest = max(len(part) for part in kept)
-    full = [torch.cat([part, part[-1:].expand(longest - len(part), -1, -1)]) for part in kept]
-    return torch.cat(full, dim=1).cpu()[:, back]
+    longest = max(map(len, parts))
+    full = [torch.cat([part, part[-1:].expand(longest - len(part), -1, -1)]) for part in parts]
+    return torch.cat(full, dim=1)[:, back]

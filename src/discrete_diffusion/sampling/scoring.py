@@ -54,6 +54,8 @@ def log_prob_of(
             f"position {unseen[1]} of row {unseen[0]} is known, but {algorithm.name} draws an "
             "earlier block without seeing it"
         )
+    if len(tokens) == 0:
+        return KnownTokens(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0)
     was_training = algorithm.training
     algorithm.eval()
     try:
@@ -95,7 +97,7 @@ def _by_chain_rule(
     x = algorithm.process.prior_sample(real, generator)
     log_prob = torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)
     num_evaluated = 0
-    for k in range(int(count.max()) if len(count) else 0):
+    for k in range(int(count.max())):
         rows = (count > k).nonzero().squeeze(1)
         position = order[rows, k]
         asked = torch.stack([x[rows], real[rows].long()], dim=1)

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 from numpy.typing import NDArray
 
 from discrete_diffusion.viz import palette
 from discrete_diffusion.viz.connections import Connection
 from discrete_diffusion.viz.labels import POINTS_PER_INCH, text_width, write
-from discrete_diffusion.viz.palette import RoomStyle, shade
+from discrete_diffusion.viz.palette import DASHES, DOTS, RoomStyle, shade
 from discrete_diffusion.viz.placement import Placement
 
 MARGIN = 0.16
 """White border of a figure, inches."""
+Rim = Literal["known", "unknown", "broken"]
+"""Of a bubble in others: whether it is known that it lies there, or contradicted."""
 
 
 @dataclass(frozen=True)
@@ -84,23 +85,23 @@ class Pen:
                 [self._on_page(line.points)],
                 colors=palette.BROKEN_LINE if line.broken else palette.LINE,
                 linewidths=self.width,
-                linestyles=[(0, (2.5, 2.0))] if line.broken else "solid",
+                linestyles=[DASHES] if line.broken else "solid",
                 capstyle="round",
                 zorder=2 + 3 * line.depth,
             ),
             autolim=False,
         )
 
-    def hints(self, lines: Sequence[Connection]) -> None:
-        """Faint dots under everything else, for pairs of which nothing is known yet."""
+    def hint(self, line: Connection) -> None:
+        """Faint dots just under the lines, for a pair of which nothing is known yet."""
         self.axes.add_collection(
             LineCollection(
-                [self._on_page(line.points) for line in lines],
+                [self._on_page(line.points)],
                 colors=palette.HINT_LINE,
                 linewidths=self.width,
-                linestyles=[(0, (0.1, 2.6))],
+                linestyles=[DOTS],
                 capstyle="round",
-                zorder=1,
+                zorder=1.5 + 3 * line.depth,
             ),
             autolim=False,
         )
@@ -131,17 +132,25 @@ class Pen:
         style: RoomStyle,
         spot: NDArray[np.float64],
         chord: float,
+        rim: Rim = "known",
     ) -> None:
         """The bubble of a room and its label, at most ``chord`` wide with its centre on ``spot``
-        Float[2], both as from ``label_spot``."""
+        Float[2], both as from ``label_spot``. ``rim``: what is known of its lying in others."""
         depth = int(placement.depth[room])
+        edge, dashes = {
+            "known": (shade(style.colour, 0.84), "solid"),
+            "unknown": (shade(style.colour, 0.6), DOTS),
+            "broken": (palette.BROKEN_LINE, DASHES),
+        }[rim]
         self.axes.add_artist(
             Circle(
                 tuple(self._on_page(placement.centres[room])),
                 self.scale * placement.radii[room],
                 facecolor=style.colour,
-                edgecolor=shade(style.colour, 0.84),
+                edgecolor=edge,
                 linewidth=self.width,
+                linestyle=dashes,
+                capstyle="round",
                 zorder=3 + 3 * depth,
             )
         )
@@ -156,16 +165,6 @@ class Pen:
     def _on_page(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         middle = np.array([self.card.left, self.card.top]) + self.card.side / 2
         return middle + self.scale * points
-
-
-def blank_page(width: float, height: float, dpi: float) -> tuple[Figure, Axes]:
-    """An empty white page of width x height inches whose data units are inches, y downwards."""
-    figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(height, 0))
-    axes.set_axis_off()
-    return figure, axes
 
 
 def header_height(cell: float) -> float:

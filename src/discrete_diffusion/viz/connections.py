@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.rooms import NO_EDGE
 from discrete_diffusion.viz.placement import Placement
 
 Array = NDArray[np.float64]
@@ -33,9 +35,9 @@ class Connection:
 
 
 def connect(
-    placement: Placement, relations: tuple[tuple[int, int, int], ...]
+    placement: Placement, relations: Sequence[tuple[int, int, int]]
 ) -> tuple[Connection, ...]:
-    """A line per relation (i, j, r); none where one bubble is drawn inside the other.
+    """A line per relation (i, j, r); none for "no-edge", or of a bubble inside the other.
 
     Lines are quadratic Bezier curves between the centres, cut at the rims. Each takes the bend
     that stays on the page and passes under the least of other bubbles; straight wins ties.
@@ -43,8 +45,8 @@ def connect(
     broken = set(placement.broken)
     lines = []
     for relation in relations:
-        i, j, _ = relation
-        if placement.inside[i, j] or placement.inside[j, i]:
+        i, j, r = relation
+        if r == NO_EDGE or placement.inside[i, j] or placement.inside[j, i]:
             continue
         points = _route(placement, i, j)
         if len(points) > 0:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
-from discrete_diffusion.viz.palette import ROOM_STYLES
-
-if TYPE_CHECKING:
-    from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.rooms import NO_EDGE, RELATION_X_ORDER, RELATION_Y_ORDER
+from discrete_diffusion.viz.palette import room_style
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -32,6 +29,20 @@ FAR = 1e6
 
 _PACKING = (0.0, 1.0, 2.0, 2.155, 2.414, 2.702, 3.0, 3.0)
 """Radius of the smallest circle around k unit circles, k = 0..7."""
+
+
+class Plan(Protocol):
+    """What a placement reads of a diagram, whole or partial; see ``PartialDiagram``.
+
+    ``rooms``: a room type code per room, None where it is unknown. ``relations``: (i, j, r); pairs
+    that are "no-edge" and pairs that are not listed demand the same.
+    """
+
+    @property
+    def rooms(self) -> Sequence[int | None]: ...
+
+    @property
+    def relations(self) -> Sequence[tuple[int, int, int]]: ...
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,7 @@ class Constraints:
         return behind.sum(axis=2).argsort(axis=1, kind="stable").argsort(axis=1) * 1.0
 
 
-def build_constraints(diagrams: Sequence[BubbleDiagram]) -> Constraints:
+def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
     """The demands of diagrams that all have the same number of rooms."""
     num, n = len(diagrams), len(diagrams[0].rooms)
     order = np.zeros((num, n, n, 2))
@@ -91,6 +102,8 @@ def build_constraints(diagrams: Sequence[BubbleDiagram]) -> Constraints:
     contained = np.zeros((num, n, n), dtype=bool)
     for b, diagram in enumerate(diagrams):
         for i, j, r in diagram.relations:
+            if r == NO_EDGE:
+                continue
             related[b, i, j] = related[b, j, i] = True
             order[b, i, j] = RELATION_X_ORDER[r], RELATION_Y_ORDER[r]
             order[b, j, i] = -order[b, i, j]
@@ -98,7 +111,7 @@ def build_constraints(diagrams: Sequence[BubbleDiagram]) -> Constraints:
                 contained[(b, i, j) if r == INSIDE else (b, j, i)] = True
     inside = _nesting(contained)
     order = _without_cycles(order)
-    base = np.array([[ROOM_STYLES[room].radius for room in d.rooms] for d in diagrams])
+    base = np.array([[room_style(room).radius for room in d.rooms] for d in diagrams])
     radii = _grown_radii(base, inside)
     return _demands(order, related, inside, radii)
 

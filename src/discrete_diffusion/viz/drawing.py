@@ -12,26 +12,17 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from discrete_diffusion.viz.cards import (
-    MARGIN,
-    Page,
-    Pen,
-    blank_page,
-    card_scales,
-    draw_card,
-    draw_title,
-    header_height,
-)
+from discrete_diffusion.viz.cards import Page, Pen, card_scales, header_height
 from discrete_diffusion.viz.connections import connect
+from discrete_diffusion.viz.constraints import Plan
 from discrete_diffusion.viz.labels import label_spot
-from discrete_diffusion.viz.legend import Legend, legend_entries
-from discrete_diffusion.viz.palette import ROOM_STYLES
+from discrete_diffusion.viz.legend import legend_entries
+from discrete_diffusion.viz.palette import room_style
 from discrete_diffusion.viz.placement import Placement, place_all
+from discrete_diffusion.viz.sheet import Sheet, checked_path
 
 if TYPE_CHECKING:
     from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
-
-SUFFIXES = (".png", ".svg")
 
 
 def draw_diagram(
@@ -85,7 +76,7 @@ def draw_grid(
     diagram, if ``columns``, ``cell`` or ``dpi`` is not positive, or if ``path`` ends in anything
     but ``.png`` or ``.svg``.
     """
-    path = None if path is None else checked_path(path)
+    path = checked_path(path)
     _check_grid(len(diagrams), columns, titles, flags, cell, dpi)
     columns = min(columns or math.ceil(math.sqrt(len(diagrams))), len(diagrams))
     header = 0.0 if titles is None else header_height(cell)
@@ -93,28 +84,13 @@ def draw_grid(
     placements = place_all(diagrams)
     rooms = [code for diagram in diagrams for code in diagram.rooms]
     broken = "Contradicts the others" if any(p.broken for p in placements) else ""
-    entries = legend_entries(rooms, broken=broken) if legend else ()
-    key = Legend.wrap(entries, page.width - 2 * MARGIN)
-    figure, axes = blank_page(page.width, page.height + key.height, dpi)
+    sheet = Sheet.blank(page, legend_entries(rooms, broken=broken) if legend else (), dpi)
     scales = card_scales(placements, cell)
     for index, (diagram, placement) in enumerate(zip(diagrams, placements, strict=True)):
-        card = page.card(index)
-        draw_card(axes, card, flag=flags is not None and bool(flags[index]))
-        if titles is not None:
-            draw_title(axes, card, titles[index])
-        _draw_placement(Pen(axes, card, scales[index]), diagram, placement)
-    key.draw(axes, top=page.height - MARGIN / 2, centre=page.width / 2)
-    if path is not None:
-        figure.savefig(path, dpi=dpi)
-    return figure
-
-
-def checked_path(path: str | Path) -> Path:
-    """``path``; raises ``ValueError`` unless it ends in ``.png`` or ``.svg``."""
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"cannot write {path.name!r}: choose a name that ends in .png or .svg")
-    return path
+        title = None if titles is None else titles[index]
+        flag = flags is not None and bool(flags[index])
+        draw_placed(sheet.card(index, scales[index], title=title, flag=flag), diagram, placement)
+    return sheet.finish(path)
 
 
 def _check_grid(
@@ -135,10 +111,10 @@ def _check_grid(
             raise ValueError(f"{name}={value} must be positive")
 
 
-def _draw_placement(pen: Pen, diagram: BubbleDiagram, placement: Placement) -> None:
+def draw_placed(pen: Pen, diagram: Plan, placement: Placement) -> None:
     """Lines, then bubbles; both lie on the page by depth, outermost first."""
     lines = connect(placement, diagram.relations)
     for line in lines:
         pen.line(line)
     for room, code in enumerate(diagram.rooms):
-        pen.room(placement, room, ROOM_STYLES[code], *label_spot(placement, lines, room))
+        pen.room(placement, room, room_style(code), *label_spot(placement, lines, room))

@@ -11,33 +11,40 @@ from matplotlib.patches import Circle
 
 from discrete_diffusion.viz import palette
 from discrete_diffusion.viz.labels import POINTS_PER_INCH, text_width, write
-from discrete_diffusion.viz.palette import ROOM_STYLES, UNKNOWN_ROOM, shade
+from discrete_diffusion.viz.palette import DASHES, DOTS, ROOM_STYLES, UNKNOWN_ROOM, shade
 
 LINE_HEIGHT, FONT_POINTS = 0.26, 8.0
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One name in its colour; ``dashed``: shown by a dashed line instead of a disc."""
+    """One name in its colour; ``dashed``: shown by a dashed line instead of a disc; ``dotted``: by
+    a disc and a dotted line."""
 
     name: str
     colour: str
     dashed: bool = False
+    dotted: bool = False
+
+    @property
+    def tail(self) -> float:
+        """Inches that the dotted line takes."""
+        return 0.2 if self.dotted else 0.0
 
     @property
     def width(self) -> float:
         """Inches."""
-        return 0.36 + text_width(self.name) * FONT_POINTS / POINTS_PER_INCH
+        return 0.36 + self.tail + text_width(self.name) * FONT_POINTS / POINTS_PER_INCH
 
 
 def legend_entries(rooms: Iterable[int | None], *, broken: str = "") -> tuple[Entry, ...]:
-    """The room types among ``rooms``, by code, then the unknown room if None is among them; and
-    the dashed line of a relation that is not kept, called ``broken``, if that is not empty."""
+    """The room types among ``rooms``, by code, then what is unknown if None is among them; and the
+    dashed line of a relation that is not kept, called ``broken``, if that is not empty."""
     codes = set(rooms)
     styles = [ROOM_STYLES[code] for code in sorted(code for code in codes if code is not None)]
-    if None in codes:
-        styles.append(UNKNOWN_ROOM)
     entries = [Entry(style.name, style.colour) for style in styles]
+    if None in codes:
+        entries.append(Entry(UNKNOWN_ROOM.name, UNKNOWN_ROOM.colour, dotted=True))
     if broken:
         entries.append(Entry(broken, palette.BROKEN_LINE, dashed=True))
     return tuple(entries)
@@ -81,9 +88,13 @@ class Legend:
 
 def _draw_entry(axes: Axes, entry: Entry, x: float, y: float) -> None:
     if entry.dashed:
-        dashes = (0, (2.5, 2.0))
-        axes.plot([x - 0.02, x + 0.14], [y, y], color=entry.colour, linestyle=dashes)
+        axes.plot([x - 0.02, x + 0.14], [y, y], color=entry.colour, linestyle=DASHES)
     else:
         edge = shade(entry.colour, 0.84)
         axes.add_patch(Circle((x + 0.06, y), 0.06, facecolor=entry.colour, edgecolor=edge))
-    write(axes, x + 0.18, y + 0.04, entry.name, FONT_POINTS, palette.MUTED_TEXT, "left")
+    if entry.dotted:
+        (line,) = axes.plot([x + 0.16, x + 0.34], [y, y], color=palette.HINT_LINE, linewidth=1.2)
+        line.set(linestyle=DOTS, dash_capstyle="round")
+    write(
+        axes, x + 0.18 + entry.tail, y + 0.04, entry.name, FONT_POINTS, palette.MUTED_TEXT, "left"
+    )

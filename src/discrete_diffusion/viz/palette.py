@@ -33,21 +33,32 @@ ROOM_STYLES: tuple[RoomStyle, ...] = (
     RoomStyle("Store", "Storage", "#cfd3da", 0.56),
     RoomStyle("Wall-in", "Wall-in", "#a4acbb", 0.56),
 )
-"""One style per room code, in the order of ``layout.ROOM_TYPES``."""
+"""One style per room code, in the order of ``rooms.ROOM_TYPES``."""
 
 UNKNOWN_ROOM = RoomStyle("?", "Not known yet", "#eef0f4", 0.58)
-"""A room whose type is not known; its bubble has the radius of the type it gets in the end."""
+"""A room whose type is not known."""
 
 TEXT = "#26303d"
 MUTED_TEXT = "#67717f"
 LINE = "#a3adba"
 BROKEN_LINE = "#d9546a"
-HINT_LINE = "#c3ccd8"
+HINT_LINE = "#b6c1d0"
 PROGRESS = "#8ea2c0"
 CARD = "#fbfcfd"
 CARD_EDGE = "#e4e8ee"
 FLAG_EDGE = "#e07b86"
 FLAG_CARD = "#fef8f8"
+
+Dashes = tuple[int, tuple[float, float]]
+DOTS: Dashes = (0, (0.1, 2.6))
+"""Line style of what is not known; with round caps."""
+DASHES: Dashes = (0, (2.5, 2.0))
+"""Line style of what is contradicted."""
+
+
+def room_style(code: int | None) -> RoomStyle:
+    """How a room of this type looks; None: of a type that is not known."""
+    return UNKNOWN_ROOM if code is None else ROOM_STYLES[code]
 
 
 def shade(colour: str, factor: float) -> str:

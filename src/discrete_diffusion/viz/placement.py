@@ -14,16 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
-from discrete_diffusion.viz.constraints import ORDER_MARGIN, Constraints, build_constraints
-
-if TYPE_CHECKING:
-    from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.viz.constraints import ORDER_MARGIN, Constraints, Plan, build_constraints
 
 Array = NDArray[np.float64]
 
@@ -61,14 +57,15 @@ class Placement:
         return float(high[0] - low[0]), float(high[1] - low[1])
 
 
-def place(diagram: BubbleDiagram) -> Placement:
+def place(diagram: Plan) -> Placement:
     """The placement of one diagram; see ``place_all``."""
     return place_all([diagram])[0]
 
 
-def place_all(diagrams: Sequence[BubbleDiagram]) -> list[Placement]:
+def place_all(diagrams: Sequence[Plan]) -> list[Placement]:
     """A placement per diagram, each independent of the others.
 
+    A partial diagram is placed by what is known of it; see ``Plan``.
     "i left-of j" puts the centre of i left of that of j, "i above j" puts it higher on the page
     (smaller y), and the diagonal relations do both. Bubbles do not overlap unless one is inside the
     other, or a third lies inside both. A diagram that contradicts itself gets the best compromise,
@@ -86,7 +83,7 @@ def place_all(diagrams: Sequence[BubbleDiagram]) -> list[Placement]:
     return [placements[index] for index in range(len(diagrams))]
 
 
-def _place_group(diagrams: Sequence[BubbleDiagram]) -> list[Placement]:
+def _place_group(diagrams: Sequence[Plan]) -> list[Placement]:
     """Placements of diagrams that have the same number of rooms."""
     problem = build_constraints(diagrams)
     repeated = problem.repeat(NUM_STARTS)
@@ -104,9 +101,7 @@ def _place_group(diagrams: Sequence[BubbleDiagram]) -> list[Placement]:
     ]
 
 
-def _finish(
-    diagram: BubbleDiagram, centres: Array, radii: Array, inside: NDArray[np.bool_]
-) -> Placement:
+def _finish(diagram: Plan, centres: Array, radii: Array, inside: NDArray[np.bool_]) -> Placement:
     low = (centres - radii[:, None]).min(axis=0)
     high = (centres + radii[:, None]).max(axis=0)
     centres = centres - (low + high) / 2

@@ -3,48 +3,40 @@
 The bubbles of all states of a diagram stand where they stand in the picture of the finished one, so
 that only their types and relations change. A grey bubble with a question mark is a room that is not
 known yet, a dotted line a pair that is not known yet, a dashed red line a relation that the
-positions of the bubbles contradict. The bar at the bottom of a card is the share of rooms and pairs
-that are as in the finished diagram.
+positions of the bubbles contradict. The rim of a bubble that ends up in others is dotted until it
+is known that it lies in them, and dashed red where the state says otherwise. The bar at the bottom
+of a card is the share of rooms and pairs that are as in the finished diagram.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from discrete_diffusion.rooms import RELATIONS
-from discrete_diffusion.viz.cards import (
-    MARGIN,
-    Page,
-    Pen,
-    blank_page,
-    card_scales,
-    draw_card,
-    draw_title,
-    header_height,
-)
+from discrete_diffusion.rooms import NO_EDGE
+from discrete_diffusion.viz.cards import Page, Pen, Rim, card_scales, header_height
 from discrete_diffusion.viz.connections import Connection, connect
-from discrete_diffusion.viz.drawing import checked_path
+from discrete_diffusion.viz.constraints import INSIDE, SURROUNDING
 from discrete_diffusion.viz.gif import Palette, Pixels, write_gif
 from discrete_diffusion.viz.labels import label_spot
-from discrete_diffusion.viz.legend import Legend, legend_entries
-from discrete_diffusion.viz.palette import ROOM_STYLES, UNKNOWN_ROOM
-from discrete_diffusion.viz.placement import Placement, is_honoured, place_all
+from discrete_diffusion.viz.legend import Entry, legend_entries
+from discrete_diffusion.viz.palette import room_style
+from discrete_diffusion.viz.placement import Placement, is_honoured, place, place_all
+from discrete_diffusion.viz.sheet import Sheet, checked_path
 
 if TYPE_CHECKING:
-    from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
 
-NO_EDGE = RELATIONS.index("no-edge")
+Relation = tuple[int, int, int]
 BROKEN = "Contradicts the positions"
 PALETTE_FRAMES = 8
 """Frames that the colours of a GIF are chosen from."""
@@ -56,15 +48,17 @@ SHORTEST_FRAME = 0.02
 class _Scene:
     """The states of one diagram and what is the same in all of their pictures.
 
-    ``routes``: the way of the line of each pair, of those that have one. ``broken``: the relations
-    (i, j, r) of all states that have a line and that the placement contradicts.
-    ``spots``: centre and largest width of each label.
+    ``routes``: the way of the line of each pair, of those that have one. ``nested``: per room, the
+    relations (i, j, r) of the finished diagram that put its bubble into others. ``broken``: the
+    relations (i, j, r) of all states that the placement contradicts. ``spots``: centre and largest
+    width of each label.
     """
 
     frames: tuple[PartialDiagram, ...]
     placement: Placement
     routes: Mapping[tuple[int, int], Connection]
-    broken: frozenset[tuple[int, int, int]]
+    nested: Mapping[int, Sequence[Relation]]
+    broken: Set[Relation]
     spots: tuple[tuple[NDArray[np.float64], float], ...]
 
     @classmethod
@@ -75,24 +69,45 @@ class _Scene:
             for i, j in combinations(range(frames[-1].num_rooms), 2)
             for line in connect(placement, ((i, j, 0),))
         }
-        drawn = {t for frame in frames for t in _listed(frame) if t[:2] in routes}
-        broken = frozenset(t for t in drawn if not is_honoured(centres, radii, *t))
-        final = [routes[i, j] for i, j, _ in _listed(frames[-1]) if (i, j) in routes]
-        spots = tuple(label_spot(placement, final, room) for room in range(len(radii)))
-        return cls(tuple(frames), placement, routes, broken, spots)
+        final = frames[-1].relations
+        nested: dict[int, list[Relation]] = {room: [] for room in range(len(radii))}
+        for relation in final:
+            room = _inner(placement, relation)
+            if room is not None:
+                nested[room].append(relation)
+        kept = {t[:2]: t for relations in nested.values() for t in relations}
+        broken = {
+            t
+            for t in {t for frame in frames for t in frame.relations}
+            if (t[:2] in kept and t != kept[t[:2]])
+            or (t[:2] in routes and not is_honoured(centres, radii, *t))
+        }
+        lines = [routes[t[:2]] for t in final if t[2] != NO_EDGE and t[:2] in routes]
+        spots = tuple(label_spot(placement, lines, room) for room in range(len(radii)))
+        return cls(tuple(frames), placement, routes, nested, broken, spots)
 
     def draw(self, pen: Pen, number: int) -> None:
         """State ``number``; the last one stays once it is reached."""
         frame = self.frames[min(number, len(self.frames) - 1)]
         relation_of = {(i, j): r for i, j, r in frame.relations}
-        pen.hints([route for pair, route in self.routes.items() if pair not in relation_of])
-        for i, j, r in _listed(frame):
-            if (i, j) in self.routes:
+        for pair, route in self.routes.items():
+            if pair not in relation_of:
+                pen.hint(route)
+        for i, j, r in frame.relations:
+            if r != NO_EDGE and (i, j) in self.routes:
                 pen.line(replace(self.routes[i, j], broken=(i, j, r) in self.broken))
         for room, code in enumerate(frame.rooms):
-            style = UNKNOWN_ROOM if code is None else ROOM_STYLES[code]
-            pen.room(self.placement, room, style, *self.spots[room])
+            spot, chord = self.spots[room]
+            rim = self._rim(room, relation_of)
+            pen.room(self.placement, room, room_style(code), spot, chord, rim)
         pen.progress(_settled(frame, self.frames[-1]))
+
+    def _rim(self, room: int, relation_of: Mapping[tuple[int, int], int]) -> Rim:
+        """What a state knows of the room's lying where it does."""
+        said = [(i, j, relation_of.get((i, j))) for i, j, _ in self.nested[room]]
+        if any(relation in self.broken for relation in said):
+            return "broken"
+        return "unknown" if any(r is None for *_, r in said) else "known"
 
 
 def draw_film_strip(
@@ -118,7 +133,7 @@ def draw_film_strip(
     is not complete, titles that are not one per frame, ``max_frames`` below 2, ``columns``,
     ``cell`` or ``dpi`` not positive, and a path that ends in anything but ``.png`` or ``.svg``.
     """
-    path = None if path is None else checked_path(path)
+    path = checked_path(path)
     _check_frames(frames, "frames")
     _check_positive(columns=columns, cell=cell, dpi=dpi)
     if max_frames < 2:
@@ -131,19 +146,12 @@ def draw_film_strip(
     half = math.ceil(len(chosen) / 2)
     columns = min(columns or max(4, half), len(chosen))
     page = Page(math.ceil(len(chosen) / columns), columns, cell, header_height(cell))
-    scene = _Scene.build([frames[k] for k in chosen], _place([frames])[0])
-    key = _key([scene], page) if legend else Legend(())
-    figure, axes = blank_page(page.width, page.height + key.height, dpi)
+    scene = _Scene.build([frames[k] for k in chosen], place(frames[-1]))
+    sheet = Sheet.blank(page, _entries([scene]) if legend else (), dpi)
     scale = card_scales([scene.placement], cell)[0]
     for index, number in enumerate(chosen):
-        card = page.card(index)
-        draw_card(axes, card)
-        draw_title(axes, card, titles[number])
-        scene.draw(Pen(axes, card, scale), index)
-    key.draw(axes, top=page.height - MARGIN / 2, centre=page.width / 2)
-    if path is not None:
-        figure.savefig(path, dpi=dpi)
-    return figure
+        scene.draw(sheet.card(index, scale, title=titles[number]), index)
+    return sheet.finish(path)
 
 
 def animate(
@@ -193,7 +201,6 @@ class _Film:
 
     scenes: tuple[_Scene, ...]
     page: Page
-    key: Legend
     scales: tuple[float, ...]
     dpi: float
 
@@ -205,39 +212,36 @@ class _Film:
         cell: float,
         dpi: float,
     ) -> _Film:
-        placements = _place(trajectories)
+        placements = place_all([frames[-1] for frames in trajectories])
         scenes = tuple(map(_Scene.build, trajectories, placements))
         columns = min(columns or math.ceil(math.sqrt(len(scenes))), len(scenes))
         page = Page(math.ceil(len(scenes) / columns), columns, cell, 0.0)
-        return cls(scenes, page, _key(scenes, page), tuple(card_scales(placements, cell)), dpi)
+        return cls(scenes, page, tuple(card_scales(placements, cell)), dpi)
 
     def picture(self, number: int) -> Pixels:
         """State ``number`` of every scene: UInt8[H, W, 3]."""
-        page = self.page
-        figure, axes = blank_page(page.width, page.height + self.key.height, self.dpi)
+        sheet = Sheet.blank(self.page, _entries(self.scenes), self.dpi)
         for index, (scene, scale) in enumerate(zip(self.scenes, self.scales, strict=True)):
-            draw_card(axes, page.card(index))
-            scene.draw(Pen(axes, page.card(index), scale), number)
-        self.key.draw(axes, top=page.height - MARGIN / 2, centre=page.width / 2)
-        canvas = FigureCanvasAgg(figure)
+            scene.draw(sheet.card(index, scale), number)
+        canvas = FigureCanvasAgg(sheet.finish())
         canvas.draw()
         return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def _listed(frame: PartialDiagram) -> list[tuple[int, int, int]]:
-    return [(i, j, r) for i, j, r in frame.relations if r != NO_EDGE]
+def _inner(placement: Placement, relation: Relation) -> int | None:
+    """The room that this relation says lies in the other, if its bubble does."""
+    i, j, r = relation
+    if r == INSIDE and placement.inside[i, j]:
+        return i
+    return j if r == SURROUNDING and placement.inside[j, i] else None
 
 
-def _place(trajectories: Sequence[Sequence[PartialDiagram]]) -> list[Placement]:
-    """Where the bubbles of each finished diagram go."""
-    finished = [replace(t[-1], relations=tuple(_listed(t[-1]))) for t in trajectories]
-    return place_all(cast("list[BubbleDiagram]", finished))
-
-
-def _key(scenes: Sequence[_Scene], page: Page) -> Legend:
-    rooms = {code for scene in scenes for frame in scene.frames for code in frame.rooms}
+def _entries(scenes: Iterable[_Scene]) -> tuple[Entry, ...]:
+    frames = [frame for scene in scenes for frame in scene.frames]
+    rooms = {code for frame in frames for code in frame.rooms}
+    unknown = set() if all(frame.is_complete for frame in frames) else {None}
     broken = BROKEN if any(scene.broken for scene in scenes) else ""
-    return Legend.wrap(legend_entries(rooms, broken=broken), page.width - 2 * MARGIN)
+    return legend_entries(rooms | unknown, broken=broken)
 
 
 def _settled(frame: PartialDiagram, finished: PartialDiagram) -> float:

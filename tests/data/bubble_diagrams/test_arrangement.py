@@ -39,6 +39,8 @@ def rows(tokens):
         PartialDiagram((None,) * 4, ()),
         PartialDiagram((None, None, 9), ((0, 2, 2), (1, 2, 2))),  # rooms 0 and 1 are alike
         PartialDiagram((9,), ()),
+        PartialDiagram((7,) * 5, ()),
+        PartialDiagram((7, 7, None, 7, None), ((1, 2, 3),)),
     ],
 )
 def test_all_arrangements_by_brute_force(partial):
@@ -97,6 +99,17 @@ def test_more_orders_than_can_be_listed():
         assert types == sorted(types)
     lone = PartialDiagram((None,) * 14, ((0, 1, 2),))  # the other twelve cannot be told apart
     assert len(arranged(lone, vocab)) == 14 * 13
+
+
+def test_rooms_that_nothing_tells_apart_are_one_arrangement():
+    vocab = VocabConfig(n_max=14)
+    equal = arranged(PartialDiagram((7,) * 14, ()), vocab)
+    assert (len(equal), equal.are_all) == (1, True)
+    tied = PartialDiagram((*(7,) * 12, 0, None), ((0, 1, 2), (12, 13, 3)))
+    found = arranged(tied, vocab)
+    assert found.are_all
+    assert len(found) == 12 * 11 * 14  # where rooms 0 and 1 stand, and where room 13 does
+    assert torch.equal(led_to(tied, found.orders, vocab), found.tokens)
 
 
 def test_drawn_orders_are_uniform():

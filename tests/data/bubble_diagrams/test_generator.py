@@ -8,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.bubble_diagrams.canonical import canonical_orders
-from discrete_diffusion.data.bubble_diagrams.diagram import NO_EDGE
 from discrete_diffusion.data.bubble_diagrams.generator import (
     BLOCK_SIZE,
     MAX_PLAN_SIDE,
@@ -26,6 +25,7 @@ from discrete_diffusion.data.bubble_diagrams.programme import (
 from discrete_diffusion.data.bubble_diagrams.tokens import encode, relabel
 from discrete_diffusion.rooms import (
     FORBIDDEN_INSIDE,
+    NO_EDGE,
     RELATION_X_ORDER,
     RELATION_Y_ORDER,
     RELATIONS,

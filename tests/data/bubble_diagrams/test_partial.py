@@ -18,6 +18,7 @@ from discrete_diffusion.data.bubble_diagrams import (
     read_partials,
 )
 from discrete_diffusion.data.bubble_diagrams.partial import decode_partial, encode_partial
+from discrete_diffusion.data.bubble_diagrams.partial_reader import numbered_partials
 from discrete_diffusion.layout import VocabConfig
 
 GOOD = {"rooms": ["LivingRoom", None, 2], "relations": [[2, 0, "left-of"], [0, 1, "no-edge"]]}
@@ -54,9 +55,25 @@ def test_what_a_line_says(write):
 def test_null_and_silence_say_the_same(write):
     silent = {"rooms": [0, 1], "relations": []}
     null = {"rooms": [0, 1], "relations": [[0, 1, None]]}
-    a, b = read_partials(write(json.dumps(silent), json.dumps(null)))
-    assert a == b
-    assert a.relations == ()
+    nothing, less = {"rooms": [0, 1], "relations": None}, {"rooms": [0, 1]}
+    read = read_partials(write(*map(json.dumps, (silent, null, nothing, less))))
+    assert read == [PartialDiagram((0, 1), ())] * 4
+
+
+def test_other_keys_are_metadata(write):
+    kept = {"num_rooms": 2, "relative": 1, "edges": [], "flat": {"room": 1}, "location": "x"}
+    (partial,) = read_partials(write(json.dumps({"rooms": [0, 1], **kept})))
+    assert partial.metadata == kept
+
+
+def test_blank_lines_are_skipped_and_counted(write):
+    path = write("", json.dumps(GOOD), "  ", "\t", json.dumps({"rooms": [3]}), "")
+    assert list(numbered_partials(path)) == [2, 5]
+    assert [partial.num_rooms for partial in read_partials(path)] == [3, 1]
+    with pytest.raises(ValueError, match="line 3, field 'rooms': missing"):
+        read_partials(write("", json.dumps(GOOD), "{}"))
+    with pytest.raises(ValueError, match="the file is empty"):
+        read_partials(write("", " "))
 
 
 @given(partials())
@@ -89,9 +106,7 @@ def test_all_of_a_diagram_is_its_tokens(diagram):
     assert partial.is_complete
     assert partial.agrees_with(diagram)
     assert torch.equal(encode_partial([partial]).tokens, encode([diagram]).x0)
-    assert partial.metadata.get("boxes", None) == (
-        None if diagram.boxes is None else [list(box) for box in diagram.boxes]
-    )
+    assert partial.metadata == diagram.metadata
 
 
 def test_agreement_is_about_every_room_and_relation():
@@ -106,11 +121,27 @@ def test_agreement_is_about_every_room_and_relation():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "line 2: empty"),
-        ("{", "line 2: not valid JSON"),
+        ("{", "line 2: not valid JSON, or cut short: it ends too early, after '{'"),
+        ('{"rooms": ["Livi', """cut short: it ends too early, after '{"rooms": ["Livi'"""),
+        (
+            '{"rooms": [0, null], "relations": [[0, 1, "left-of"]',
+            """cut short: it ends too early, after '...: [[0, 1, "left-of"]'""",
+        ),
+        ('{"rooms": [0,]}', "line 2: not valid JSON: "),
         ("3", "line 2: expected a JSON object, got 3"),
         ({"relations": []}, "line 2, field 'rooms': missing"),
-        ({"rooms": [0]}, "line 2, field 'relations': missing"),
+        ({"rooms": [0], "relations": {}}, "line 2, field 'relations': expected a list, got {}"),
+        ({"rooms": [0], "relation": []}, "field 'relation': unknown; did you mean 'relations'?"),
+        ({"rooms": [0], "relationships": []}, "field 'relationships': unknown; did you mean 'rel"),
+        ({"rooms": [0], "Relations": []}, "field 'Relations': unknown; did you mean 'relations'?"),
+        ({"rooms": [0], "relations": [], "relation": 3}, "'relation': unknown; did you mean"),
+        ({"room": [0], "relations": []}, "field 'room': unknown; did you mean 'rooms'?"),
+        ({"roooms": [0]}, "field 'roooms': unknown; did you mean 'rooms'?"),
+        ({"rooms": [0], "relations": [], "roomz": 1}, "'roomz': unknown; did you mean 'rooms'?"),
+        (
+            {"rooms": [0], "given": "mine"},
+            "field 'given': completions have the number of their line",
+        ),
         ({"rooms": [], "relations": []}, "line 2, field 'rooms': a diagram needs at least one"),
         ({"rooms": [0] * 9, "relations": []}, "'rooms': 9 rooms, more than the 8 that the model"),
         ({"rooms": ["Kitchn"], "relations": []}, "'rooms[0]': unknown room type 'Kitchn'; did you"),
@@ -120,8 +151,7 @@ def test_agreement_is_about_every_room_and_relation():
         ({"rooms": [0, 1], "relations": [[0, 2, None]]}, "'relations[0]': pair (0, 2)"),
         ({"rooms": [0, 1], "relations": [[0, True, 3]]}, "'relations[0]': expected a room number"),
         ({"rooms": [0, 1], "relations": [[0, 1]]}, "expected [i, j, relation], got [0, 1]"),
-        ({"rooms": [0], "relations": [], "boxes": [[0, 0, 1]]}, "'boxes[0]': expected 4 numbers"),
-        ({"rooms": [0], "relations": [], "boxes": [[0, 0, 1, 1]] * 2}, "2 boxes for 1 rooms"),
+        ({"rooms": [0], "boxes": [[0, 0, 1, 1]]}, "field 'boxes': a partial diagram has none"),
         ('{"rooms": [0], "relations": [], "rooms": [1]}', "given twice in one object"),
         ('{"rooms": [0], "relations": [], "score": NaN}', "'score': nan is not a finite number"),
     ],
@@ -197,6 +227,19 @@ def test_files_that_hold_nothing(tmp_path, write):
 def test_construction_is_checked(rooms, relations, message):
     with pytest.raises(ValueError, match=message):
         PartialDiagram(rooms, relations)
+
+
+def test_a_null_entry_says_nothing_of_a_pair_that_another_speaks_of(write):
+    line = {"rooms": [0, 1], "relations": [[0, 1, "no-edge"], [1, 0, None]]}
+    (partial,) = read_partials(write(json.dumps(line)))
+    assert partial.relations == ((0, 1, 10),)
+
+
+def test_boxes_would_not_be_those_of_the_completions():
+    with pytest.raises(ValueError, match="'boxes': a partial diagram has none"):
+        PartialDiagram((0, None), (), {"boxes": [[0, 0, 1, 1]] * 2})
+    plan = BubbleDiagram((0, 1), ((0, 1, 2),), boxes=((0, 0, 1, 1), (1, 0, 2, 1)))
+    assert PartialDiagram.from_diagram(plan).to_json().keys() == {"rooms", "relations"}
 
 
 def test_foreign_tokens_are_refused():

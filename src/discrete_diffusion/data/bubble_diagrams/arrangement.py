@@ -57,13 +57,13 @@ def sorted_by_type(
         (unknown if room is None else by_type.setdefault(room, [])).append(k)
     groups = [by_type[room] for room in sorted(by_type)]
     related = {end for i, j, _ in partial.relations for end in (i, j)}
-    bare = tuple(k for k in unknown if k not in related)
-    ties = math.prod(math.factorial(len(group)) for group in groups)
-    places = math.comb(partial.num_rooms, len(unknown))
-    count = places * ties * math.factorial(len(unknown)) // math.factorial(len(bare))
+    count = math.comb(partial.num_rooms, len(unknown))
+    for group in (*groups, unknown):
+        alike = sum(room not in related for room in group)
+        count *= math.factorial(len(group)) // math.factorial(alike)
     are_all = count <= _MAX_LISTED
     if are_all:
-        listed = list(_listed(groups, unknown, bare))
+        listed = list(_listed(groups, unknown, related))
     else:
         listed = _drawn(groups, unknown, _DRAWS_PER_ROW * max_rows, generator)
     orders = torch.arange(vocab.n_max).repeat(len(listed), 1)
@@ -88,24 +88,24 @@ def _distinct(
     return Arrangements(orders[first], distinct, are_all)
 
 
-def _listed(
-    groups: list[list[int]], unknown: list[int], bare: tuple[int, ...]
-) -> Iterator[list[int]]:
-    """Every order, but the ``bare`` among the ``unknown`` rooms in ascending order only: nothing
-    tells those apart."""
+def _listed(groups: list[list[int]], unknown: list[int], related: set[int]) -> Iterator[list[int]]:
+    """Every order, but rooms of one type (or of none) that are not ``related`` in ascending order
+    only: nothing tells those apart."""
     num_known = sum(map(len, groups))
     n = num_known + len(unknown)
-    traced = [room for room in unknown if room not in bare]
-    for ties in product(*(permutations(group) for group in groups)):
-        sorted_rooms = list(chain.from_iterable(ties))
-        for slots in combinations(range(n), num_known):
-            others = [slot for slot in range(n) if slot not in slots]
-            for places in permutations(others, len(traced)):
-                order = [-1] * n
-                for slot, room in zip((*slots, *places), (*sorted_rooms, *traced), strict=True):
-                    order[slot] = room
-                rest = iter(bare)
-                yield [next(rest) if room < 0 else room for room in order]
+    for *ties, others in product(*(_told_apart(group, related) for group in (*groups, unknown))):
+        for slots in map(set, combinations(range(n), num_known)):
+            known, rest = chain.from_iterable(ties), iter(others)
+            yield [next(known) if slot in slots else next(rest) for slot in range(n)]
+
+
+def _told_apart(rooms: list[int], related: set[int]) -> Iterator[list[int]]:
+    """Every order of the rooms in which those that are not ``related`` ascend."""
+    traced = [room for room in rooms if room in related]
+    for places in permutations(range(len(rooms)), len(traced)):
+        at = dict(zip(places, traced, strict=True))
+        rest = iter([room for room in rooms if room not in related])
+        yield [at[place] if place in at else next(rest) for place in range(len(rooms))]
 
 
 def _drawn(

@@ -11,7 +11,6 @@ import numpy as np
 
 from discrete_diffusion.data.bubble_diagrams.canonical import canonical_order
 from discrete_diffusion.data.bubble_diagrams.fields import (
-    NO_EDGE,
     NUM_RELATIONS,
     DiagramError,
     checked_boxes,
@@ -21,7 +20,7 @@ from discrete_diffusion.data.bubble_diagrams.fields import (
     read_relations,
     read_rooms,
 )
-from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 
 if TYPE_CHECKING:
     import networkx

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 
-NO_EDGE = RELATIONS.index("no-edge")
 NUM_RELATIONS = NO_EDGE
 """Relations that join two rooms (codes 0..9); code 10, "no-edge", is their absence."""
 

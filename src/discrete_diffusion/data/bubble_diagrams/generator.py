@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from discrete_diffusion.data.bubble_diagrams.diagram import NO_EDGE, BubbleDiagram
+from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.dissection import dissect
 from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.data.bubble_diagrams.programme import N_MAX, PAD, draw_programmes
 from discrete_diffusion.data.bubble_diagrams.siting import choose_sites
 from discrete_diffusion.data.bubble_diagrams.tokens import EncodedDiagrams
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.rooms import FORBIDDEN_INSIDE, RELATIONS
+from discrete_diffusion.rooms import FORBIDDEN_INSIDE, NO_EDGE, RELATIONS
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discrete_diffusion.rooms import RELATIONS
+from discrete_diffusion.rooms import NO_EDGE, RELATIONS
 
 DEFAULT_THRESHOLD = 9.0
 """Pixels (of a plan drawn on 256 x 256) up to which two boxes count as neighbours."""
 
-_INSIDE, _SURROUNDING, _NO_EDGE = map(RELATIONS.index, ("inside", "surrounding", "no-edge"))
+_INSIDE, _SURROUNDING = map(RELATIONS.index, ("inside", "surrounding"))
 
 # Where the centre of u lies against the box of v. Rows: y of the centre before, on, between, on,
 # after the box's two y edges (y grows downwards); columns: the same for x. A centre on the line
@@ -69,4 +69,4 @@ def relations_from_boxes(
     code = np.where(around, _SURROUNDING, np.where(within, _INSIDE, code))
 
     upper = np.triu(np.ones((box.shape[-2],) * 2, dtype=bool), k=1)
-    return np.where(near & upper, code, _NO_EDGE)
+    return np.where(near & upper, code, NO_EDGE)

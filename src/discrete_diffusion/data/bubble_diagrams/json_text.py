@@ -25,14 +25,21 @@ def load_json(text: bytes) -> Any:
             "", f"not UTF-8 text: byte 0x{byte:02x} at position {error.start}"
         ) from error
     except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if error.lineno > 1 else ""
-        raise DiagramError(
-            "", f"not valid JSON, or cut short: {error.msg} at {line}character {error.colno - 1}"
-        ) from error
+        raise DiagramError("", f"not valid JSON{_what_is_wrong(error)}") from error
     except ValueError as error:  # an integer of more digits than Python reads
         raise DiagramError("", f"not valid JSON: {error}") from error
     except RecursionError as error:
         raise DiagramError("", "not valid JSON: nested too deeply") from error
+
+
+def _what_is_wrong(error: json.JSONDecodeError) -> str:
+    """That the text ends too early, or where it can be read no further."""
+    if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
+        end = error.doc.rstrip()
+        shown = end[-20:] if len(end) <= 20 else f"...{end[-20:]}"
+        return f", or cut short: it ends too early, after {shown!r}"
+    line = f"line {error.lineno}, " if error.lineno > 1 else ""
+    return f": {error.msg} at {line}character {error.colno - 1}"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import (
-    NO_EDGE,
     DiagramError,
     check_keys,
     check_metadata,
@@ -23,7 +22,7 @@ from discrete_diffusion.data.bubble_diagrams.fields import (
     required_list,
 )
 from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
-from discrete_diffusion.rooms import ROOM_TYPES
+from discrete_diffusion.rooms import NO_EDGE, ROOM_TYPES
 
 _MASTER_BEDROOM = ROOM_TYPES.index("MasterRoom")
 

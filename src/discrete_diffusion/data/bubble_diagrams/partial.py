@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,9 @@ from discrete_diffusion.data.bubble_diagrams.contradictions import (
 )
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import (
-    NO_EDGE,
     DiagramError,
     check_keys,
     check_metadata,
-    checked_boxes,
     checked_integer,
     relation_code,
     required_list,
@@ -28,7 +27,13 @@ from discrete_diffusion.data.bubble_diagrams.fields import (
 )
 from discrete_diffusion.data.bubble_diagrams.tokens import count_nodes
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
-from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+
+_FIELDS = ("rooms", "relations")
+_NO_BOXES = (
+    "a partial diagram has none: they say how every pair of rooms lies, and would not be those of "
+    "its completions; leave them out (discrete-diffusion data convert reads relations off boxes)"
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class PartialDiagram:
     ``rooms``: a room type code per room, None where it is unknown.
     ``relations``: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j", r in
         0..10, where 10 ("no-edge") says that there is none; a pair that is not listed is unknown.
-    ``metadata``: anything else worth keeping, ``boxes`` (one per room) too; ignored by equality.
+    ``metadata``: anything else worth keeping; ignored by equality. Not ``boxes``: those say how
+        every pair of rooms lies, known or not.
 
     Relations may contradict each other: states of a sampler do. ``from_json`` refuses them.
     Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
@@ -61,6 +67,8 @@ class PartialDiagram:
                 raise DiagramError(f"relations[{k}]", f"({i}, {j}, {r}): {expected}")
         if len({(i, j) for i, j, _ in self.relations}) < len(self.relations):
             raise DiagramError("relations", "a pair of rooms is listed twice")
+        if "boxes" in self.metadata:
+            raise DiagramError("boxes", _NO_BOXES)
         object.__setattr__(self, "relations", tuple(sorted(self.relations)))
 
     @property
@@ -75,15 +83,14 @@ class PartialDiagram:
 
     @classmethod
     def from_diagram(cls, diagram: BubbleDiagram) -> PartialDiagram:
-        """All of a diagram, "no-edge" for its pairs without a relation."""
+        """All of a diagram but its boxes, "no-edge" for its pairs without a relation."""
         codes = {(i, j): r for i, j, r in diagram.relations}
         n = diagram.num_rooms
         pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-        boxes = {} if diagram.boxes is None else {"boxes": [list(box) for box in diagram.boxes]}
         return cls(
             rooms=diagram.rooms,
             relations=tuple((i, j, codes.get((i, j), NO_EDGE)) for i, j in pairs),
-            metadata={**boxes, **diagram.metadata},
+            metadata=diagram.metadata,
         )
 
     def agrees_with(self, diagram: BubbleDiagram) -> bool:
@@ -107,14 +114,15 @@ class PartialDiagram:
     def from_json(cls, data: Mapping[str, Any]) -> PartialDiagram:
         """Read an interchange object of which something is unknown: names or codes.
 
-        A room may be null; so may a relation, which says as little as leaving the pair out. A pair
-        may be given in either order. Other keys become metadata.
-        Raises ``DiagramError`` naming the field that is wrong or contradicts an earlier one, see
-        ``check_contradictions``.
+        A room may be null; so may a relation, which says as little as leaving the pair out, and so
+        may all of ``relations``. A pair may be given in either order. Other keys become metadata.
+        Raises ``DiagramError`` naming the field that is wrong, misspelt or contradicts an earlier
+        one, see ``check_contradictions``.
         """
         if not isinstance(data, Mapping):
             raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
         check_keys(data)
+        _check_spelling(data)
         rooms = [
             None if room is None else room_code(room, f"rooms[{k}]")
             for k, room in enumerate(required_list(data, "rooms"))
@@ -123,16 +131,38 @@ class PartialDiagram:
             raise DiagramError("rooms", "a diagram needs at least one room; null is an unknown one")
         given = [
             _stated(triple, f"relations[{k}]", len(rooms))
-            for k, triple in enumerate(required_list(data, "relations"))
+            for k, triple in enumerate(_relations(data))
         ]
         stated = [relation for relation in given if relation is not None]
         check_contradictions(stated)
-        metadata = {key: data[key] for key in data if key not in ("rooms", "relations")}
-        if "boxes" in metadata:
-            checked_boxes(required_list(data, "boxes"), len(rooms))
+        metadata = {key: data[key] for key in data if key not in _FIELDS}
         check_metadata(metadata)
         relations = tuple((*s.pair, s.seen_from(s.pair[0])) for s in stated)
         return cls(tuple(rooms), relations, metadata)
+
+
+def _relations(data: Mapping[str, Any]) -> list[Any]:
+    return [] if data.get("relations") is None else required_list(data, "relations")
+
+
+def _check_spelling(data: Mapping[str, Any]) -> None:
+    """``DiagramError`` for a key that is one letter away from a field, or, without ``relations``,
+    close to it: what it says would be lost among the metadata."""
+    for key in data:
+        if key in _FIELDS:
+            continue
+        meant = [field for field in _FIELDS if _is_one_letter_off(key.casefold(), field)]
+        if "relations" not in data:
+            meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
+        if meant:
+            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?")
+
+
+def _is_one_letter_off(word: str, other: str) -> bool:
+    """One letter more, less or another; the same word too."""
+    k = next((k for k, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), None)
+    k = min(len(word), len(other)) if k is None else k
+    return other[k + 1 :] in (word[k:], word[k + 1 :]) or word[k + 1 :] == other[k:]
 
 
 def _stated(triple: object, where: str, num_rooms: int) -> StatedRelation | None:

@@ -15,22 +15,33 @@ from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 def read_partials(
     path: str | os.PathLike[str], *, n_max: int = RPLAN_VOCAB_CONFIG.n_max
 ) -> list[PartialDiagram]:
-    """The partial diagrams of a file, one JSON object per line, see ``PartialDiagram.from_json``.
+    """The partial diagrams of a file, in its order; see ``numbered_partials``."""
+    return list(numbered_partials(path, n_max=n_max).values())
 
-    Entry k stands on line k + 1. Raises ``FileNotFoundError`` naming the path looked for, and
-    ``ValueError`` naming file, line and field for the first line that is wrong, contradicts itself
-    or has more than ``n_max`` rooms.
+
+def numbered_partials(
+    path: str | os.PathLike[str], *, n_max: int = RPLAN_VOCAB_CONFIG.n_max
+) -> dict[int, PartialDiagram]:
+    """The partial diagrams of a file by the number of their line, from 1 on: one JSON object per
+    line, see ``PartialDiagram.from_json``; blank lines are skipped.
+
+    Raises ``FileNotFoundError`` naming the path looked for, and ``ValueError`` naming file, line
+    and field for the first line that is wrong, contradicts itself, has more than ``n_max`` rooms or
+    a key ``given``, which is what completions call the line that they complete.
     """
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the path of a file of JSON lines")
     if not path.exists():
         raise FileNotFoundError(f"no file of partial diagrams at {path.absolute()}")
-    partials = []
+    partials = {}
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
+            text = line.removeprefix(BYTE_ORDER_MARK)
+            if not text.strip():
+                continue
             try:
-                partials.append(_read(line.removeprefix(BYTE_ORDER_MARK), n_max))
+                partials[number] = _read(text, n_max)
             except DiagramError as error:
                 problem = Problem(path, f"line {number}", error.field, error.reason)
                 raise ValueError(problem.sentence()) from error
@@ -41,6 +52,10 @@ def read_partials(
 
 def _read(line: bytes, n_max: int) -> PartialDiagram:
     partial = PartialDiagram.from_json(load_json(line))
+    if type(partial.metadata.get("given", 0)) is not int:
+        raise DiagramError(
+            "given", "completions have the number of their line under this key; rename it"
+        )
     if partial.num_rooms > n_max:
         raise DiagramError(
             "rooms", f"{partial.num_rooms} rooms, more than the {n_max} that the model knows"

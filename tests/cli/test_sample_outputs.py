@@ -1,0 +1,181 @@
+"""What ``sample`` writes and refuses to write over, and which settings its sampler takes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from omegaconf import open_dict
+from PIL import Image
+
+from checkpoints.made_checkpoints import training_state
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli.sample_source import open_sample_source, sampling_of
+from discrete_diffusion.data import complete_data
+from discrete_diffusion.data.bubble_diagrams import read_diagrams
+from discrete_diffusion.sampling import FirstHitting
+from discrete_diffusion.viz import trajectory as films
+
+SMALL = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The path of an untrained model of an earlier version, whose sampler had no k per call."""
+    path = tmp_path_factory.mktemp("model") / "model.ckpt"
+    config = complete_data(compose("train", SMALL))
+    with open_dict(config):
+        del config.sampling.tokens_per_call
+    torch.save(training_state(config), path)
+    return path
+
+
+def sample(model, *words):
+    main(["sample", f"checkpoint={model}", "num_samples=3", "num_rooms=3", "threads=1", *words])
+
+
+def failure(capsys, *words):
+    with pytest.raises(SystemExit) as stop:
+        main([*words])
+    assert stop.value.code == 1
+    error = capsys.readouterr().err.strip()
+    assert "\n" not in error
+    return error
+
+
+def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, capsys):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    line = '{"rooms": [null, 1]}\n'
+    for name in ("samples.jsonl", "metrics.json"):
+        (folder / name).write_text(line)
+        error = failure(capsys, "sample", "checkpoint=nowhere", "out=a", f"given=a/{name}")
+        assert f"given=a/{name} would be overwritten by the completions; choose another" in error
+        assert (folder / name).read_text() == line
+    (tmp_path / "link.jsonl").symlink_to(folder / "samples.jsonl")
+    assert "link.jsonl would be" in failure(
+        capsys, "sample", f"checkpoint={model}", "out=a", "given=link.jsonl"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["out=file"], "out=file: file is a file; choose a folder"),
+        (["out=file/a"], "out=file/a: file is a file; choose a folder"),
+        (["picture=trajectory.png"], "trajectory.png is another output; choose another name"),
+        (["picture=./trajectory.png"], "trajectory.png is another output"),
+        (["picture=samples.jsonl"], "picture=samples.jsonl: choose a name that ends in .png or"),
+        (["trajectory=37"], "trajectory=37: expected at most 36 diagrams"),
+        (["steps=0"], "steps=0"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_checkpoint_is_read(
+    tmp_path, capsys, words, message
+):
+    (tmp_path / "file").write_text("mine")
+    assert message in failure(capsys, "sample", "checkpoint=nowhere.ckpt", *words)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_earlier_trajectory_does_not_stay_beside_other_samples(model, tmp_path, capsys):
+    sample(model, "trajectory=2")
+    said = capsys.readouterr().out
+    assert "drawing 7 frames of 2 diagrams" in said
+    assert "on the way out of the noise: samples/trajectory.gif, samples/trajectory.png" in said
+    names = {"trajectory.gif", "trajectory.png"}
+    with_trajectory = read_diagrams("samples/samples.jsonl")
+    (tmp_path / "samples" / "notes.txt").write_text("mine")
+    sample(model)
+    said = capsys.readouterr().out
+    assert said.count("removed, as they show earlier samples: samples/trajectory.gif, sam") == 1
+    assert not names & {path.name for path in (tmp_path / "samples").iterdir()}
+    assert (tmp_path / "samples" / "notes.txt").exists()
+    assert read_diagrams("samples/samples.jsonl") == with_trajectory
+    sample(model)
+    assert "removed" not in capsys.readouterr().out
+
+
+def test_a_film_shows_the_states_of_its_own_sample(model, tmp_path, monkeypatch, capsys):
+    """Rooms of 2 and 4: 3 and 10 tokens, drawn side by side in 10 rounds; of the first, 3 count."""
+    strips = []
+    draw = films.draw_film_strip
+    monkeypatch.setattr(
+        films, "draw_film_strip", lambda states, path: (strips.append(states), draw(states, path))
+    )
+    lines = [{"rooms": [None] * 2}, {"rooms": [None] * 4}]
+    (tmp_path / "p.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    words = [f"checkpoint={model}", "given=p.jsonl", "completions=1", "trajectory=2", "threads=1"]
+    main(["sample", *words])
+    assert [len(states) for states in strips] == [4]
+    assert "drawing 11 frames of 2 diagrams" in capsys.readouterr().out
+    with Image.open("samples/trajectory.gif") as film:
+        assert film.n_frames == 11
+
+
+def test_an_earlier_model_has_the_settings_that_its_sampler_got_since(model, capsys):
+    config = compose("sample", [f"checkpoint={model}", "+sampling.tokens_per_call=3"])
+    source = open_sample_source(config)
+    assert isinstance(source.sampler, FirstHitting)
+    assert source.sampler.tokens_per_call == 3
+    words = ["sample", f"checkpoint={model}"]
+    error = failure(capsys, *words, "+sampling.budget=2")
+    assert (
+        "which has tokens_per_call, temperature, top_p; take one that has it: sampling=ent" in error
+    )
+    error = failure(capsys, *words, "+sampling.tokens_per_call=few")
+    assert "sampling.tokens_per_call=few: expected a number" in error
+
+
+def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
+    trained = compose("train", ["sampling.temperature=0.7", "sampling.tokens_per_call=2"])
+    config = compose("sample", ["+sampling.tokens_per_call=4"])
+    merged = sampling_of(config, trained)
+    assert merged == {
+        "name": "first-hitting",
+        "tokens_per_call": 4,
+        "temperature": 0.7,
+        "top_p": 1.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "unsaid"),
+    [
+        (
+            ["sampling.tokens_per_call=3"],
+            "name the sampler: sampling=first-hitting sampling.tokens_per_call=3 (those with",
+            "nothing",
+        ),
+        (
+            ["sampling.budget=3"],
+            "name the sampler: sampling=entropy-bounded sampling.budget=3 (tho",
+            "first-hitting",
+        ),
+        (
+            ["sampling=first-hitting", "sampling.tokens_per_cal=3"],
+            "unknown setting of sampling=first-hitting 'tokens_per_cal'; did you mean 'tokens_p",
+            "+sampling",
+        ),
+        (
+            ["sampling=ancestral", "sampling.budget=3"],
+            "unknown setting of sampling=ancestral 'budget'. Available: default_steps, grid, "
+            "temperature, top_p; entropy-bounded has it",
+            "+sampling",
+        ),
+        (["sampling.buget=3"], "unknown setting of a sampler 'buget'; did you mean", "+sampl"),
+        (["sampling=null"], "sampling=null: leave it out for the default, or choose: anc", "None"),
+    ],
+)
+def test_settings_that_no_sampler_was_named_for(capsys, words, message, unsaid):
+    for command in ("sample", "evaluate"):
+        error = failure(capsys, command, "checkpoint=nowhere.ckpt", *words)
+        assert message in error
+        assert unsaid not in error
+
+
+def test_steps_are_refused_when_the_source_is_opened(model):
+    config = compose("evaluate", [f"checkpoint={model}", "sampling=entropy-bounded", "steps=3"])
+    with pytest.raises(ValueError, match="entropy-bounded sampling chooses its own number of"):
+        open_sample_source(config)
