@@ -16,11 +16,13 @@ from discrete_diffusion.data.bubble_diagrams.arrangement import (
     as_numbered,
     sorted_by_type,
 )
+from discrete_diffusion.data.bubble_diagrams.dataset import NODE_ORDERS
 from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.data.bubble_diagrams.tokens import relabel
 from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.sampling import draw_samples
-from discrete_diffusion.sampling.scoring import KnownTokens, first_unseen, log_prob_of
+from discrete_diffusion.sampling.scoring import KnownLogProb, first_unseen, log_prob_of
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Algorithm
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_ARRANGEMENTS = 256
 _LISTED_PER_WEIGHED = 16
-EXACT_SAMPLERS = ("first-hitting", "autoregressive")
+_EXACT_SAMPLERS = ("first-hitting", "autoregressive")
 """One token per call, they draw from the model."""
 _EXACT_ORDERS = ("margin", "entropy", "entropy-bounded")
 """They too, if the network is not told t and the order does not read the tokens drawn."""
@@ -107,7 +109,7 @@ class _Arranger:
         tokens, orders = found.tokens[chosen], found.orders[chosen]
         return _Arranged(partial, line, tokens, orders, num_scored, found.are_all)
 
-    def _score(self, found: Arrangements, *, rooms_only: bool = False) -> KnownTokens:
+    def _score(self, found: Arrangements, *, rooms_only: bool = False) -> KnownLogProb:
         """The model's probability of what each arrangement fixes, or of its room types."""
         known, real = _known(found.tokens, self.vocab)
         if rooms_only:
@@ -168,11 +170,16 @@ def complete(
     their room types alone and weighed by what is left of Z_m: importance resampling, approximate.
     For other orders a slot is as good as any other (random) or the file's own (given): one m.
 
-    A complete diagram costs no network call. Raises ``ValueError`` for no partial diagrams, and
-    ``UnseenError`` naming line and room or relation, see ``first_unseen``.
+    A complete diagram costs no network call. Raises ``ValueError`` for no partial diagrams, an
+    unknown ``node_order`` or a sampler that does not fit, and ``UnseenError`` naming line and room
+    or relation, see ``first_unseen``.
     """
     if not partials:
         raise ValueError("no partial diagrams to complete; give at least one")
+    if node_order not in NODE_ORDERS:
+        raise ValueError(unknown_name("node order", node_order, NODE_ORDERS))
+    sampler.check(algorithm)
+    sampler.check_steps(algorithm, steps)
     lines = range(1, len(partials) + 1) if lines is None else lines
     arranger = _Arranger(algorithm, vocab, node_order, max_arrangements, batch_size, generator)
     arranged = [
@@ -189,8 +196,7 @@ def complete(
         steps=steps,
         batch_size=batch_size,
         clamp=torch.where(known, tokens, -1),
-        keep_trajectory=trajectories > 0,
-        num_kept=trajectories,
+        trajectories=trajectories,
     )
     return _numbered_as_given(output, arranged, (real & ~known).sum(dim=1), vocab)
 
@@ -246,7 +252,7 @@ def _approximate_order(
 ) -> Iterator[str]:
     """Why drawing in the sampler's order and numbers is not drawing from the model."""
     ordered = sampler.name in _EXACT_ORDERS and getattr(sampler, "order", "") != "confidence"
-    if not ordered and sampler.name not in EXACT_SAMPLERS:
+    if not ordered and sampler.name not in _EXACT_SAMPLERS:
         yield f"sampling={sampler.name} is approximate"
         return
     budget = getattr(sampler, "budget", None)  # of 0 joins certain tokens only, at no loss

@@ -9,7 +9,6 @@ from toy_samplers import BLOCKS, ar, bd3lm, draw_from, takes_steps
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import (
-    Ancestral,
     Autoregressive,
     FirstHitting,
     fitting_samplers,
@@ -18,7 +17,6 @@ from toy_world import (
     FULL,
     LENGTH,
     MASK,
-    PAD,
     PADDED,
     ToyWorld,
     noise_floor,
@@ -154,8 +152,7 @@ def test_a_clamp_in_the_middle_is_kept_and_seen_by_what_follows(make, sampler):
     """p(x0_0) p(x0_2 | x0_0, held), not the joint's conditional: the clamp is not seen before."""
     world = ToyWorld.make()
     clamp = torch.tensor([-1, 2, -1])
-    blocks = {"block_lengths": [1, 1, 1]} if make is bd3lm else {}
-    algorithm = make() if not blocks else bd3lm(blocks="ones")
+    algorithm = bd3lm(blocks="ones") if make is bd3lm else make()
     output = sampler().sample(
         algorithm, FULL.expand(NUM, -1), generator=make_generator(6), clamp=clamp.expand(NUM, -1)
     )
@@ -190,24 +187,3 @@ def test_weights_undo_the_tilt_of_a_narrowed_support(make, sampler):
     weighted = world.distribution(output.tokens, weights)
     assert total_variation(weighted, conditional / mass) < 2 * noise_floor(conditional / mass, NUM)
     assert weights.mean().item() == pytest.approx(mass, abs=4 * (weights.std() / NUM**0.5).item())
-
-
-@pytest.mark.parametrize(
-    ("make", "sampler"), [*LEFT_TO_RIGHT, (bd3lm, lambda: Ancestral(default_steps=5))]
-)
-def test_sizes_and_clamps_may_be_mixed(make, sampler):
-    algorithm = make()
-    real = torch.stack([FULL, PADDED]).repeat(300, 1)
-    clamp = torch.full_like(real, -1, dtype=torch.long)
-    clamp[::3, 0] = 1
-    clamp[::5, 1] = 2
-    clamp[:2] = torch.tensor([[2, 0, 3], [0, 1, -1]])  # nothing left to draw
-    output = sampler().sample(algorithm, real, generator=make_generator(8), clamp=clamp)
-    assert (output.tokens[~real] == PAD).all()
-    assert (output.tokens[clamp >= 0] == clamp[clamp >= 0]).all()
-    algorithm.layout.check(output.tokens, real)
-    assert (output.nfe[:2] == 0).all()
-    if not isinstance(sampler(), Ancestral):
-        assert torch.equal(output.nfe, (real & (clamp < 0)).sum(dim=1))
-    empty = sampler().sample(algorithm, real[:0], generator=make_generator(8))
-    assert empty.tokens.shape == (0, LENGTH)

@@ -118,6 +118,18 @@ def test_the_share_counts_all_groups_when_they_take_turns(groups_in_turn):
         torch.testing.assert_close(call.t, expected)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_remasking_by_confidence_is_told_the_time_of_the_masked_share(schedule):
+    """More is masked than the schedule has at the time of the grid."""
+    algorithm = exact("mdlm", schedule)
+    calls = record_calls(algorithm)
+    draw_from(algorithm, "remdm", 200, steps=8, strategy="confidence", eta=1.0)
+    assert len(calls) > 1
+    for call in calls:
+        expected = time_of_masked_share(algorithm, call.x_t == MASK, call.real)
+        torch.testing.assert_close(call.t, expected)
+
+
 @pytest.mark.parametrize("number", [1, 2, 3, 8])
 @pytest.mark.parametrize("sampler", ["confidence", "margin", "entropy", "first-hitting"])
 def test_calls_are_the_free_tokens_by_k_and_none_is_empty(sampler, number):
@@ -175,12 +187,11 @@ def test_tokens_are_spread_evenly_over_the_calls(sampler):
             assert revealed.max() <= options.get("tokens_per_call", 10)
 
 
-@pytest.mark.parametrize("sampler", ["entropy-bounded"])
 @pytest.mark.parametrize("budget", [0.0, 0.7])
-def test_bounded_calls_reveal_at_least_one_token_of_every_sample(sampler, budget):
+def test_bounded_calls_reveal_at_least_one_token_of_every_sample(budget):
     algorithm = exact("mdlm")
     calls = record_calls(algorithm)
-    output = draw_from(algorithm, sampler, 300, budget=budget, keep_trajectory=True)
+    output = draw_from(algorithm, "entropy-bounded", 300, budget=budget, keep_trajectory=True)
     assert len(calls) == int(output.nfe.max()) == len(output.trajectory) - 1
     masked = (output.trajectory == MASK).sum(dim=2)  # (K, B)
     assert ((masked[1:] < masked[:-1]) | (masked[:-1] == 0)).all()

@@ -28,7 +28,7 @@ EXACT = {
     "first-hitting": {},
     "margin": {},
     "entropy": {},
-    "entropy-bounded": {"budget": 0.0},
+    "entropy-bounded, entropy": {"budget": 0.0, "order": "entropy"},
     "entropy-bounded, random": {"budget": 0.0, "order": "random"},
     "entropy-bounded, margin": {"budget": 0.0, "order": "margin"},
     "margin, groups": {"groups_in_turn": True},

@@ -9,10 +9,20 @@ from torch import nn
 from toy_samplers import CASES, absorbing, draw_from, exact, takes_steps
 
 from discrete_diffusion.algorithms import MDLM
-from toy_world import FULL, LENGTH, MASK, PADDED, ToyWorld, noise_floor, total_variation, toy_layout
+from toy_world import (
+    FULL,
+    LENGTH,
+    MASK,
+    PADDED,
+    VOCAB_SIZE,
+    ToyWorld,
+    noise_floor,
+    total_variation,
+    toy_layout,
+)
 
 NUM = 30_000
-POSITIONS = torch.arange(LENGTH)
+POSITIONS, IDS = torch.arange(LENGTH), torch.arange(VOCAB_SIZE)
 EXACT = {
     "first-hitting": {},
     "margin": {},
@@ -54,7 +64,7 @@ def test_a_narrowed_support_is_always_satisfied(name, sampler):
         world = ToyWorld.make(real)
         output = draw_from(name, sampler, 500, real=real, support=narrowed(), **steps)
         assert world.distribution(output.tokens)[~allowed(world)].sum() == 0
-        assert (output.log_weights < 1e-6).any()
+        assert (output.log_weights < -1e-6).any()
 
 
 @pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
@@ -70,6 +80,29 @@ def test_weights_recover_the_exact_conditional(sampler, real):
     if real is FULL:
         share = world.distribution(output.tokens)
         assert total_variation(share, law / law.sum()) > 0.02
+
+
+@pytest.mark.parametrize(
+    ("sampler", "options"),
+    [
+        ("first-hitting", {}),
+        ("margin", {}),
+        ("entropy", {}),
+        *(
+            ("entropy-bounded", {"budget": 0.0, "order": k})
+            for k in ("random", "entropy", "margin")
+        ),
+    ],
+)
+def test_weights_where_a_position_is_narrowed_to_one_id(sampler, options):
+    """Certain once narrowed, such tokens are still drawn one by one: each is worth what D says
+    given those before."""
+    world, support = ToyWorld.make(), toy_layout().support.clone()
+    support[0], support[2] = IDS == 1, IDS == 2
+    law = torch.where(allowed(world, support), world.prob, 0.0)
+    output = draw_from("mdlm", sampler, NUM, seed=7, support=support, **options)
+    assert (output.nfe == LENGTH).all()
+    check_weights(output.tokens, output.log_weights, law, world)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +131,34 @@ def test_weights_of_ancestral_sampling_near_the_exact_conditional():
     weighted = world.distribution(output.tokens, output.log_weights.exp())
     assert total_variation(weighted, law / law.sum()) < 0.02
     assert output.log_weights.exp().mean().item() == pytest.approx(float(law.sum()), abs=0.01)
+
+
+def test_weights_of_predictor_corrector_near_the_exact_conditional_unless_noise_is_absorbing():
+    """Absorbing noise has every redraw multiply another kept mass: more steps leave the weighted
+    law, which enumeration gives, where it is, and the mean weight is too small."""
+    world, support = ToyWorld.make(), toy_layout().support.clone()
+    support[0, 2] = False
+    law = torch.where(allowed(world, support), world.prob, 0.0)
+    mass, gaps = float(law.sum()), []
+    for steps in (4, 32):
+        output = draw_from("udlm", "predictor-corrector", 10_000, steps=steps, support=support)
+        weights = output.log_weights.exp()
+        gaps.append(total_variation(world.distribution(output.tokens, weights), law / mass))
+        assert weights.mean().item() == pytest.approx(mass, abs=4.5 * float(weights.std()) / 100)
+    assert gaps[1] < 0.045 < gaps[0]
+
+    algorithm = exact("mdlm")
+    options = {"corrections": 1, "allowed": support | (IDS == MASK)}
+    weighted = [
+        grid_law(algorithm, world, grid(algorithm, n), "predictor-corrector", **options)
+        for n in (16, 64)
+    ]
+    gaps = [total_variation(found / found.sum(), law / mass) for found in weighted]
+    assert 0.015 < gaps[0] < gaps[1]
+    output = draw_from(algorithm, "predictor-corrector", 10_000, steps=64, support=support)
+    mean = output.log_weights.exp().mean().item()
+    assert mean == pytest.approx(float(weighted[1].sum()), abs=0.015)
+    assert mean < mass - 0.1
 
 
 @pytest.mark.parametrize("name", ["udlm", "marginal", "gidd"])

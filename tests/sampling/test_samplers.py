@@ -128,7 +128,7 @@ def test_sizes_and_clamps_may_be_mixed(case):
         generator=make_generator(8),
         batch_size=64,
         clamp=clamp,
-        keep_trajectory=True,
+        trajectories=len(real),
         **few(name, sampler, 5),
     )
     assert (output.tokens[~real] == PAD).all()
@@ -197,10 +197,11 @@ def test_steps_below_one_are_refused(case):
         draw_from(name, sampler, 2, steps=0)
 
 
-def test_grids_spend_one_call_per_step_on_noise_that_leaves_doubt(case):
-    name, sampler = case
-    if not runs_a_grid(sampler) or exact(name).process.absorbing:
-        return
+@pytest.mark.parametrize(
+    ("name", "sampler"),
+    [case for case in CASES if runs_a_grid(case[1]) and not exact(case[0]).process.absorbing],
+)
+def test_grids_spend_one_call_per_step_on_noise_that_leaves_doubt(name, sampler):
     clamp = torch.tensor([[0, 1, 2], [1, 2, 3], [1, -1, 3]])
     output = build_sampler({"name": sampler}).sample(
         exact(name),

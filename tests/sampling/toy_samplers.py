@@ -70,8 +70,7 @@ def exact(name: str = "mdlm", schedule: str = "log_linear") -> Algorithm:
         if not timeless and (t != t[0]).any():
             return of_rows(x_t, t, real)
         time = torch.full((len(EVERY_STATE),), 0.5 if timeless else float(t[0])).double()
-        whole = (EVERY_STATE != PAD) | FULL.logical_not()
-        whole[:, -1] = EVERY_STATE[:, -1] != PAD
+        whole = EVERY_STATE != PAD
         return of_rows(EVERY_STATE, time, whole)[(x_t * CODE).sum(-1)]
 
     algorithm.logits = logits  # type: ignore[method-assign]

@@ -39,7 +39,8 @@ class Algorithm(nn.Module, ABC):
     processes: ClassVar[tuple[str, ...]]
     """Forward processes it is right for."""
     samplers: ClassVar[tuple[str, ...] | None] = None
-    """The only samplers that draw from the model it trains; None: all that its noise allows."""
+    """The only samplers that draw from the model it trains; None: all that its noise and its times
+    allow."""
     backbone_needs: ClassVar[tuple[str, ...]] = ()
     """What a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
     num_steps: int | None = None

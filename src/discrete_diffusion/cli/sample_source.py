@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class DrawnSamples:
     """``tokens``: Int[num, L]; ``data``: the ``config.data`` that says what they mean;
     ``network_calls``: per sample, mean; ``seconds``: to draw them all; ``trajectory``: the states
-    on the way of the first ``trajectories``, Int[K, trajectories, L], or None."""
+    on the way of the first ``trajectories``, Int[K, at most so many, L], or None."""
 
     tokens: Tensor
     data: DictConfig
@@ -93,8 +93,7 @@ class SampleSource:
             generator=make_generator(seed, 1, device=self.device),
             steps=self.steps,
             batch_size=self.batch_size,
-            keep_trajectory=trajectories > 0,
-            num_kept=trajectories,
+            trajectories=trajectories,
         )
         seconds = time.perf_counter() - start
         calls = float(output.nfe.double().mean())

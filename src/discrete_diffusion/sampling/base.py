@@ -98,8 +98,9 @@ class Sampler(ABC):
         ``support``: Bool[B, L, V], a narrowing of the legal ids, which is always satisfied. The
         ``log_weights`` of the result, the log of the mass kept at every draw, undo its tilt where
         tokens are drawn one by one in an order that does not read them (``first-hitting``,
-        ``autoregressive``, ``margin``, ``entropy``, ``entropy-bounded`` at budget 0), and of
-        ``ancestral`` and ``predictor-corrector`` as steps grow; of other samplers they do not.
+        ``autoregressive``, ``margin``, ``entropy``, ``entropy-bounded`` at budget 0), and as steps
+        grow of ``ancestral``, and of ``predictor-corrector`` where noise is not absorbing; of other
+        samplers they do not.
         ``keep_trajectory``: return the states on the way, too.
 
         The algorithm is put into eval mode while sampling. Raises ``ValueError`` for an algorithm
@@ -141,23 +142,24 @@ class Sampler(ABC):
         if rows.numel() == 0:
             return
         here = reveal[rows]
-        log_d0, log_kept = self._ask(draft, rows, here, t[rows])
+        log_d0, log_kept = self._shaped(*self._ask(draft, rows, here, t[rows]))
         tokens = draw(log_d0, draft.request.generator)
         draft.write(reveal, tokens, log_kept)
         draft.probs[reveal] = log_d0.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double().exp()
 
-    def _ask(self, draft: Draft, rows: Tensor, here: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        """D of the samples ``rows`` Int[R] at their N positions ``here`` Bool[R, L] and times t
-        Float64[R], as ``_shaped`` leaves it: Float[N, V] and Float[N]. One network call."""
+    def _ask(
+        self, draft: Draft, rows: Tensor, here: Tensor, t: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """log D Float[N, V] of the samples ``rows`` Int[R] at their N positions ``here`` Bool[R, L]
+        and times t Float64[R], and the narrowed support there, Bool[N, V]. One network call."""
         request, algorithm = draft.request, draft.algorithm
         draft.nfe[rows] += 1
-        log_d0 = algorithm.denoise(
-            draft.x[rows], t, request.real[rows], request.conditions_of(rows)
-        )  # (R, L, V)
+        conditions = request.conditions_of(rows)
+        log_d0 = algorithm.denoise(draft.x[rows], t, request.real[rows], conditions)  # (R, L, V)
         support = request.support_of(rows)
         if support is not None:
             support = (support & algorithm.layout.support)[here]
-        return self._shaped(log_d0[here], support)
+        return log_d0[here], support
 
     def _shaped(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
         """log D Float[..., V] tempered, then narrowed, then cut to its nucleus, as in

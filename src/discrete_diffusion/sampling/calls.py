@@ -8,7 +8,7 @@ from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.options import check_whole_number
 
-ROUNDING = 1e-9
+_ROUNDING = 1e-9
 """Steps that a time may be late by its own rounding."""
 
 
@@ -37,4 +37,4 @@ def time_of_masked_share(algorithm: Algorithm, masked: Tensor, clock: Tensor) ->
     t = process.time_of_share(share, clock)
     if num_steps is None:
         return t
-    return (t * num_steps - ROUNDING).ceil().clamp(min=1) / num_steps
+    return (t * num_steps - _ROUNDING).ceil().clamp(min=1) / num_steps

@@ -25,7 +25,8 @@ class Draft:
     """The state of a batch of samples; a sampler changes its tensors in place.
 
     ``x``: Int[B, L]. ``free``: Bool[B, L], the positions that are drawn: real and not clamped.
-    ``probs``: Float64[B, L], what D gave to the token revealed at a position, 0 where none was.
+    ``probs``: Float64[B, L], what D gave to the token that ``Sampler._reveal`` last drew at a
+        position, hidden again or not; 0 where it drew none.
     ``nfe``: Int[B] network calls so far. ``log_weights``: Float64[B] log importance weights so far.
     ``frames``: the states to keep, the first one included, or None.
     """

@@ -21,31 +21,29 @@ def draw_samples(
     steps: int | None = None,
     batch_size: int = 1024,
     clamp: Tensor | None = None,
-    keep_trajectory: bool = False,
-    num_kept: int | None = None,
+    trajectories: int = 0,
 ) -> SampleOutput:
     """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
 
     ``clamp``: Int[M, L], see ``Sampler.sample``. Rows of one size are sampled together, so that
     their batches hold no PAD; in a trajectory, those that are finished early keep their last state.
-    ``num_kept``: the trajectory of the first so many rows only, Int[K, num_kept, L]; None for all.
+    ``trajectories``: keep the states of the first so many rows, Int[K, min(trajectories, M), L].
     """
     device = algorithm.layout.support.device
-    num_kept = (len(real) if num_kept is None else num_kept) if keep_trajectory else 0
     order = real.sum(dim=1).argsort(stable=True)
-    outputs, trajectories = [], []
+    outputs, kept_states = [], []
     for rows in order.split(batch_size):
-        kept = rows < num_kept
+        kept = rows < trajectories
         output = sampler.sample(
             algorithm,
             real[rows].to(device),
             generator=generator,
             steps=steps,
             clamp=None if clamp is None else clamp[rows].to(device),
-            keep_trajectory=keep_trajectory and bool(kept.any() or num_kept == len(real)),
+            keep_trajectory=bool(kept.any()),
         )
         if output.trajectory is not None:
-            trajectories.append(output.trajectory.cpu()[:, kept])
+            kept_states.append(output.trajectory.cpu()[:, kept])
         outputs.append(replace(output, trajectory=None))
     back = order.argsort()
 
@@ -56,7 +54,7 @@ def draw_samples(
         tokens=joined([output.tokens for output in outputs]),
         nfe=joined([output.nfe for output in outputs]),
         log_weights=joined([output.log_weights for output in outputs]),
-        trajectory=_joined_trajectories(trajectories, order[order < num_kept].argsort()),
+        trajectory=_joined_trajectories(kept_states, order[order < trajectories].argsort()),
     )
 
 

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.sampling.scores import SCORES
+from discrete_diffusion.sampling.scores import SCORES, entropy_of
 from discrete_diffusion.sampling.unmasking import Unmasking
 
-ROUNDING = 1e-6
+_ROUNDING = 1e-6
 """Nats: what float32 leaves of a sum of entropies less its largest."""
 
 
@@ -54,10 +54,10 @@ class EntropyBounded(Unmasking):
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
         entropy = torch.zeros(here.shape, dtype=torch.float64, device=here.device)
-        entropy[here] = -(log_d0.exp() * log_d0).sum(dim=-1).double()
+        entropy[here] = entropy_of(log_d0).double()
         entropy = entropy.gather(1, order)  # first to last
         lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
-        return (lost <= self.budget + ROUNDING).sum(dim=1, keepdim=True)
+        return (lost <= self.budget + _ROUNDING).sum(dim=1, keepdim=True)
 
     def check_steps(self, algorithm: Algorithm, steps: int | None) -> None:
         if steps is not None:

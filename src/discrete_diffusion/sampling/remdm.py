@@ -28,10 +28,12 @@ class ReMDM(GridSampler):
         rescale     sigma = eta s_max
         confidence  sigma_l = eta s_max softmax(-p)_l over the visible tokens, p the probability
                     that D gave a token when it was last drawn; 0 at MASKs, so that more tokens
-                    are hidden than the schedule has, and t is told by the masked share
+                    are hidden than the schedule has
         loop        from t = 1 to ``loop_from`` ordinary steps take alpha to ``loop_alpha``; until
                     ``loop_until`` it stays there, and tokens are hidden and redrawn as by ``cap``;
                     from there ordinary steps take it to 1
+
+    Deviation: by ``confidence`` the network is told the time of the masked share, as there is.
 
     ``default_steps``: one call each, except where nothing is revealed. Clamped tokens stay.
 
@@ -94,19 +96,15 @@ class ReMDM(GridSampler):
         return torch.cat([t[:1], t[1:][keep]])
 
     def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
-        process = draft.algorithm.process
+        process, told = draft.algorithm.process, draft.at(t)
         masked = turn.free & draft.masked
         visible = turn.free & ~masked
-        hidden_t, hidden_s = (
-            process.one_minus_alpha(draft.at(t)),
-            process.one_minus_alpha(draft.at(s)),
-        )
-        alpha_t = process.alpha(draft.at(t))
+        alpha_t, hidden_t = process.alpha(told), process.one_minus_alpha(told)
+        hidden_s = process.one_minus_alpha(draft.at(s))
         most = (hidden_s / alpha_t.clamp(min=1e-12)).clamp(max=1.0)
         sigma = self._sigma(draft, most, visible, looping=t == s)
         stays = torch.where(masked, (hidden_s - sigma * alpha_t) / hidden_t, 1 - sigma)
         changes = turn.free & ~self._coins(draft, stays)
-        told = draft.at(t)
         if self.strategy == "confidence":
             told = time_of_masked_share(draft.algorithm, draft.masked, turn.clock)
         self._reveal(draft, changes & masked, told)

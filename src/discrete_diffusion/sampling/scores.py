@@ -16,7 +16,7 @@ from discrete_diffusion.categorical import uniform_draws
 Score = Callable[[Tensor, Tensor | None, torch.Generator], Tensor]
 
 
-def drawn_probability(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
+def drawn_log_prob(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
     """log D of the token drawn."""
     assert tokens is not None
     return log_d0.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
@@ -28,9 +28,14 @@ def margin(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) ->
     return first - second
 
 
+def entropy_of(log_probs: Tensor) -> Tensor:
+    """-sum_y p(y) log p(y), nats: Float[N, V] -> Float[N]."""
+    return -(log_probs.exp() * log_probs).sum(dim=-1)
+
+
 def certainty(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
     """Minus the entropy of D, nats."""
-    return (log_d0.exp() * log_d0).sum(dim=-1)
+    return -entropy_of(log_d0)
 
 
 def at_random(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
@@ -39,7 +44,7 @@ def at_random(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator)
 
 
 SCORES: dict[str, Score] = {
-    "confidence": drawn_probability,
+    "confidence": drawn_log_prob,
     "margin": margin,
     "entropy": certainty,
     "random": at_random,

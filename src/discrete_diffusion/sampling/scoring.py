@@ -12,7 +12,7 @@ from discrete_diffusion.sampling.calls import time_of_masked_share
 
 
 @dataclass(frozen=True)
-class KnownTokens:
+class KnownLogProb:
     """What ``log_prob_of`` returns.
 
     ``log_prob``: Float64[B], the log-probability of each row's known tokens, nats.
@@ -32,7 +32,7 @@ def log_prob_of(
     *,
     generator: torch.Generator,
     batch_size: int = 1024,
-) -> KnownTokens:
+) -> KnownLogProb:
     """log p of the tokens Int[B, L] at the positions ``known`` Bool[B, L]; ``real``: Bool[B, L].
 
     For absorbing noise the chain rule, from the state that is all MASK on:
@@ -55,7 +55,7 @@ def log_prob_of(
             "earlier block without seeing it"
         )
     if len(tokens) == 0:
-        return KnownTokens(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0)
+        return KnownLogProb(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0)
     was_training = algorithm.training
     algorithm.eval()
     try:
@@ -88,7 +88,7 @@ def _by_chain_rule(
     real: Tensor,
     generator: torch.Generator,
     batch_size: int,
-) -> KnownTokens:
+) -> KnownLogProb:
     length = tokens.shape[1]
     blocks = torch.zeros_like(tokens[0]) if algorithm.blocks is None else algorithm.blocks
     place = blocks * length + torch.arange(length, device=tokens.device)
@@ -110,7 +110,7 @@ def _by_chain_rule(
         log_prob[rows] += log_d0[which, token].double()
         x[rows, position] = token
         num_evaluated += len(distinct)
-    return KnownTokens(log_prob, num_evaluated)
+    return KnownLogProb(log_prob, num_evaluated)
 
 
 def _log_d0_at(algorithm: Algorithm, asked: Tensor, length: int) -> Tensor:
@@ -131,11 +131,11 @@ def _from_noise(
     real: Tensor,
     generator: torch.Generator,
     batch_size: int,
-) -> KnownTokens:
+) -> KnownLogProb:
     distinct, which = real.unique(dim=0, return_inverse=True)
     x = algorithm.process.prior_sample(distinct, generator)
     t = torch.ones(len(x), dtype=torch.float64, device=x.device)
     parts = zip(x.split(batch_size), t.split(batch_size), distinct.split(batch_size), strict=True)
     log_d0 = torch.cat([algorithm.denoise(*part) for part in parts])[which]
     log_p = log_d0.gather(-1, tokens.clamp(min=0).unsqueeze(-1)).squeeze(-1).double()
-    return KnownTokens(log_p.masked_fill(~known, 0.0).sum(dim=1), len(distinct))
+    return KnownLogProb(log_p.masked_fill(~known, 0.0).sum(dim=1), len(distinct))

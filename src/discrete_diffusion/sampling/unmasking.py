@@ -47,9 +47,9 @@ class Unmasking(Sampler):
     ) -> Tensor:
         """Int[R, 1]: how many tokens to reveal, at least 1.
 
-        ``log_d0``: Float[N, V], D at the N MASKs ``here`` Bool[R, L] whose turn it is. ``order``:
-        Int[R, L], positions by score, those MASKs first. ``num``: Int[R, 1], how many the turn had
-        to begin with. ``steps``: what the request says.
+        ``log_d0``: Float[N, V], D before it is narrowed, at the N MASKs ``here`` Bool[R, L] whose
+        turn it is. ``order``: Int[R, L], positions by score, those MASKs first. ``num``: Int[R, 1],
+        how many the turn had to begin with. ``steps``: what the request says.
         """
 
     def _run(self, draft: Draft) -> None:
@@ -71,12 +71,14 @@ class Unmasking(Sampler):
                 return
             here = waiting[rows]
             t = time_of_masked_share(draft.algorithm, draft.masked[rows], turn.clock[rows])
-            log_d0, log_kept = self._ask(draft, rows, here, t)  # (N, V), (N,)
+            wide_d0, support = self._ask(draft, rows, here, t)
+            log_d0, log_kept = self._shaped(wide_d0, support)  # (N, V), (N,)
+            wide_d0 = log_d0 if support is None else self._shaped(wide_d0, None)[0]
             tokens = draw(log_d0, generator) if self.order in READ_TOKENS else None
             score = torch.full(here.shape, -torch.inf, dtype=torch.float64, device=here.device)
             score[here] = SCORES[self.order](log_d0, tokens, generator).double()
             order = score.argsort(dim=1, descending=True, stable=True)
-            number = self._number(log_d0, here, order, num[rows], draft.request.steps)
+            number = self._number(wide_d0, here, order, num[rows], draft.request.steps)
             chosen = (order.argsort(dim=1) < number) & here
             picked = chosen[here]  # (N,)
             reveal = torch.zeros_like(waiting)

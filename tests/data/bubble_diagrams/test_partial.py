@@ -66,6 +66,11 @@ def test_other_keys_are_metadata(write):
     assert partial.metadata == kept
 
 
+def test_a_completion_can_be_given_again(write):
+    (partial,) = read_partials(write(json.dumps({"rooms": [0, None], "given": 7})))
+    assert partial.rooms == (0, None)
+
+
 def test_blank_lines_are_skipped_and_counted(write):
     path = write("", json.dumps(GOOD), "  ", "\t", json.dumps({"rooms": [3]}), "")
     assert list(numbered_partials(path)) == [2, 5]

@@ -21,6 +21,7 @@ from discrete_diffusion.data.bubble_diagrams.partial import decode_partial
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import (
     Ancestral,
+    Autoregressive,
     Confidence,
     Entropy,
     EntropyBounded,
@@ -82,6 +83,18 @@ def truth(partial, symmetries):
     return mass
 
 
+def gap_to_truth(partial, output):
+    """Total variation of the completions to the truth, and what chance may leave of it."""
+    symmetries, num = automorphisms(partial), len(output.diagrams)
+    mass = truth(partial, symmetries)
+    counts = Counter(key(diagram, symmetries) for diagram in output.diagrams)
+    every = list(mass | counts)
+    prob = torch.tensor([mass[k] for k in every], dtype=torch.float64)
+    prob = prob / prob.sum()
+    share = torch.tensor([counts[k] / num for k in every], dtype=torch.float64)
+    return total_variation(share, prob), noise_floor(prob, num)
+
+
 PARTIALS = {
     "a type and a relation": PartialDiagram((1, None, None, None), ((0, 1, 3),)),
     "relations without types": PartialDiagram((None,) * 4, ((0, 1, 3), (1, 2, 2))),
@@ -97,13 +110,10 @@ def test_completions_have_the_models_conditional_distribution(partial):
     symmetries = automorphisms(partial)
     mass = truth(partial, symmetries)
     assert len(mass) > 5
-    prob = torch.tensor(list(mass.values()), dtype=torch.float64)
-    prob = prob / prob.sum()
     output = completed([partial], NUM)
-    counts = Counter(key(diagram, symmetries) for diagram in output.diagrams)
-    assert set(counts) <= set(mass)
-    share = torch.tensor([counts[k] / NUM for k in mass], dtype=torch.float64)
-    assert total_variation(share, prob) < noise_floor(prob, NUM)
+    assert {key(diagram, symmetries) for diagram in output.diagrams} <= set(mass)
+    gap, floor = gap_to_truth(partial, output)
+    assert gap < floor
     assert approximations(FirstHitting(), MODEL, output) == []
 
 
@@ -115,14 +125,8 @@ def test_numbers_as_they_stand_would_be_another_distribution():
     assert literal.num_scored == 0
     assert all(partial.agrees_with(diagram) for diagram in literal.diagrams)
     sorted_first = PARTIALS["a type and a relation"]
-    symmetries = automorphisms(sorted_first)
-    mass = truth(sorted_first, symmetries)
-    prob = torch.tensor(list(mass.values()), dtype=torch.float64)
-    prob = prob / prob.sum()
-    literal = completed([sorted_first], NUM, node_order="given")
-    counts = Counter(key(diagram, symmetries) for diagram in literal.diagrams)
-    share = torch.tensor([counts[k] / NUM for k in mass], dtype=torch.float64)
-    assert total_variation(share, prob) > 0.2
+    gap, _ = gap_to_truth(sorted_first, completed([sorted_first], NUM, node_order="given"))
+    assert gap > 0.2
 
 
 def test_a_random_part_of_the_arrangements_is_said_to_be_one():
@@ -139,17 +143,9 @@ def test_a_random_part_of_the_arrangements_is_said_to_be_one():
 def test_a_random_part_of_the_arrangements_is_weighed_back():
     """6 drawn of 12, by the types alone, again for each completion."""
     partial = PARTIALS["a type and a relation"]
-    symmetries = automorphisms(partial)
-    mass = truth(partial, symmetries)
-    prob = torch.tensor(list(mass.values()), dtype=torch.float64)
-    prob = prob / prob.sum()
     found = [completed([partial] * 2000, max_arrangements=most) for most in (6, 1)]
-    gaps = []
-    for output in found:
-        counts = Counter(key(diagram, symmetries) for diagram in output.diagrams)
-        share = torch.tensor([counts[k] / 2000 for k in mass], dtype=torch.float64)
-        gaps.append(total_variation(share, prob))
-    assert gaps[0] < noise_floor(prob, 2000) < gaps[1]
+    (gap, floor), (gap_of_one, _) = (gap_to_truth(partial, output) for output in found)
+    assert gap < floor < gap_of_one
 
 
 def test_what_is_complete_or_empty_is_not_scored_and_order_is_kept():
@@ -201,6 +197,24 @@ def test_lines_are_called_as_they_are_numbered():
     assert output.sampled_lines == (7,)
     with pytest.raises(ValueError, match="no partial diagrams to complete"):
         completed([])
+
+
+@pytest.mark.parametrize(
+    ("sampler", "options", "message"),
+    [
+        (FirstHitting(), {"node_order": "canonic"}, "node order 'canonic'; did you mean 'canonica"),
+        (FirstHitting(), {"steps": 0}, "steps=0: expected at least 1"),
+        (EntropyBounded(), {"steps": 3}, "leave steps unset"),
+        (Autoregressive(), {}, "autoregressive sampling needs algo=ar, got mdlm"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_before_anything_is_scored(sampler, options, message):
+    model, shown = copy.copy(MODEL), []
+    model.denoise = lambda *given: shown.append(given)
+    request = {"vocab": VOCAB, "node_order": "canonical", **options}
+    with pytest.raises(ValueError, match=message):
+        complete(sampler, model, [PARTIALS["no relation"]], generator=make_generator(0), **request)
+    assert shown == []
 
 
 def reasons(sampler, output, model=MODEL):
