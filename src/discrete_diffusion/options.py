@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -75,3 +75,12 @@ def _check_kind(key: str, value: Any, annotation: Any) -> None:
 def _is_a(kind: type, value: Any) -> bool:
     """A bool is a number to Python, not to a user."""
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of a nested config with its dotted key: ``("algo.name", "mdlm")``, ..."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and never in the place of an input."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def written_whole(path: Path) -> Iterator[Path]:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def is_same_file(path: Path, other: Path) -> bool:
+    """Whether both exist and are one file, by whatever names or links."""
+    return path.exists() and other.exists() and path.samefile(other)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.checkpoints.files import is_weights_file, read_training_file
 from discrete_diffusion.checkpoints.loading import load_weights, split_training_state
+from discrete_diffusion.options import leaves
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Algorithm
@@ -99,7 +100,7 @@ def check_resumable(
 
 def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """``key was -> is`` for every leaf under ``_KEPT`` that differs; absent and null are one."""
-    old, new = dict(_leaves(was)), dict(_leaves(now))
+    old, new = dict(leaves(was)), dict(leaves(now))
     keys = [
         k for k in {**old, **new} if any(k == kept or k.startswith(f"{kept}.") for kept in _KEPT)
     ]
@@ -114,14 +115,6 @@ def _meaning(key: str, value: Any) -> Any:
     """A value such that two of one meaning are equal."""
     value = _UNSET.get(key) if value is None else value
     return (value, isinstance(value, int) and value == 1) if key in _BATCHES_OR_SHARE else value
-
-
-def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _stream(state: Mapping[str, Any]) -> dict[str, int] | None:

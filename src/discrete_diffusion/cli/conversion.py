@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from discrete_diffusion.whole_files import is_same_file
 
 if TYPE_CHECKING:
     from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
@@ -61,7 +62,7 @@ class Conversion:
         )
         source = Path(options.source)
         inputs = [source, *source.iterdir()] if source.is_dir() else [source]
-        if target.exists() and any(os.path.samefile(target, i) for i in inputs if i.exists()):
+        if any(is_same_file(target, given) for given in inputs):
             raise ValueError(f"{target} is the input; choose another name for the output")
         if target.is_dir():
             raise ValueError(f"{target} is a folder; give the name of a file")

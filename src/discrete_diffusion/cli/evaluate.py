@@ -17,6 +17,7 @@ from discrete_diffusion.cli.sample_sets import (
     read_sample_sets,
     sample_files,
 )
+from discrete_diffusion.whole_files import is_same_file
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.real_data import RealData
@@ -86,7 +87,7 @@ def _refuse_overwriting(folder: Path, key: str, files: Iterable[str | None]) -> 
     for path in [Path(file) for file in files if file is not None]:
         read = [path, *path.iterdir()] if path.is_dir() else [path]
         for target in [folder / name for name in WRITTEN]:
-            if target.exists() and any(file.exists() and target.samefile(file) for file in read):
+            if any(is_same_file(target, file) for file in read):
                 raise ValueError(
                     f"{key}={path}: {target} would be overwritten; choose another out=FOLDER"
                 )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
+from discrete_diffusion.whole_files import is_same_file
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -38,7 +40,7 @@ def check_outputs(config: DictConfig) -> None:
     if name := taken.get((folder / picture).resolve()):
         raise ValueError(f"picture={picture}: {name} is another output; choose another name")
     for target in (*taken, folder / picture):
-        if config.given is not None and _is_same_file(target, Path(str(config.given))):
+        if config.given is not None and is_same_file(target, Path(str(config.given))):
             raise ValueError(
                 f"given={config.given} would be overwritten by the completions; choose another "
                 "out=FOLDER"
@@ -84,7 +86,3 @@ def _remove_earlier(folder: Path) -> None:
         path.unlink()
     if earlier:
         logger.info("removed, as they show earlier samples: %s", ", ".join(map(str, earlier)))
-
-
-def _is_same_file(path: Path, other: Path) -> bool:
-    return path.exists() and other.exists() and path.samefile(other)

@@ -65,12 +65,13 @@ class Unmasking(Sampler):
         num = turn.free.sum(dim=1, keepdim=True)
         generator = draft.request.generator
         while True:
-            waiting = draft.masked & turn.free
+            masked = draft.masked
+            waiting = masked & turn.free
             rows = waiting.any(dim=1).nonzero().squeeze(1)
             if rows.numel() == 0:
                 return
             here = waiting[rows]
-            t = time_of_masked_share(draft.algorithm, draft.masked[rows], turn.clock[rows])
+            t = time_of_masked_share(draft.algorithm, masked[rows], turn.clock[rows])
             wide_d0, support = self._ask(draft, rows, here, t)
             log_d0, log_kept = self._shaped(wide_d0, support)  # (N, V), (N,)
             wide_d0 = log_d0 if support is None else self._shaped(wide_d0, None)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.options import leaves
 from discrete_diffusion.whole_files import written_whole
 
 _FREE = ("resume", "threads", "logger", "eval", "callbacks.num_samples", "trainer.devices")
@@ -67,7 +68,7 @@ class CellFolder:
         plan = read_json(self.path / "plan.json", ("digest", "config"))
         if plan is None or plan["digest"] == config_digest(config):
             return []
-        was, now = dict(_leaves(plan["config"])), dict(_leaves(_kept(config)))
+        was, now = dict(leaves(plan["config"])), dict(leaves(_kept(config)))
         keys = [key for key in {**was, **now} if was.get(key) != now.get(key)]
         named = [
             f"{key} {was.get(key, 'absent')} -> {now.get(key, 'absent')}"
@@ -116,14 +117,6 @@ def _kept(config: DictConfig) -> dict[str, Any]:
             node = node.get(parent, {})
         node.pop(name, None)
     return kept
-
-
-def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def read_json(path: Path, keys: Collection[str]) -> dict[str, Any] | None:
