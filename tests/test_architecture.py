@@ -10,11 +10,14 @@ from pathlib import Path
 import discrete_diffusion
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
-FOUNDATION = {"types", "layout", "categorical", "naming", "options", "rooms", "whole_files"}
+FOUNDATION = {
+    *("types", "layout", "categorical", "naming", "options", "processes", "rooms", "whole_files"),
+}
 ALLOWED = {
     "types": set(),
     "naming": set(),
     "options": set(),
+    "processes": set(),
     "whole_files": set(),
     "categorical": set(),
     "rooms": set(),
@@ -33,7 +36,7 @@ ALLOWED = {
     "evaluation": FOUNDATION
     | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "metrics", "viz"},
     "training": FOUNDATION
-    | {"algorithms", "sampling", "data", "evaluation", "checkpoints", "stopping"},
+    | {"models", "algorithms", "sampling", "data", "evaluation", "checkpoints", "stopping"},
 }
 
 

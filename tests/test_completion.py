@@ -9,8 +9,9 @@ from collections import Counter
 import pytest
 import torch
 
+from discrete_diffusion.algorithms import AR
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.completion import approximations, complete
+from discrete_diffusion.completion import UnseenError, approximations, complete
 from discrete_diffusion.data.bubble_diagrams import (
     BubbleDiagram,
     PartialDiagram,
@@ -28,6 +29,7 @@ from discrete_diffusion.sampling import (
     FirstHitting,
     Margin,
 )
+from fake_processes import in_processes
 from tabulated_model import random_diagrams, tabulated_mdlm
 from toy_world import noise_floor, total_variation
 
@@ -271,3 +273,29 @@ def test_orders_that_read_no_tokens_are_exact_for_networks_that_are_not_told_t()
     ]
     sure_first = EntropyBounded(budget=0.0, order="confidence")
     assert reasons(sure_first, output, untold) == ["sampling=entropy-bounded is approximate"]
+
+
+def test_completions_do_not_depend_on_the_number_of_processes():
+    """Nor on that of arrangements that have to be drawn, nor on the file's other lines."""
+    partials = [PARTIALS["two rooms of one type"], PARTIALS["three rooms"], PARTIALS["nothing"]]
+
+    def made(shard=None):
+        output = completed(partials, 20, max_arrangements=3, trajectories=2, shard=shard)
+        diagrams = [(d.rooms, d.relations, d.metadata) for d in output.diagrams]
+        return diagrams, output.trajectory.tolist(), output.num_scored, output.sampled_lines
+
+    alone = made()
+    assert alone[-1]  # an arrangement was drawn
+    assert in_processes(2, made) == [alone] * 2
+
+
+def test_all_processes_name_the_line_that_cannot_be_completed():
+    seen, unseen = PartialDiagram((0, 1), ()), PartialDiagram((0, None), ((0, 1, 2),))
+    model = AR(torch.nn.Identity(), MODEL.process).eval()
+
+    def made(shard):
+        return completed([seen, unseen], model=model, shard=shard)
+
+    for error in in_processes(2, made):
+        assert type(error) is UnseenError
+        assert str(error).startswith("line 2: ar fills")

@@ -21,7 +21,9 @@ from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.data.bubble_diagrams.tokens import relabel
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.processes import Shard
 from discrete_diffusion.sampling import draw_samples
+from discrete_diffusion.sampling.draw_samples import draw_seeds, rows_at_once
 from discrete_diffusion.sampling.scoring import KnownLogProb, first_unseen, log_prob_of
 
 if TYPE_CHECKING:
@@ -82,11 +84,15 @@ class _Arranger:
     node_order: str
     max_arrangements: int
     batch_size: int
-    generator: torch.Generator
+    device: torch.device
+    num: int
 
-    def arrange(self, partial: PartialDiagram, line: int, num: int) -> _Arranged:
-        """``num`` arrangements, in proportion to the model's probability of what they fix."""
-        on_cpu = make_generator(_seed(self.generator))
+    def arrange(self, request: tuple[PartialDiagram, int, int]) -> _Arranged:
+        """``num`` arrangements of a partial diagram, its line and a seed, in proportion to the
+        model's probability of what they fix."""
+        partial, line, seed = request
+        generator = make_generator(seed, device=self.device)
+        on_cpu = make_generator(seed, 1)
         if self.node_order != "canonical" or partial.is_complete:
             found = as_numbered(partial, self.vocab)
         else:
@@ -95,7 +101,7 @@ class _Arranger:
         self._check_seen(found, line)
         log_proposal, num_scored = torch.zeros(len(found), dtype=torch.float64), 0
         if len(found) > self.max_arrangements:
-            scored = self._score(found, rooms_only=True)
+            scored = self._score(found, generator, rooms_only=True)
             log_proposal, num_scored = scored.log_prob.cpu(), scored.num_evaluated
             drawn = _draw_rows(log_proposal, self.max_arrangements, on_cpu)
             rows, times = drawn.unique(return_counts=True)
@@ -103,13 +109,15 @@ class _Arranger:
             log_proposal = log_proposal[rows] - times.log()
         log_z = torch.zeros_like(log_proposal)
         if len(found) > 1:
-            scored = self._score(found)
+            scored = self._score(found, generator)
             log_z, num_scored = scored.log_prob.cpu(), num_scored + scored.num_evaluated
-        chosen = _draw_rows(log_z - log_proposal, num, on_cpu)
+        chosen = _draw_rows(log_z - log_proposal, self.num, on_cpu)
         tokens, orders = found.tokens[chosen], found.orders[chosen]
         return _Arranged(partial, line, tokens, orders, num_scored, found.are_all)
 
-    def _score(self, found: Arrangements, *, rooms_only: bool = False) -> KnownLogProb:
+    def _score(
+        self, found: Arrangements, generator: torch.Generator, *, rooms_only: bool = False
+    ) -> KnownLogProb:
         """The model's probability of what each arrangement fixes, or of its room types."""
         known, real = _known(found.tokens, self.vocab)
         if rooms_only:
@@ -118,7 +126,7 @@ class _Arranger:
         return log_prob_of(
             self.algorithm,
             *(tensor.to(device) for tensor in (found.tokens, known, real)),
-            generator=self.generator,
+            generator=generator,
             batch_size=self.batch_size,
         )
 
@@ -152,15 +160,17 @@ def complete(
     generator: torch.Generator,
     completions: int = 1,
     steps: int | None = None,
-    batch_size: int = 1024,
+    batch_size: int | None = None,
     max_arrangements: int = MAX_ARRANGEMENTS,
     lines: Sequence[int] | None = None,
     trajectories: int = 0,
+    shard: Shard | None = None,
 ) -> Completions:
     """``completions`` diagrams for each partial one, every room and relation kept.
 
     ``lines``: what ``given`` and errors call each partial diagram; 1, 2, ... by default.
     ``trajectories``: so many diagrams, the first ones, keep the states on their way.
+    ``batch_size``, ``shard``: as for ``draw_samples``; lines are weighed by one process each.
 
     Draws (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in G.
     A model of ``node_order`` canonical knows diagrams in that order only, so m is drawn first: Z_m,
@@ -181,11 +191,14 @@ def complete(
     sampler.check(algorithm)
     sampler.check_steps(algorithm, steps)
     lines = range(1, len(partials) + 1) if lines is None else lines
-    arranger = _Arranger(algorithm, vocab, node_order, max_arrangements, batch_size, generator)
-    arranged = [
-        arranger.arrange(partial, line, completions)
-        for line, partial in zip(lines, partials, strict=True)
-    ]
+    device = algorithm.layout.support.device
+    batch_size = rows_at_once(device) if batch_size is None else batch_size
+    arranger = _Arranger(
+        algorithm, vocab, node_order, max_arrangements, batch_size, generator.device, completions
+    )
+    shard = shard or Shard()
+    seeds = draw_seeds(generator, len(partials))
+    arranged = shard.map(arranger.arrange, zip(partials, lines, seeds, strict=True))
     tokens = torch.cat([part.tokens for part in arranged])
     known, real = _known(tokens, vocab)
     output = draw_samples(
@@ -197,6 +210,7 @@ def complete(
         batch_size=batch_size,
         clamp=torch.where(known, tokens, -1),
         trajectories=trajectories,
+        shard=shard,
     )
     return _numbered_as_given(output, arranged, (real & ~known).sum(dim=1), vocab)
 
@@ -261,11 +275,6 @@ def _approximate_order(
         yield "several tokens are drawn per call"
     if ordered and algorithm.time_conditioning:
         yield f"sampling={sampler.name} is exact only for a network that is not told t"
-
-
-def _seed(generator: torch.Generator) -> int:
-    """A number drawn from a generator on any device."""
-    return int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
 
 
 def _draw_rows(log_weights: Tensor, num: int, generator: torch.Generator) -> Tensor:

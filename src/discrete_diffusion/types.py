@@ -8,6 +8,7 @@ Axes: ``B`` batch, ``L`` token positions, ``V`` token ids, ``N`` nodes, ``E`` ed
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,13 +23,14 @@ class Batch:
     ``log_num_orders``: Float[B] or None, log of how many equally likely token sequences stand for
         the same unordered object (randomly relabelled diagrams: ``log(n!/|Aut G|)``; a fixed order:
         0). Subtracting it from the ordered bound gives the bound on the unordered object.
-    ``conditions``: extra tensors, batch axis first, passed by keyword to the backbone.
+    ``conditions``: extra tensors, batch axis first, passed by keyword to the backbone; also what
+        else it takes that can be moved by ``to``.
     """
 
     x0: Tensor
     real: Tensor
     log_num_orders: Tensor | None = None
-    conditions: dict[str, Tensor] = field(default_factory=dict)
+    conditions: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.x0.shape[0]
@@ -36,8 +38,8 @@ class Batch:
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         """The same batch on another device."""
 
-        def move(tensor: Tensor) -> Tensor:
-            return tensor.to(device, non_blocking=non_blocking)
+        def move(value: Any) -> Any:
+            return value.to(device, non_blocking=non_blocking)
 
         moved = {
             f.name: move(value)

@@ -19,6 +19,7 @@ from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import compare
 from discrete_diffusion.cli.compare.cells import plan_cells
 from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
+from discrete_diffusion.cli.errors import _missing_launcher
 from discrete_diffusion.evaluation import equal_terms
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 
@@ -185,7 +186,9 @@ def test_help_says_what_compare_sets_itself(capsys):
 
 
 def test_a_launcher_that_is_not_installed_is_refused(capsys):
-    assert "pip install hydra-joblib-launcher" in failure(capsys, "hydra/launcher=joblib")
+    error = failure(capsys, "hydra/launcher=ray")
+    assert "hydra/launcher=ray: no plug-in that is installed offers it" in error
+    assert "pip install hydra-joblib-launcher" in _missing_launcher("joblib")
 
 
 def test_every_cell_that_cannot_be_is_named_before_the_first_run(capsys, tmp_path):

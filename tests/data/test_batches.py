@@ -108,6 +108,39 @@ def test_a_stream_goes_on_with_more_or_fewer_ranks(dataset, before, after):
         assert len(list(second)) == len(second)
 
 
+def test_an_epoch_of_steps_over_several_batches_has_whole_steps(dataset):
+    def stream(**options):
+        return list(BatchStream(dataset, "train", batch_size=32, seed=0, **options))
+
+    plain, steps = stream(), stream(accumulate=4)
+    assert len(plain) % 4
+    assert len(steps) == len(plain) // 4 * 4
+    assert all(torch.equal(a.x0, b.x0) for a, b in zip(plain, steps, strict=False))
+    ranks = [stream(accumulate=2, rank=r, world_size=2) for r in range(2)]
+    assert [len(rank) for rank in ranks] == [len(steps) // 2] * 2
+    assert all(torch.equal(b.x0, ranks[k % 2][k // 2].x0) for k, b in enumerate(steps))
+    assert len(stream(accumulate=1000)) == len(plain)  # no whole step: what there is
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 64])
+def test_even_shards_count_every_batch_once(dataset, world_size):
+    """Also where there are fewer batches than ranks: those without one repeat another's."""
+    whole = [b.x0 for b in BatchStream(dataset, "val", batch_size=16, seed=0)]
+    shards = [
+        BatchStream(dataset, "val", batch_size=16, seed=0, rank=r, world_size=world_size, even=True)
+        for r in range(world_size)
+    ]
+    assert {len(list(shard)) for shard in shards} == {-(-len(whole) // world_size)}
+    counted = {
+        k * world_size + r: batch.x0
+        for r, shard in enumerate(shards)
+        for k, batch in enumerate(shard)
+        if shard.counts(k)
+    }
+    assert sorted(counted) == list(range(len(whole)))
+    assert all(torch.equal(batch, counted[k]) for k, batch in enumerate(whole))
+
+
 def test_batches_move_and_count(dataset):
     batch = next(iter(BatchStream(dataset, "train", batch_size=8, seed=0)))
     moved = batch.to("cpu")
@@ -129,7 +162,7 @@ def test_errors_name_the_fix(dataset):
     with pytest.raises(ValueError, match="batch_size=0"):
         BatchStream(dataset, "train", batch_size=0, seed=0)
     with pytest.raises(ValueError, match=r"lower data\.batch_size"):
-        BatchStream(dataset, "val", batch_size=512, seed=0, rank=1, world_size=2)
+        BatchStream(dataset, "train", batch_size=512, seed=0, rank=1, world_size=2)
     diagrams = encode(generate_plans(20, seed=1))
     splits = split_by_diagram(diagrams, VOCAB, fractions=(1, 0, 0), seed=0)
     empty = DiagramDataset(splits, VOCAB, node_order="given")

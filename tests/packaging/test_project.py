@@ -51,7 +51,7 @@ def test_commands_of_the_documents_compose():
     distinct = set()
     for command, line in commands:
         words = line.replace("\\\n", " ").split("#")[0].split()
-        if "--config-dir" not in words:  # a folder of the reader's own
+        if not {"--config-dir", "-m"} & set(words):  # a reader's own folder; values of a sweep
             distinct.add((command, *(w for w in words if "=" in w and not w.startswith("hydra"))))
     for command, *overrides in sorted(distinct):
         compose(command, overrides)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from toy_training import ToyData, fit, make_module
 
+from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.training import EMA
 from discrete_diffusion.training.module import lr_factor
 from toy_world import ToyWorld
@@ -47,6 +48,52 @@ def test_validation_has_its_own_noise_every_time(tmp_path):
     fit(module, tmp_path)
     assert len(set(seen[1:])) == 1  # the first is the sanity check, on fewer batches
     assert len(seen) >= 3
+
+
+def test_the_noise_of_a_part_is_that_of_its_seed_step_and_number(tmp_path):
+    """One process: (seed, stream 0, step, part) in training, (seed, stream 1, batch, 0) after it.
+    Runs of earlier versions go on with the same numbers as long as these stand."""
+
+    def seeds(every):
+        module, seen = make_module(), {True: [], False: []}
+        loss = module.algorithm.loss
+
+        def recorded(batch, generator, *draw):
+            seen[module.training].append(generator.initial_seed())
+            return loss(batch, generator, *draw)
+
+        module.algorithm.loss = recorded
+        options = {"steps": 2, "val_check_interval": 2 * every}
+        fit(module, tmp_path, accumulate_grad_batches=every, **options)
+        return seen
+
+    def expected(*keys):
+        return [make_generator(*key).initial_seed() for key in keys]
+
+    plain, accumulated = seeds(1), seeds(2)
+    assert plain[True] == expected((0, 0, 0, 0), (0, 0, 1, 0))
+    assert accumulated[True] == expected((0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 1, 1))
+    assert plain[False][-8:] == expected(*((0, 1, k, 0) for k in range(8)))
+    assert accumulated[False] == plain[False]
+
+
+def test_the_logged_loss_is_the_mean_over_the_parts_of_a_step(tmp_path):
+    module, losses, logged = make_module(), [], []
+    loss = module.algorithm.loss
+
+    def recorded(*arguments):
+        output = loss(*arguments)
+        if module.training:
+            losses.append(output.loss.item())
+        return output
+
+    module.algorithm.loss = recorded
+    module.on_train_batch_end = lambda *_: logged.append(
+        module.trainer.callback_metrics.get("train/loss")
+    )
+    fit(module, tmp_path, steps=2, accumulate_grad_batches=2, val_check_interval=4)
+    assert logged[1].item() == pytest.approx((losses[0] + losses[1]) / 2)
+    assert logged[3].item() == pytest.approx((losses[2] + losses[3]) / 2)
 
 
 def test_runs_repeat_to_the_last_bit(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any, ClassVar
 
 import torch
@@ -88,6 +89,10 @@ class Algorithm(nn.Module, ABC):
     def statistics(self) -> dict[str, float]:
         """Numbers worth a place beside the metrics, such as a learned schedule; none by default."""
         return {}
+
+    def backbone_takes(self, argument: str) -> bool:
+        """Whether the backbone's ``forward`` has an optional argument of that name."""
+        return argument in signature(self.backbone.forward).parameters
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Tensor]:
         """The conditions under which ``denoise`` is right at every position of a corrupted batch.

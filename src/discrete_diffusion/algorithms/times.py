@@ -6,6 +6,8 @@ integrand is rarely not 0, and then large: with t uniform its variance is infini
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import torch
 from torch import Tensor
 
@@ -18,6 +20,8 @@ TIME_DRAWS = ("uniform", "antithetic", "low_discrepancy")
 WEIGHTED_DRAWS = (*TIME_DRAWS, "importance")
 _SMALLEST_SHARE = 1e-60
 """Where v^k is cut: no draw ever comes near, and no weight overflows."""
+
+_POWERS: WeakKeyDictionary[ForwardProcess, float] = WeakKeyDictionary()
 
 
 def draw_times(how: str, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
@@ -77,7 +81,13 @@ def draw_important_times(
 
 def vanishing_power(process: ForwardProcess, device: torch.device) -> float:
     """p of 1 - alpha ~ share^p as the schedule's corrupted share nears 0, the smallest over tokens;
-    measured, to two decimals."""
+    measured once, to two decimals: the number is read back from the device."""
+    if process not in _POWERS:
+        _POWERS[process] = _measured_power(process, device)
+    return _POWERS[process]
+
+
+def _measured_power(process: ForwardProcess, device: torch.device) -> float:
     share = torch.tensor([1e-12, 1e-9], dtype=torch.float64, device=device)
     t = process.schedule.inverse(share)
     low, high = process.one_minus_alpha(share if t.ndim > 1 else t).log10()

@@ -21,8 +21,10 @@ from discrete_diffusion.metrics import structure_metrics
 from discrete_diffusion.viz.completions import CompletedRow, draw_completions
 
 if TYPE_CHECKING:
+    from discrete_diffusion.cli.computing import Computing
     from discrete_diffusion.cli.sample_source import SampleSource
     from discrete_diffusion.data.bubble_diagrams import PartialDiagram
+    from discrete_diffusion.processes import Shard
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ MAX_COLUMNS = 8
 """Completions of a line that the picture shows."""
 
 
-def complete_file(config: DictConfig, source: SampleSource) -> None:
+def complete_file(config: DictConfig, source: SampleSource, here: Computing) -> None:
     """Complete every line of ``given``: ``samples.jsonl``, a picture and ``metrics.json`` in
     ``out``, and the trajectory, if one is asked for.
 
@@ -42,9 +44,10 @@ def complete_file(config: DictConfig, source: SampleSource) -> None:
     source.check_weights()
     n_max = source.checkpoint.config.data.n_max
     partials = numbered_partials(str(config.given), n_max=n_max)
-    start = time.perf_counter()
-    completed = _complete(config, source, partials)
-    seconds = time.perf_counter() - start
+    with here.shared() as shard:
+        start = time.perf_counter()
+        completed = _complete(config, source, partials, shard)
+        seconds = time.perf_counter() - start
     algorithm = source.checkpoint.algorithm
     reasons = approximations(source.sampler, algorithm, completed)
     numbers = structure_metrics(completed.diagrams)
@@ -73,7 +76,7 @@ def complete_file(config: DictConfig, source: SampleSource) -> None:
 
 
 def _complete(
-    config: DictConfig, source: SampleSource, partials: dict[int, PartialDiagram]
+    config: DictConfig, source: SampleSource, partials: dict[int, PartialDiagram], shard: Shard
 ) -> Completions:
     data = source.checkpoint.config.data
     try:
@@ -90,6 +93,7 @@ def _complete(
             batch_size=source.batch_size,
             max_arrangements=config.max_arrangements,
             trajectories=config.trajectory,
+            shard=shard,
         )
     except UnseenError as error:
         raise ValueError(f"{config.given}, {error}") from error

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts, plain
+from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.sample_sets import (
     SampleSets,
     draw_sample_sets,
     read_sample_sets,
     sample_files,
 )
+from discrete_diffusion.cli.sharing import hush_other_ranks, started
 from discrete_diffusion.whole_files import is_same_file
 
 if TYPE_CHECKING:
@@ -38,9 +40,11 @@ def run(config: DictConfig) -> None:
 
     ``metrics.json``, ``table.md``; for diagrams ``samples.jsonl`` and ``samples.png`` (of the first
     sampling seed), ``adjacency.png``, ``histograms.png``, ``relations.png``; from a checkpoint
-    ``calibration.png`` and ``nelbo_by_t.png``. Raises ``ValueError`` before anything is measured if
-    one of them would take the place of a file that is read.
+    ``calibration.png`` and ``nelbo_by_t.png``. Several processes share the samples to draw and the
+    measuring of the model, the first one does the rest. Raises ``ValueError`` before anything is
+    measured if one of the files would take the place of one that is read.
     """
+    hush_other_ranks()
     if (config.checkpoint is None) == (config.samples is None):
         raise ValueError(
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
@@ -59,6 +63,7 @@ def run(config: DictConfig) -> None:
         threads=1,
         n_max=1,
     )
+    check_computing(config)
     folder = Path(config.out)
     for key, files in (
         ("samples", sample_files(config)),
@@ -158,9 +163,16 @@ class _Evaluation:
 
 
 def _evaluate_files(config: DictConfig) -> _Evaluation:
-    """``samples=FILE`` or ``samples=[A,B]``."""
+    """``samples=FILE`` or ``samples=[A,B]``: the work of one process."""
     from discrete_diffusion.cli.real_data import real_data_for_samples
 
+    if config.devices not in (None, 1):
+        raise ValueError(
+            f"devices={config.devices}: samples=FILE is measured by one process; leave devices out"
+        )
+    found = started()
+    if found is not None and found.rank > 0:
+        raise SystemExit(0)
     samples = read_sample_sets(config)
     real = real_data_for_samples(config)
     return _Evaluation(
@@ -177,28 +189,32 @@ def _evaluate_checkpoint(config: DictConfig) -> _Evaluation:
     from discrete_diffusion.cli.real_data import real_data_for_model
     from discrete_diffusion.cli.sample_source import open_sample_source
     from discrete_diffusion.evaluation import score_model
+    from discrete_diffusion.sampling.draw_samples import rows_at_once
 
-    source = open_sample_source(config)
+    here = where_to_compute(config)
+    source = open_sample_source(config, here.device)
     checkpoint = source.checkpoint
     for key, value in plain(checkpoint.config.data).items():
         if key.endswith("path") and isinstance(value, str):
             _refuse_overwriting(Path(config.out), f"data.{key}", [value])
     real = real_data_for_model(config, checkpoint)
     assert real.data is not None
-    samples = None if real.reference is None else draw_sample_sets(config, source)
-    sample_scores = None if samples is None else _score(config, samples, real)
     num = len(real.data.splits[real.split])
-    logger.info("measuring the model on %s held-out samples", f"{num:,}")
-    model_scores = score_model(
-        checkpoint.algorithm,
-        real.data,
-        real.split,
-        bound_draws=config.bound_draws,
-        time_bins=config.time_bins,
-        batch_size=config.batch_size,
-        seed=config.seed,
-        device=source.device,
-    )
+    with here.shared() as shard:
+        samples = None if real.reference is None else draw_sample_sets(config, source, shard)
+        logger.info("measuring the model on %s held-out samples", f"{num:,}")
+        model_scores = score_model(
+            checkpoint.algorithm,
+            real.data,
+            real.split,
+            bound_draws=config.bound_draws,
+            time_bins=config.time_bins,
+            batch_size=config.batch_size or rows_at_once(here.device),
+            seed=config.seed,
+            device=here.device,
+            shard=shard,
+        )
+    sample_scores = None if samples is None else _score(config, samples, real)
     facts = {
         "checkpoint": str(config.checkpoint),
         "step": checkpoint.step,

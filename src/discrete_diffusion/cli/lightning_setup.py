@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from hydra.utils import instantiate
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import LearningRateMonitor, TQDMProgressBar
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from discrete_diffusion.checkpoints import ResumePoint
 from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.cli.devices import cluster_environment, set_devices
 from discrete_diffusion.evaluation import SampleReport
 from discrete_diffusion.stopping import StopSignals
 from discrete_diffusion.training import (
@@ -27,6 +27,7 @@ from discrete_diffusion.training import (
     CheckpointFiles,
     RunCheckpoints,
     SampleAtValidation,
+    ShardedPrecision,
     ValidationLine,
 )
 
@@ -52,16 +53,15 @@ def build_trainer(
     """``config.trainer`` as keyword arguments of Lightning's ``Trainer``.
 
     ``signals`` end the run between two steps; ``resumed``: where a run goes on, None for a new one.
+    Processes and devices are those of ``devices.set_devices``.
 
-    ``accelerator: auto`` means CUDA if there is one, else the CPU: draws are made in float64, which
-    Apple's MPS does not have. Raises ``ValueError`` for values that Lightning refuses.
+    Raises ``ValueError`` for values that Lightning refuses.
     """
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    for part in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(part).setLevel(logging.WARNING)
     for message, module in _THIRD_PARTY_WARNINGS:
         warnings.filterwarnings("ignore", message=message, module=rf"{module}\..*")
     options = plain(config.trainer)
-    if options.get("accelerator", "auto") == "auto":
-        options["accelerator"] = "cuda" if torch.cuda.is_available() else "cpu"
     if str(options.get("precision", "32-true")) not in _PRECISIONS:
         raise ValueError(
             f"trainer.precision={options['precision']}: choose one of {', '.join(_PRECISIONS)}"
@@ -69,8 +69,13 @@ def build_trainer(
     if options.get("max_steps") is None:  # null is no limit, as for trainer.max_epochs
         options["max_steps"] = -1
     steps, interval = options["max_steps"], options.get("val_check_interval")
-    if isinstance(interval, int) and isinstance(steps, int) and 0 < steps < interval:
-        options["val_check_interval"] = steps  # a short run is validated once, at its end
+    batches = steps * (options.get("accumulate_grad_batches") or 1)
+    if isinstance(interval, int) and 0 < batches < interval:
+        options["val_check_interval"] = batches  # a short run is validated once, at its end
+    plugins: list[Any] = [CheckpointFiles(), cluster_environment()]
+    if options.get("strategy") == "fsdp":
+        plugins.append(ShardedPrecision(options.pop("precision", "32-true")))
+    set_devices(options)
     loggers = build_loggers(config, folder, resumed)
     callbacks = build_callbacks(config, folder, draw, report, signals)
     try:
@@ -78,12 +83,13 @@ def build_trainer(
             default_root_dir=folder,
             logger=loggers,
             callbacks=callbacks,
-            plugins=[CheckpointFiles()],
+            plugins=plugins,
             enable_progress_bar=sys.stderr.isatty(),
             enable_model_summary=False,
             **options,
         )
     except (TypeError, ValueError, ImportError, MisconfigurationException) as error:
+        options["strategy"] = config.trainer.get("strategy")
         raise ValueError(f"trainer={options}: Lightning refuses this: {error}") from error
 
 

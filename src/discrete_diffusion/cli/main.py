@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.cli.processes import command_line
+from discrete_diffusion.cli.run_folder import one_folder
+from discrete_diffusion.cli.sharing import rank
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -48,13 +53,19 @@ _FLAGS_WITH_VALUES = (
     *("--package", "-p", "--cfg", "-c", "--info", "-i"),
 )
 
+_PATIENCE = 2.0
+"""Seconds that another process than the first one waits with an error: if the first one has it
+too, that one says it, and whatever started the others ends them."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; user errors end with one sentence and exit status 1."""
-    _guarded(_dispatch, list(sys.argv[1:] if arguments is None else arguments))
+    own = arguments is None
+    _guarded(_dispatch, list(sys.argv[1:] if arguments is None else arguments), own)
 
 
-def _dispatch(arguments: list[str]) -> None:
+def _dispatch(arguments: list[str], of_this_program: bool) -> None:
+    """``of_this_program``: whether it would be given them again if it ran again."""
     command = arguments[0] if arguments else "train"
     if command in ("--help", "-h", "help"):
         print(HELP, end="")
@@ -71,16 +82,16 @@ def _dispatch(arguments: list[str]) -> None:
 
         run(arguments[1:])
     elif command in COMMANDS:
-        _run(command, arguments[1:])
+        _run(command, arguments[1:], of_this_program)
     elif "=" in command or command.startswith("-"):
-        _run("train", arguments)
+        _run("train", arguments, of_this_program)
     else:
         from discrete_diffusion.naming import unknown_name
 
         raise ValueError(unknown_name("command", command, [*COMMANDS, "data", "list"]))
 
 
-def _run(command: str, arguments: list[str]) -> None:
+def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     """Hand over to Hydra, which composes the config and calls the command with it."""
     import hydra
     from hydra.core.hydra_config import HydraConfig
@@ -101,12 +112,14 @@ def _run(command: str, arguments: list[str]) -> None:
             from discrete_diffusion.cli.errors import explain
 
             raise ValueError(explain(error, command, overrides, user_dir)) from error
+    overrides = [*overrides, *one_folder(command, overrides, user_dir, sweeps=sweeps)]
 
     def task(config: DictConfig) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own
             config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
         module = import_module(f"discrete_diffusion.cli.{COMMANDS[command]}")
-        _guarded(module.run, config)  # here, or Hydra would print a trace
+        with command_line([command, *arguments], of_this_program=of_this_program):
+            _guarded(module.run, config)  # here, or Hydra would print a trace
 
     own_arguments = sys.argv
     sys.argv = [own_arguments[0], *overrides, *flags]
@@ -152,12 +165,17 @@ def _guarded(function: Callable[..., Any], *arguments: Any) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except KeyboardInterrupt:
-        print("discrete-diffusion: stopped", file=sys.stderr)
+        if rank() == 0:
+            print("discrete-diffusion: stopped", file=sys.stderr)
         raise SystemExit(130) from None
     except _user_errors() as error:
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
-        print(f"discrete-diffusion: {_sentence(error)}", file=sys.stderr)
+        where = ""
+        if (number := rank()) > 0:
+            time.sleep(_PATIENCE)
+            where = f"process {number}: "
+        print(f"discrete-diffusion: {where}{_sentence(error)}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts
+from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
 from discrete_diffusion.cli.sample_outputs import check_outputs, save_trajectory
+from discrete_diffusion.cli.sharing import hush_other_ranks
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.sample_source import SampleSource
@@ -22,7 +24,9 @@ NUM_SAMPLES = 64
 def run(config: DictConfig) -> None:
     """Draw ``num_samples`` samples, or complete the partial diagrams of ``given``, and write them
     and ``metrics.json`` into ``out``: diagrams as ``samples.jsonl`` and ``samples.png``, text as
-    ``samples.txt``; with ``trajectory`` the states on the way."""
+    ``samples.txt``; with ``trajectory`` the states on the way. Several processes share the drawing,
+    the first one does the rest."""
+    hush_other_ranks()
     if config.checkpoint is None:
         raise ValueError(
             "sample needs checkpoint=FILE, e.g. checkpoint=runs/first/checkpoints/best.ckpt"
@@ -30,18 +34,20 @@ def run(config: DictConfig) -> None:
     check_counts(config, num_samples=1, num_rooms=1, steps=1, batch_size=1, seed=0, threads=1)
     check_counts(config, completions=1, max_arrangements=1, trajectory=0)
     _check_given(config)
+    check_computing(config)
     check_outputs(config)
     from discrete_diffusion.cli.sample_source import open_sample_source
 
-    source = open_sample_source(config)
+    here = where_to_compute(config)
+    source = open_sample_source(config, here.device)
     if config.trajectory:
         source.check_diagrams("trajectory", config.trajectory)
     if config.given is None:
-        _draw(config, source)
+        _draw(config, source, here)
     else:
         from discrete_diffusion.cli.completion_files import complete_file
 
-        complete_file(config, source)
+        complete_file(config, source, here)
 
 
 def _check_given(config: DictConfig) -> None:
@@ -70,16 +76,18 @@ def _check_given(config: DictConfig) -> None:
         )
 
 
-def _draw(config: DictConfig, source: SampleSource) -> None:
+def _draw(config: DictConfig, source: SampleSource, here: Computing) -> None:
     from discrete_diffusion.evaluation import save_samples
     from discrete_diffusion.evaluation.json_values import write_metrics
 
-    drawn = source.draw(
-        NUM_SAMPLES if config.num_samples is None else config.num_samples,
-        config.seed,
-        num_rooms=config.num_rooms,
-        trajectories=config.trajectory,
-    )
+    with here.shared() as shard:
+        drawn = source.draw(
+            NUM_SAMPLES if config.num_samples is None else config.num_samples,
+            config.seed,
+            num_rooms=config.num_rooms,
+            trajectories=config.trajectory,
+            shard=shard,
+        )
     folder = Path(str(config.out))
     saved = save_samples(drawn.tokens, drawn.data, folder, config.picture)
     metrics = {

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, ListConfig
 if TYPE_CHECKING:
     from discrete_diffusion.cli.sample_source import SampleSource
     from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.processes import Shard
 
 logger = logging.getLogger(__name__)
 
@@ -30,12 +31,12 @@ class SampleSets:
         return [len(diagrams) for diagrams in self.sets]
 
 
-def draw_sample_sets(config: DictConfig, source: SampleSource) -> SampleSets:
+def draw_sample_sets(config: DictConfig, source: SampleSource, shard: Shard) -> SampleSets:
     """``num_samples`` of a model for each of ``seeds`` sampling seeds, from ``seed`` on."""
     sets, calls, seconds = [], [], []
     seeds = list(range(config.seed, config.seed + config.seeds))
     for seed in seeds:
-        drawn = source.draw(config.num_samples, seed)
+        drawn = source.draw(config.num_samples, seed, shard=shard)
         sets.append(drawn.diagrams)
         calls.append(drawn.network_calls)
         seconds.append(drawn.seconds)

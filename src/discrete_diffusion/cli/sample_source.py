@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.checkpoints import Checkpoint
     from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.processes import Shard
     from discrete_diffusion.sampling import Sampler
 
 
@@ -44,9 +45,10 @@ class DrawnSamples:
 
 @dataclass(frozen=True)
 class SampleSource:
-    """A trained model with a sampler, on ``device``; see ``open_sample_source``.
+    """A trained model with a sampler; see ``open_sample_source``.
 
-    ``sampling``: name and arguments of the sampler.
+    ``device``: where it is. ``sampling``: name and arguments of the sampler. ``batch_size``: None
+    is the default of the device.
     """
 
     path: str
@@ -55,7 +57,7 @@ class SampleSource:
     sampling: dict[str, Any]
     device: str
     steps: int | None
-    batch_size: int
+    batch_size: int | None
 
     def draw(
         self,
@@ -64,9 +66,11 @@ class SampleSource:
         *,
         num_rooms: int | None = None,
         trajectories: int = 0,
+        shard: Shard | None = None,
     ) -> DrawnSamples:
         """``num`` samples, a function of ``seed``; sizes like those of the training data, or
-        ``num_rooms``. The first ``trajectories`` keep the states on their way.
+        ``num_rooms``. The first ``trajectories`` keep the states on their way. ``shard``: the
+        processes that share the drawing, see ``draw_samples``.
 
         Raises ``ValueError`` for a model that has diverged, and for ``num_rooms`` of a model that
         was not trained on diagrams."""
@@ -94,6 +98,7 @@ class SampleSource:
             steps=self.steps,
             batch_size=self.batch_size,
             trajectories=trajectories,
+            shard=shard,
         )
         seconds = time.perf_counter() - start
         calls = float(output.nfe.double().mean())
@@ -115,26 +120,28 @@ class SampleSource:
             )
 
 
-def open_sample_source(config: DictConfig) -> SampleSource:
-    """From ``checkpoint``, ``ema``, ``sampling``, ``steps``, ``batch_size`` and ``threads``.
+def open_sample_source(config: DictConfig, device: str = "cpu") -> SampleSource:
+    """From ``checkpoint``, ``ema``, ``sampling``, ``steps`` and ``batch_size``, on ``device``.
 
-    CUDA if there is one. The sampler is that of ``sampling_of``. Raises ``ValueError`` if it does
-    not fit the model, naming those that do, or makes no such ``steps``.
+    The sampler is that of ``sampling_of``. Raises ``ValueError`` if it does not fit the model,
+    naming those that do, or makes no such ``steps``.
     """
     import torch
 
     from discrete_diffusion.checkpoints import read_checkpoint
+    from discrete_diffusion.models.compiling import check_compiler, compile_backbone
     from discrete_diffusion.sampling import build_sampler
 
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if config.compile:
+        check_compiler(torch.device(device))
     _check_numbers(config)
     given = _given(config)
     # a bad value is refused before the checkpoint is read; these two every sampler has
     shared = {key: value for key, value in given.items() if key in ("temperature", "top_p")}
     build_sampler(given if "name" in given else {"name": "ancestral", **shared})
     checkpoint = read_checkpoint(config.checkpoint, ema=config.ema, device=device)
+    if config.compile:
+        compile_backbone(checkpoint.algorithm.backbone)
     sampling = sampling_of(config, checkpoint.config)
     sampler = build_sampler(sampling)
     sampler.check(checkpoint.algorithm)

@@ -117,13 +117,19 @@ class BatchStream:
     ``train``: shuffled, another order each epoch, an incomplete last batch dropped if there are
     others; an iteration ends with the epoch and begins where the last one was left. Otherwise every
     sample once, the same batches every time. Rank r of ``world_size`` takes every
-    ``world_size``-th batch.
+    ``world_size``-th batch. ``accumulate``: batches of a rank that make one step; an epoch of
+    training ends with a whole step, if it has one.
+
+    ``even``: every rank is given as many batches. Where the others run out, earlier ones come
+    again, for which ``counts`` is False: processes that compute together make the same number of
+    calls, and nothing is measured twice.
 
     ``state_dict`` / ``load_state_dict`` hold epoch and batch, so that an interrupted run goes on
     with the batch it would have seen next. The batch is counted over all ranks, so that a run may
     go on with more or fewer of them.
 
-    Raises ``ValueError`` if the split is empty or has fewer batches than there are ranks.
+    Raises ``ValueError`` if the split is empty, or is to be trained on and has fewer batches than
+    there are ranks.
     """
 
     def __init__(
@@ -135,6 +141,8 @@ class BatchStream:
         seed: int,
         rank: int = 0,
         world_size: int = 1,
+        accumulate: int = 1,
+        even: bool = False,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: expected at least 1")
@@ -143,11 +151,13 @@ class BatchStream:
             raise ValueError(f"the {split} split is empty; give it more data or another share")
         self.dataset, self.train = dataset, split == "train"
         self.batch_size, self.seed = batch_size, seed
-        self.rank, self.world_size = rank, world_size
+        self.rank, self.world_size, self.accumulate = rank, world_size, accumulate
         self.sizes = self.examples.real.sum(dim=1)
         self.epoch = self._position = 0
-        self._length = len(range(rank, len(self._plan()), world_size))  # the same every epoch
-        if len(self) == 0:
+        self._num_batches = len(self._plan())  # the same every epoch
+        own = len(range(rank, self._num_batches, world_size))
+        self._length = -(-self._num_batches // world_size) if even else own
+        if self.train and len(self) == 0:
             raise ValueError(
                 f"{len(self.examples)} {split} samples make fewer batches of {batch_size} than "
                 f"there are processes ({world_size}); lower data.batch_size"
@@ -158,21 +168,28 @@ class BatchStream:
         batches = bucket_batches(self.sizes, self.batch_size, order)
         if self.train:
             batches = [b for b in batches if len(b) == self.batch_size] or batches
-            return batches[: len(batches) // self.world_size * self.world_size]
+            step = self.world_size * self.accumulate
+            whole = len(batches) // step * step
+            return batches[: whole or len(batches) // self.world_size * self.world_size]
         return batches
 
     def __len__(self) -> int:
         return self._length
 
+    def counts(self, position: int) -> bool:
+        """Whether this rank's batch number ``position`` of an epoch is the first of its kind."""
+        return position * self.world_size + self.rank < self._num_batches
+
     def __iter__(self) -> Iterator[Batch]:
         epoch, start = self.epoch, self._position if self.train else 0
-        mine = list(enumerate(self._plan()))[self.rank :: self.world_size]
-        for position, (k, rows) in enumerate(mine[start:], start=start + 1):
+        plan = self._plan()
+        for position in range(start, len(self)):
             # Before the yield: a loop that knows our length never asks for what comes after it.
-            self._position = position % len(mine)
-            self.epoch = epoch + (position == len(mine)) if self.train else 0
+            self._position = (position + 1) % len(self)
+            self.epoch = epoch + (position + 1 == len(self)) if self.train else 0
+            k = (position * self.world_size + self.rank) % len(plan)
             generator = make_generator(self.seed, _AUGMENT_STREAM, epoch, k)
-            yield self.dataset.augment(self.examples[rows], generator)
+            yield self.dataset.augment(self.examples[plan[k]], generator)
 
     def state_dict(self) -> dict[str, int]:
         """Where the stream stands: epoch, and batches of it that all ranks have been given."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,7 @@ from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import TokenDataset
 from discrete_diffusion.evaluation.measuring import eval_mode
+from discrete_diffusion.processes import Shard
 from discrete_diffusion.types import Batch, LossOutput
 
 _ORDERS_SEED = 0
@@ -114,13 +115,16 @@ def estimate_bound(
     seed: int,
     stream: tuple[int, ...] = (),
     device: torch.device | str = "cpu",
+    shard: Shard | None = None,
 ) -> BoundEstimate:
     """The bound of a split, ``draws`` draws of the noise per sample, in eval mode.
 
-    ``stream`` keeps the noise apart from what else is drawn with ``seed``.
+    ``stream`` keeps the noise apart from what else is drawn with ``seed``. ``shard``: every process
+    is given all batches, measures some and returns the bound of all. The noise is that of the
+    batch, so the estimate does not depend on the number of processes.
     """
     meter = BoundMeter()
-    for part in _bounds_by_batch(algorithm, batches, draws, seed, stream, device):
+    for part in _bounds_by_batch(algorithm, batches, draws, seed, stream, device, shard):
         meter.add(part.nelbo, part.num_real, part.log_num_orders)
     return meter.estimate(quantity)
 
@@ -133,19 +137,20 @@ def sample_bounds(
     seed: int,
     stream: tuple[int, ...] = (),
     device: torch.device | str = "cpu",
+    shard: Shard | None = None,
 ) -> SampleBounds:
     """The bound of every sample, in the order of the batches; arguments as ``estimate_bound``.
 
     Raises ``ValueError`` without a sample.
     """
-    parts = list(_bounds_by_batch(algorithm, batches, draws, seed, stream, device))
+    parts = _bounds_by_batch(algorithm, batches, draws, seed, stream, device, shard)
     if not parts:
         raise ValueError("no samples to measure the bound on; give a split that is not empty")
     orders = [part.log_num_orders for part in parts if part.log_num_orders is not None]
     return SampleBounds(
-        nelbo=torch.cat([part.nelbo for part in parts]).double().cpu(),
-        num_real=torch.cat([part.num_real for part in parts]).cpu(),
-        log_num_orders=torch.cat(orders).double().cpu() if orders else None,
+        nelbo=torch.cat([part.nelbo for part in parts]).double(),
+        num_real=torch.cat([part.num_real for part in parts]),
+        log_num_orders=torch.cat(orders).double() if orders else None,
     )
 
 
@@ -156,21 +161,26 @@ def _bounds_by_batch(
     seed: int,
     stream: tuple[int, ...],
     device: torch.device | str,
-) -> Iterator[SampleBounds]:
-    """Of one batch after the other, in eval mode, on ``device``."""
+    shard: Shard | None,
+) -> list[SampleBounds]:
+    """Of each batch, in eval mode, measured on ``device``, on the CPU."""
+
+    def measure(numbered: tuple[int, Batch]) -> SampleBounds:
+        k, batch = numbered
+        moved = batch.to(device)
+        outputs: list[LossOutput] = [
+            algorithm.loss(
+                moved,
+                make_generator(seed, *stream, k, d, device=device),
+                algorithm.evaluation_draw,
+            )
+            for d in range(draws)
+        ]
+        nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
+        return SampleBounds(nelbo.cpu(), outputs[0].num_real.cpu(), batch.log_num_orders)
+
     with eval_mode(algorithm):
-        for k, batch in enumerate(batches):
-            moved = batch.to(device)
-            outputs: list[LossOutput] = [
-                algorithm.loss(
-                    moved,
-                    make_generator(seed, *stream, k, d, device=device),
-                    algorithm.evaluation_draw,
-                )
-                for d in range(draws)
-            ]
-            nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
-            yield SampleBounds(nelbo, outputs[0].num_real, moved.log_num_orders)
+        return (shard or Shard()).map(measure, enumerate(batches))
 
 
 def blind_bounds(

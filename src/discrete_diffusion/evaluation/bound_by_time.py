@@ -15,6 +15,7 @@ from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.evaluation.json_values import rounded
 from discrete_diffusion.evaluation.measuring import eval_mode, uncertain_positions
 from discrete_diffusion.noise_schedules import SMALLEST_TIME
+from discrete_diffusion.processes import Shard
 from discrete_diffusion.types import Batch
 
 
@@ -72,51 +73,80 @@ def bound_by_time(
     seed: int,
     stream: tuple[int, ...] = (),
     device: torch.device | str = "cpu",
+    shard: Shard | None = None,
 ) -> BoundByTime:
     """Measure the integrand of ``general_bound``, ``draws`` times per sample and bin, in eval mode.
 
     Within a bin t is uniform and spread evenly over a batch, so the mean over bins is the bound of
     ``estimate_bound`` (for an algorithm of T discrete steps, that of infinitely many), without
     bias but with more variance: near t = 0 the integrand is rarely not 0, and then large, so the
-    first bin's error is itself uncertain. Report the bound of ``estimate_bound``. ``stream`` as for
-    that one.
+    first bin's error is itself uncertain. Report the bound of ``estimate_bound``. ``stream`` and
+    ``shard`` as for that one.
 
     Raises ``ValueError`` for less than one bin or draw, or no sample.
     """
     if num_bins < 1 or draws < 1:
         raise ValueError(f"num_bins={num_bins}, draws={draws}: expected at least 1 of each")
-    sums = _Sums(algorithm, num_bins)
+    groups = _Groups(algorithm)
+
+    def measure(numbered: tuple[int, Batch]) -> _Measured:
+        b, batch = numbered
+        moved = batch.to(device)
+        by_bin = []
+        for k in range(num_bins):
+            found = []
+            for d in range(draws):
+                generator = make_generator(seed, *stream, b, k, d, device=device)
+                u = draw_times("low_discrepancy", len(moved), generator, moved.x0.device)
+                t = ((k + u) / num_bins).clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
+                found.append(groups.measure(moved, t, generator))
+            by_bin.append(_over_draws(found))
+        return _stacked(by_bin)
+
     with eval_mode(algorithm):
-        for b, batch in enumerate(batches):
-            moved = batch.to(device)
-            by_bin = []
-            for k in range(num_bins):
-                measured = []
-                for d in range(draws):
-                    generator = make_generator(seed, *stream, b, k, d, device=device)
-                    u = draw_times("low_discrepancy", len(moved), generator, moved.x0.device)
-                    t = ((k + u) / num_bins).clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
-                    measured.append(sums.measure(moved, t, k, generator))
-                by_bin.append(torch.stack(measured).mean(dim=0))
-            sums.add(torch.stack(by_bin))
-    return sums.result()
+        parts = (shard or Shard()).map(measure, enumerate(batches))
+    return _joined(parts, algorithm)
 
 
-class _Sums:
-    """Running sums over samples. Axes: T bins, G groups, B samples of a batch."""
+@dataclass(frozen=True)
+class _Measured:
+    """Of a batch of B, for G groups; of all T bins with an axis before those.
 
-    def __init__(self, algorithm: Algorithm, num_bins: int) -> None:
+    ``integrand``: Float64[B, G]. ``cross_entropy``, ``num_tokens``: Float64[G], summed over the
+    uncertain tokens. On the CPU.
+    """
+
+    integrand: Tensor
+    cross_entropy: Tensor
+    num_tokens: Tensor
+
+
+def _stacked(parts: list[_Measured]) -> _Measured:
+    return _Measured(
+        torch.stack([part.integrand for part in parts]),
+        torch.stack([part.cross_entropy for part in parts]),
+        torch.stack([part.num_tokens for part in parts]),
+    )
+
+
+def _over_draws(parts: list[_Measured]) -> _Measured:
+    all_draws = _stacked(parts)
+    return _Measured(
+        all_draws.integrand.mean(dim=0),
+        all_draws.cross_entropy.sum(dim=0),
+        all_draws.num_tokens.sum(dim=0),
+    )
+
+
+class _Groups:
+    """Measures an algorithm group by group."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm, layout = algorithm, algorithm.layout
         self.masks = [layout.group == g for g in range(len(layout.group_names))]
-        shape = (num_bins, len(self.masks))
-        self.integrand, self.cross_entropy, self.num_tokens = torch.zeros(
-            (3, *shape), dtype=torch.float64
-        )
-        self.squares = torch.zeros(num_bins, dtype=torch.float64)
-        self.nelbo_squares, self.num_samples = 0.0, 0
 
-    def measure(self, batch: Batch, t: Tensor, k: int, generator: torch.Generator) -> Tensor:
-        """Float64[B, G], the integrand at t of one corrupted batch; adds its cross-entropy."""
+    def measure(self, batch: Batch, t: Tensor, generator: torch.Generator) -> _Measured:
+        """One batch corrupted at times t Float64[B]."""
         algorithm, process = self.algorithm, self.algorithm.process
         xt = process.corrupt(batch.x0, t, batch.real, generator)
         conditions = algorithm.teacher_forcing(batch)
@@ -126,42 +156,37 @@ class _Sums:
         nll = -log_p.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1).double()
         uncertain = uncertain_positions(process, xt, batch.real)
         terms = general_bound(process, xt, batch.x0, weights, t, batch.real)
-        parts = []
-        for g, mask in enumerate(self.masks):
-            here = uncertain & mask
-            self.cross_entropy[k, g] += nll[here].sum().cpu()
-            self.num_tokens[k, g] += here.sum().cpu()
-            parts.append(terms[:, mask].sum(dim=1))
-        return torch.stack(parts, dim=1).double()
-
-    def add(self, integrand: Tensor) -> None:
-        """One batch: Float64[T, B, G]."""
-        total = integrand.sum(dim=2)  # (T, B)
-        self.integrand += integrand.sum(dim=1).cpu()
-        self.squares += total.square().sum(dim=1).cpu()
-        self.nelbo_squares += float(total.mean(dim=0).square().sum())
-        self.num_samples += integrand.shape[1]
-
-    def result(self) -> BoundByTime:
-        if self.num_samples == 0:
-            raise ValueError("no samples to measure the bound on; give a split that is not empty")
-        num, layout = self.num_samples, self.algorithm.layout
-        mean = self.integrand / num
-        log_k = layout.num_legal.double().log().cpu()
-        return BoundByTime(
-            groups=layout.group_names,
-            integrand=mean,
-            standard_error=_standard_error(self.squares, mean.sum(dim=1), num),
-            cross_entropy=self.cross_entropy / self.num_tokens,  # 0 / 0: NaN
-            uniform=torch.stack([log_k[mask.cpu()].mean() for mask in self.masks]),
-            nelbo_standard_error=float(
-                _standard_error(torch.tensor(self.nelbo_squares), mean.sum(dim=1).mean(), num)
-            ),
-            num_samples=num,
+        here = [uncertain & mask for mask in self.masks]
+        return _Measured(
+            torch.stack([terms[:, mask].sum(dim=1) for mask in self.masks], dim=1).double().cpu(),
+            torch.stack([nll[rows].sum() for rows in here]).cpu(),
+            torch.stack([rows.sum() for rows in here]).double().cpu(),
         )
 
 
-def _standard_error(squares: Tensor, mean: Tensor, num: int) -> Tensor:
-    """Of a mean over ``num`` samples, from the sum of their squares."""
-    variance = (squares / num - mean.square()).clamp(min=0) * num / max(num - 1, 1)
-    return (variance / num).sqrt()
+def _joined(parts: list[_Measured], algorithm: Algorithm) -> BoundByTime:
+    """Of all batches. ``ValueError`` without a sample."""
+    num = sum(part.integrand.shape[1] for part in parts)
+    if num == 0:
+        raise ValueError("no samples to measure the bound on; give a split that is not empty")
+    layout, num_groups = algorithm.layout, len(algorithm.layout.group_names)
+    integrand = torch.cat([part.integrand for part in parts], dim=1)  # (T, M, G)
+    total = integrand.sum(dim=2)  # (T, M)
+    cross_entropy = torch.stack([part.cross_entropy for part in parts]).sum(dim=0)  # (T, G)
+    num_tokens = torch.stack([part.num_tokens for part in parts]).sum(dim=0)
+    log_k = layout.num_legal.double().log().cpu()
+    return BoundByTime(
+        groups=layout.group_names,
+        integrand=integrand.mean(dim=1),
+        standard_error=_standard_error(total),
+        cross_entropy=cross_entropy / num_tokens,  # 0 / 0: NaN
+        uniform=torch.stack([log_k[(layout.group == g).cpu()].mean() for g in range(num_groups)]),
+        nelbo_standard_error=float(_standard_error(total.mean(dim=0))),
+        num_samples=num,
+    )
+
+
+def _standard_error(values: Tensor) -> Tensor:
+    """Of the mean of values Float64[..., M] over M; 0 of a single one."""
+    num = values.shape[-1]
+    return (values.var(dim=-1, correction=0) / max(num - 1, 1)).sqrt()

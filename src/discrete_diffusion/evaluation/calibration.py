@@ -14,6 +14,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.evaluation.json_values import rounded
 from discrete_diffusion.evaluation.measuring import eval_mode, uncertain_positions
 from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.processes import Shard
 from discrete_diffusion.types import Batch
 
 MASKED_SHARES = tuple(k / 10 for k in range(1, 10))
@@ -80,29 +81,37 @@ def measure_calibration(
     seed: int,
     stream: tuple[int, ...] = (),
     device: torch.device | str = "cpu",
+    shard: Shard | None = None,
 ) -> Calibration:
     """Corrupt every sample once per share and compare predictions with what was there.
 
     In eval mode. The Bayes-optimal denoiser is calibrated at every share, for any process.
-    ``stream`` as for ``estimate_bound``. Raises ``ValueError`` for a share outside (0, 1).
+    ``stream`` and ``shard`` as for ``estimate_bound``. Raises ``ValueError`` for a share outside
+    (0, 1).
     """
     if not all(0 < share < 1 for share in shares):
         raise ValueError(f"shares={list(shares)}: expected masked shares between 0 and 1")
     layout = algorithm.layout
     times = [time_of_share(algorithm.process, share) for share in shares]
-    sums = torch.zeros(3, len(shares), len(layout.group_names), num_bins, dtype=torch.float64)
-    num_positions = torch.zeros(len(shares), len(layout.group_names), dtype=torch.float64)
+    shape = (len(shares), len(layout.group_names))
+
+    def measure(numbered: tuple[int, Batch]) -> tuple[Tensor, Tensor]:
+        b, batch = numbered
+        sums, num_positions = torch.zeros(3, *shape, num_bins).double(), torch.zeros(shape).double()
+        moved = batch.to(device)
+        for s, time in enumerate(times):
+            generator = make_generator(seed, *stream, b, s, device=device)
+            probs, uncertain = _predict(algorithm, moved, time, generator)
+            for g in range(len(layout.group_names)):
+                rows = uncertain & (layout.group == g)
+                sums[:, s, g] = _binned(probs, moved.x0, rows, layout.support, num_bins)
+                num_positions[s, g] = rows.sum().cpu()
+        return sums, num_positions
+
     with eval_mode(algorithm):
-        for b, batch in enumerate(batches):
-            moved = batch.to(device)
-            for s, time in enumerate(times):
-                generator = make_generator(seed, *stream, b, s, device=device)
-                probs, uncertain = _predict(algorithm, moved, time, generator)
-                for g in range(len(layout.group_names)):
-                    rows = uncertain & (layout.group == g)
-                    sums[:, s, g] += _binned(probs, moved.x0, rows, layout.support, num_bins)
-                    num_positions[s, g] += rows.sum().cpu()
-    num_events, predicted, observed = sums
+        parts = (shard or Shard()).map(measure, enumerate(batches))
+    num_events, predicted, observed = torch.stack([sums for sums, _ in parts]).sum(dim=0)
+    num_positions = torch.stack([num for _, num in parts]).sum(dim=0)
     return Calibration(
         shares=tuple(shares),
         groups=layout.group_names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds, est
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
 from discrete_diffusion.evaluation.text_scores import text_bits
+from discrete_diffusion.processes import Shard
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 """Keep the draws of the measurements apart from each other, and from batches and samples."""
@@ -56,18 +58,22 @@ def score_model(
     batch_size: int,
     seed: int,
     device: torch.device | str = "cpu",
+    shard: Shard | None = None,
 ) -> ModelScores:
     """Measure ``algorithm`` on every sample of a split.
 
     ``bound_draws``: noise draws per sample for the bound; ``time_bins``: draws per sample, one in
     each bin, for the bound by time. The blind bound needs training data; without, it is left out.
+    ``shard``: the processes that share the batches; all of them return the same scores.
     Raises ``ValueError`` if the split is empty.
     """
 
     def batches() -> BatchStream:
         return BatchStream(data, split, batch_size=batch_size, seed=seed)
 
-    baselines = blind_bounds(data, split, stream=_BASELINES)
+    shard = shard or Shard()
+
+    [baselines] = shard.map(partial(blind_bounds, data, stream=_BASELINES), [split])
     if len(data.splits["train"]) == 0:
         del baselines["nelbo_blind"]
     bound = estimate_bound(
@@ -78,15 +84,22 @@ def score_model(
         seed=seed,
         stream=_BOUND,
         device=device,
+        shard=shard,
     )
     return ModelScores(
         bound=bound,
         bits=text_bits(data, split, bound),
         baselines=baselines,
         by_time=bound_by_time(
-            algorithm, batches(), num_bins=time_bins, seed=seed, stream=_BY_TIME, device=device
+            algorithm,
+            batches(),
+            num_bins=time_bins,
+            seed=seed,
+            stream=_BY_TIME,
+            device=device,
+            shard=shard,
         ),
         calibration=measure_calibration(
-            algorithm, batches(), seed=seed, stream=_CALIBRATION, device=device
+            algorithm, batches(), seed=seed, stream=_CALIBRATION, device=device, shard=shard
         ),
     )

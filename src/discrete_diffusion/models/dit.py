@@ -88,6 +88,7 @@ class DiT(nn.Module):
         group_idxs: Tensor | None = None,
         context: Tensor | None = None,
         cache: KeyValueCache | None = None,
+        packing: ColumnPacking | None = None,
     ) -> Tensor:
         """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V].
 
@@ -99,9 +100,13 @@ class DiT(nn.Module):
         earlier blocks is their clean tokens instead of x_t (block diffusion, arXiv 2503.09573). It
         gives the logits of every block at once that x_t with clean earlier blocks gives for one.
         ``cache``: of ``new_cache``, for a causal network; x_t then holds the new columns, no PAD.
+        ``packing``: which columns hold PAD, if it is known already.
         """
         self._check(x_t, group_idxs, context, cache)
-        packing = self._packing(x_t) if cache is None else ColumnPacking.full(x_t.shape[1])
+        if cache is not None or self.pad_id is None:
+            packing = ColumnPacking.full(x_t.shape[1])
+        elif packing is None:
+            packing = pack_columns(x_t != self.pad_id)
         tokens, mask = packing.pack(x_t), packing.key_mask  # (B, K)
         num_columns = tokens.shape[1]
         positions = packing.columns  # a column keeps its own position
@@ -171,8 +176,3 @@ class DiT(nn.Module):
             raise ValueError(
                 f"context has shape {tuple(context.shape)}; expected {tuple(x_t.shape)}"
             )
-
-    def _packing(self, x_t: Tensor) -> ColumnPacking:
-        if self.pad_id is None:
-            return ColumnPacking.full(x_t.shape[1])
-        return pack_columns(x_t != self.pad_id)

@@ -1,15 +1,26 @@
-"""Many samples, in batches of equal size."""
+"""Many samples, in batches of equal size, by one process or several."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.processes import Shard
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.types import SampleOutput
+
+_FEW_ROWS = 16
+"""Fewer rows of a size are sampled with those of the next larger one: their PAD costs less than
+calls of their own."""
+
+_LEAST_SHARE, _SHARES = 32, 8
+"""A request is cut into about ``_SHARES`` batches, if they hold ``_LEAST_SHARE`` rows each, so that
+processes can share it."""
+
+_MOST_ROWS = {"cpu": 256}
+"""``batch_size`` by device: past that a CPU's caches overflow (``benchmarks/speed.py``)."""
 
 
 def draw_samples(
@@ -19,42 +30,89 @@ def draw_samples(
     *,
     generator: torch.Generator,
     steps: int | None = None,
-    batch_size: int = 1024,
+    batch_size: int | None = None,
     clamp: Tensor | None = None,
     trajectories: int = 0,
+    shard: Shard | None = None,
 ) -> SampleOutput:
     """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
 
     ``clamp``: Int[M, L], see ``Sampler.sample``. Rows of one size are sampled together, so that
     their batches hold no PAD; in a trajectory, those that are finished early keep their last state.
-    ``trajectories``: keep the states of the first so many rows, Int[K, min(trajectories, M), L].
+    ``batch_size``: rows at most, by default those of ``rows_at_once``. ``trajectories``: keep the
+    states of the first so many rows, Int[K, min(trajectories, M), L].
+
+    ``shard``: every process asks for the same, draws some of the batches and returns all samples.
+    Each batch has a generator of its own, seeded by ``generator``, so a sample does not depend on
+    the number of processes. It does on ``batch_size``.
     """
     device = algorithm.layout.support.device
-    order = real.sum(dim=1).argsort(stable=True)
-    outputs, kept_states = [], []
-    for rows in order.split(batch_size):
+    batch_size = rows_at_once(device) if batch_size is None else batch_size
+    batches = _batches(real.sum(dim=1), batch_size)
+    seeds = draw_seeds(generator, len(batches))
+
+    def sample(batch: tuple[Tensor, int]) -> SampleOutput:
+        rows, seed = batch
         kept = rows < trajectories
         output = sampler.sample(
             algorithm,
             real[rows].to(device),
-            generator=generator,
+            generator=make_generator(seed, device=generator.device),
             steps=steps,
             clamp=None if clamp is None else clamp[rows].to(device),
             keep_trajectory=bool(kept.any()),
         )
-        if output.trajectory is not None:
-            kept_states.append(output.trajectory.cpu()[:, kept])
-        outputs.append(replace(output, trajectory=None))
+        states = output.trajectory
+        return SampleOutput(
+            tokens=output.tokens.cpu(),
+            nfe=output.nfe.cpu(),
+            log_weights=output.log_weights.cpu(),
+            trajectory=None if states is None else states.cpu()[:, kept],
+        )
+
+    outputs = (shard or Shard()).map(sample, zip(batches, seeds, strict=True))
+    return _joined(outputs, torch.cat(batches), trajectories)
+
+
+def rows_at_once(device: torch.device | str) -> int:
+    """How many samples are drawn at once on ``device`` unless a user says otherwise."""
+    return _MOST_ROWS.get(torch.device(device).type, 1024)
+
+
+def draw_seeds(generator: torch.Generator, num: int) -> list[int]:
+    """Numbers drawn from a generator on any device, to make other generators of."""
+    return torch.randint(2**62, (num,), generator=generator, device=generator.device).tolist()
+
+
+def _batches(sizes: Tensor, batch_size: int) -> list[Tensor]:
+    """Rows Int[<= batch_size] that are sampled together, of one size each but for the few of a rare
+    size; the costliest first. A function of ``sizes`` Int[M] and ``batch_size`` alone."""
+    most = min(batch_size, max(_LEAST_SHARE, -(-len(sizes) // _SHARES)))
+    groups, rare = [], 0
+    for count in sizes.unique(return_counts=True)[1].tolist():
+        rare += count
+        if rare >= _FEW_ROWS:
+            groups.append(rare)
+            rare = 0
+    if rare or not groups:
+        groups.append(rare)
+    batches = [
+        rows
+        for group in sizes.argsort(stable=True).split(groups)
+        for rows in group.tensor_split(max(1, -(-len(group) // most)))
+    ]
+    return sorted(batches, key=lambda rows: -int(sizes[rows].sum()))
+
+
+def _joined(outputs: list[SampleOutput], order: Tensor, trajectories: int) -> SampleOutput:
+    """All rows, in their own order again; ``order``: Int[M], the row that each sample is of."""
     back = order.argsort()
-
-    def joined(parts: list[Tensor]) -> Tensor:
-        return torch.cat(parts).cpu()[back]
-
+    states = [output.trajectory for output in outputs if output.trajectory is not None]
     return SampleOutput(
-        tokens=joined([output.tokens for output in outputs]),
-        nfe=joined([output.nfe for output in outputs]),
-        log_weights=joined([output.log_weights for output in outputs]),
-        trajectory=_joined_trajectories(kept_states, order[order < trajectories].argsort()),
+        tokens=torch.cat([output.tokens for output in outputs])[back],
+        nfe=torch.cat([output.nfe for output in outputs])[back],
+        log_weights=torch.cat([output.log_weights for output in outputs])[back],
+        trajectory=_joined_trajectories(states, order[order < trajectories].argsort()),
     )
 
 

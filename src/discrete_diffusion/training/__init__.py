@@ -6,6 +6,7 @@ from discrete_diffusion.training.ema import EMA
 from discrete_diffusion.training.metrics_log import MetricsLog
 from discrete_diffusion.training.module import DiffusionModule
 from discrete_diffusion.training.run_checkpoints import RunCheckpoints
+from discrete_diffusion.training.sharding import ShardedPrecision, whole_weights
 
 __all__ = [
     "EMA",
@@ -14,5 +15,7 @@ __all__ = [
     "MetricsLog",
     "RunCheckpoints",
     "SampleAtValidation",
+    "ShardedPrecision",
     "ValidationLine",
+    "whole_weights",
 ]

@@ -11,6 +11,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from discrete_diffusion.evaluation import SampleReport
+from discrete_diffusion.training.sharding import whole_weights
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,8 @@ class SampleAtValidation(Callback):
     validation. A failure fails the run; the sanity check before training draws a few samples, so
     that it does so at once.
 
-    ``draw``: number of samples -> tokens Int[B, L].
+    ``draw``: number of samples -> tokens Int[B, L]; called in every process, which all are given
+    the same samples. The first process measures and pictures them.
     """
 
     def __init__(
@@ -34,14 +36,16 @@ class SampleAtValidation(Callback):
         self.num_samples, self.folder = num_samples, folder
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        num = min(self.num_samples, 4) if trainer.sanity_checking else self.num_samples
+        if num == 0 and not trainer.sanity_checking:
+            return
+        with whole_weights(trainer):
+            tokens = self.draw(num)
+        measured = self.report.measure(tokens) if trainer.is_global_zero else {}
         if trainer.sanity_checking:
-            self.report.measure(self.draw(min(self.num_samples, 4)))
             return
-        if self.num_samples == 0:
-            return
-        tokens = self.draw(self.num_samples)
-        metrics = {f"val/{name}": value for name, value in self.report.measure(tokens).items()}
-        pl_module.log_dict(metrics, sync_dist=True)  # every process draws the same samples
+        measured = trainer.strategy.broadcast(measured)
+        pl_module.log_dict({f"val/{name}": x for name, x in measured.items()}, sync_dist=True)
         if trainer.is_global_zero:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.report.draw(tokens, self.folder / f"step_{trainer.global_step:06d}.png")

@@ -29,6 +29,11 @@ class EMA(WeightAveraging):
         self.decay = decay
         super().__init__(use_buffers=False, multi_avg_fn=self._average)
 
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        if self._average_model is not None:  # read in every step: on a GPU that would wait for it
+            self._average_model.n_averaged = self._average_model.n_averaged.cpu()
+
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leave the training weights where they are, for the last checkpoint."""
 
@@ -37,6 +42,7 @@ class EMA(WeightAveraging):
 
     @torch.no_grad()
     def _average(self, averaged: Any, current: Any, num_averaged: Tensor | int) -> None:
-        n = int(num_averaged)
+        assert self._average_model is not None
+        n = int(self._average_model.n_averaged)
         decay = min(self.decay, (1 + n) / (10 + n))
         torch._foreach_lerp_(list(averaged), list(current), 1 - decay)

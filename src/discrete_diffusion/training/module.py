@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule
+from lightning.pytorch.plugins.precision import MixedPrecision, Precision
+from lightning.pytorch.utilities import GradClipAlgorithmType
 from torch import Tensor
-from torch.optim import AdamW
+from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
+from discrete_diffusion.data import BatchStream
 from discrete_diffusion.evaluation import BoundMeter
+from discrete_diffusion.models.blocks.packing import pack_columns
+from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.training.sharding import clip_sharded_gradients, whole_weights
 from discrete_diffusion.types import Batch
 
 logger = logging.getLogger(__name__)
@@ -41,10 +48,15 @@ def lr_factor(step: int, *, schedule: str, warmup_steps: int, num_steps: int) ->
 class DiffusionModule(LightningModule):
     """Trains any ``Algorithm`` with AdamW.
 
-    The noise of step k is a function of (seed, k, rank), validation has noise of its own, the same
-    every time, and the draw of least variance. ``bound`` names what the NELBO bounds
+    A step over W processes of A batches each has A W of them; part ``a W + rank`` is batch a of a
+    rank, as ``BatchStream`` deals them out. The noise of a part is a function of (seed, step,
+    part): two processes do what one does that accumulates two batches. Validation has noise of its
+    own, the same every time, a function of the batch counted over all processes, and the draw of
+    least variance. ``train/loss`` is the mean over the parts of a step; several processes form it
+    for the steps that are logged. ``bound`` names what the NELBO bounds
     (``TokenDataset.bound``); ``checkpoint_info`` is stored in every checkpoint, see
     ``checkpoints.checkpoint_info``: plain containers only, so that no pickle is needed.
+    ``compiled``: by ``torch.compile``, once training starts.
     ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end, which
     a cosine learning rate refuses with a ``ValueError``.
     """
@@ -61,6 +73,7 @@ class DiffusionModule(LightningModule):
         lr_schedule: str = "cosine",
         warmup_steps: int = 0,
         checkpoint_info: dict[str, Any] | None = None,
+        compiled: bool = False,
     ) -> None:
         super().__init__()
         if lr_schedule not in LR_SCHEDULES:
@@ -72,9 +85,15 @@ class DiffusionModule(LightningModule):
         self.lr, self.betas, self.weight_decay = lr, betas, weight_decay
         self.lr_schedule, self.warmup_steps = lr_schedule, warmup_steps
         self.checkpoint_info = checkpoint_info or {}
+        self.compiled = compiled
         self.scheduled_steps: int | None = None
         self._former_scheduled_steps: int | None = None
         self.meter = BoundMeter()
+        self._losses: list[Tensor] = []
+
+    def on_fit_start(self) -> None:
+        if self.compiled:
+            compile_backbone(self.algorithm.backbone)
 
     def on_train_start(self) -> None:
         """Say what a new length of a resumed run does to a learning rate that falls along it."""
@@ -91,26 +110,49 @@ class DiffusionModule(LightningModule):
                 *(former, steps, now, before),
             )
 
+    def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        """Which columns hold PAD is read off here, before the batch leaves for a device from which
+        it would have to be read back."""
+        if not self.algorithm.backbone_takes("packing"):
+            return batch
+        conditions = {**batch.conditions, "packing": pack_columns(batch.real)}
+        return replace(batch, conditions=conditions)
+
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        part = batch_idx % self.trainer.accumulate_grad_batches  # of a step over several batches
+        trainer = self.trainer
+        turn = batch_idx % trainer.accumulate_grad_batches  # of this process within the step
+        part = turn * trainer.world_size + self.global_rank
         generator = make_generator(
-            *(self.seed, _TRAIN_STREAM, self.global_step, self.global_rank),
-            *((part,) if part else ()),
-            device=self.device,
+            self.seed, _TRAIN_STREAM, self.global_step, part, device=self.device
         )
         torch.manual_seed(generator.initial_seed())  # dropout draws from the global generator
         output = self.algorithm.loss(batch, generator)
-        self.log("train/loss", output.loss, prog_bar=True, batch_size=len(batch))
+        self._losses = [*(self._losses if turn else []), output.loss.detach()]
+        if turn + 1 == trainer.accumulate_grad_batches or trainer.is_last_batch:
+            self._log_loss(len(batch))
         return output.loss
+
+    def _log_loss(self, batch_size: int) -> None:
+        """``train/loss`` of the step that ends; processes meet only where it will be logged."""
+        trainer = self.trainer
+        loss = torch.stack(self._losses).mean()
+        if trainer.world_size > 1:
+            every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
+            if not every or (self.global_step + 1) % every:
+                return
+            loss = torch.as_tensor(trainer.strategy.reduce(loss, reduce_op="mean"))
+        self.log("train/loss", loss, prog_bar=True, batch_size=batch_size)
 
     def on_validation_epoch_start(self) -> None:
         self.meter = BoundMeter()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        generator = make_generator(
-            self.seed, _VALIDATION_STREAM, batch_idx, self.global_rank, device=self.device
-        )
+        part = batch_idx * self.trainer.world_size + self.global_rank
+        generator = make_generator(self.seed, _VALIDATION_STREAM, part, 0, device=self.device)
         output = self.algorithm.loss(batch, generator, self.algorithm.evaluation_draw)
+        stream = self.trainer.val_dataloaders
+        if isinstance(stream, BatchStream) and not stream.counts(batch_idx):
+            return  # a batch that is another process's, here to make as many calls as that one
         self.meter.add(output.nelbo, output.num_real, batch.log_num_orders)
 
     def on_validation_epoch_end(self) -> None:
@@ -124,7 +166,8 @@ class DiffusionModule(LightningModule):
         }
         if estimate.unordered is not None:
             values["val/nelbo_unordered"] = estimate.unordered
-        values |= {f"val/{name}": x for name, x in self.algorithm.statistics().items()}
+        with whole_weights(self.trainer):
+            values |= {f"val/{name}": x for name, x in self.algorithm.statistics().items()}
         self.log_dict(values, sync_dist=True)  # every process has reduced to the same numbers
 
     def configure_optimizers(self) -> Any:
@@ -133,7 +176,7 @@ class DiffusionModule(LightningModule):
             lr=self.lr,
             betas=self.betas,
             weight_decay=self.weight_decay,
-            fused=self.trainer.precision == "32-true",  # a fused step cannot unscale and clip
+            fused=self.trainer.precision != "16-mixed",  # a fused step cannot unscale and clip
         )
         num_steps = self.trainer.estimated_stepping_batches
         self.scheduled_steps = int(num_steps) if math.isfinite(num_steps) else None
@@ -148,6 +191,22 @@ class DiffusionModule(LightningModule):
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Lightning's, which for a fused step in bfloat16 sees scaled gradients where none are."""
+        if clip_sharded_gradients(self.trainer, gradient_clip_val):
+            return
+        plugin = self.trainer.precision_plugin
+        if isinstance(plugin, MixedPrecision) and plugin.scaler is None:
+            how = GradClipAlgorithmType(gradient_clip_algorithm or "norm")
+            Precision.clip_gradients(plugin, optimizer, gradient_clip_val or 0.0, how)
+            return
+        self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     def _lr_factor(self, step: int, num_steps: int) -> float:
         return lr_factor(

@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import Checkpoint
 
 from discrete_diffusion.checkpoints import read_training_file, write_weights_file
 from discrete_diffusion.stopping import Stop, StopSignals
+from discrete_diffusion.training.agreement import AnyProcess
 from discrete_diffusion.whole_files import written_whole
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ class RunCheckpoints(Checkpoint):
 
     Lightning calls checkpoint callbacks after all others, so averaged weights are up to date.
     ``holds_run``: whether ``last`` is of this run yet, and not of an earlier one in the folder.
+
+    Of several processes the first one writes; a signal to any of them ends all after one step.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class RunCheckpoints(Checkpoint):
         self.holds_run = False
         self._saved_step: int | None = None
         self._stopping = False
+        self._any_process = AnyProcess()
 
     def state_dict(self) -> dict[str, Any]:
         return {"best_score": self.best_score, "best_step": self.best_step}
@@ -73,7 +77,8 @@ class RunCheckpoints(Checkpoint):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if self._stop_requested(trainer) and _can_stop_here(trainer):
+        asked = self._any_process.ask(self.signals.received is not None)
+        if asked and _can_stop_here(trainer):
             self._save(trainer)
             self._stopping = True
 
@@ -87,7 +92,7 @@ class RunCheckpoints(Checkpoint):
         self._save(trainer)
         if improved and trainer.is_global_zero:
             self._copy_last_to_best()
-        if self._stop_requested(trainer):
+        if self._stop_requested():
             raise self._stop()
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -96,7 +101,7 @@ class RunCheckpoints(Checkpoint):
         if self.best_step is None and trainer.is_global_zero:  # it ended before any validation
             self._copy_last_to_best()
         self.signals.finish_step = False
-        if self._stop_requested(trainer):
+        if self._stop_requested():
             raise self._stop()
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -123,11 +128,8 @@ class RunCheckpoints(Checkpoint):
             if source.exists():
                 _copy(source, self.best.with_suffix(suffix))
 
-    def _stop_requested(self, trainer: Trainer) -> bool:
-        asked = self.signals.received is not None
-        if trainer.world_size > 1:  # all processes leave after the same step
-            asked = bool(trainer.strategy.reduce_boolean_decision(asked, all=False))
-        return asked
+    def _stop_requested(self) -> bool:
+        return self._any_process.ask_now(self.signals.received is not None)
 
     def _stop(self) -> Stop:
         return Stop(self.signals.received or signal.SIGINT, self.last)

@@ -3,7 +3,12 @@ import math
 import pytest
 import torch
 
-from discrete_diffusion.models.blocks import MultiHeadSelfAttention, apply_rotary, rotary_tables
+from discrete_diffusion.models.blocks import (
+    MultiHeadSelfAttention,
+    apply_rotary,
+    attention,
+    rotary_tables,
+)
 
 B, L, D, H = 3, 7, 16, 4
 
@@ -63,3 +68,30 @@ def test_indivisible_width_is_refused_with_the_widths_that_work():
         ValueError, match=r"^n_heads=6 does not divide d_model=128; choose 1, 2, 4, 8, 16"
     ):
         MultiHeadSelfAttention(d_model=128, n_heads=6)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("keys", [1, 9, 15, 16, 33, 60])
+def test_written_out_attention_equals_the_fused_kernel(monkeypatch, masked, keys):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(3, 2, keys, 8) for _ in range(3))
+    mask = torch.rand(3, 1, 1, keys) < 0.7 if masked else None
+    if mask is not None:
+        mask[..., 0] = True
+    monkeypatch.setattr(attention, "_written_out_is_faster", lambda q, k: False)
+    fused = attention.attend(q, k, v, mask)
+    monkeypatch.setattr(attention, "_written_out_is_faster", lambda q, k: True)
+    torch.testing.assert_close(attention.attend(q, k, v, mask), fused)
+
+
+def test_attention_is_written_out_where_it_pays():
+    q, grad = torch.randn(2, 2, 30, 8), torch.enable_grad
+    with torch.no_grad():
+        assert attention._written_out_is_faster(q, q)
+        assert not attention._written_out_is_faster(q, torch.randn(2, 2, 300, 8))
+    with grad():
+        assert not attention._written_out_is_faster(q, q)
+        assert attention._written_out_is_faster(q.bfloat16(), q.bfloat16())
+        with torch.autocast("cpu", torch.bfloat16):
+            assert attention._written_out_is_faster(q, q)
+    assert not attention._written_out_is_faster(q.to("meta"), q.to("meta"))

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import BDDenoiser
+from discrete_diffusion.models.blocks.packing import ColumnPacking
 from discrete_diffusion.models.blocks.timestep import corrupted_share
 
 
@@ -53,8 +54,16 @@ class BDDenoiserBackbone(nn.Module):
         self.register_buffer("lookup", lookup, persistent=False)
         self.register_buffer("position", position, persistent=False)
 
-    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
-        """x_t Int[B, L] concatenated ids, sigma Float[B] or None (read as 0) -> Float[B, L, V]."""
+    def forward(
+        self,
+        x_t: Tensor,
+        sigma: Tensor | None = None,
+        packing: ColumnPacking | None = None,
+    ) -> Tensor:
+        """x_t Int[B, L] concatenated ids, sigma Float[B] or None (read as 0) -> Float[B, L, V].
+
+        ``packing``: which columns hold PAD, if it is known already.
+        """
         vocab = self.denoiser.vocab_config
         if x_t.ndim != 2 or x_t.shape[1] != vocab.length:
             raise ValueError(
@@ -63,7 +72,9 @@ class BDDenoiserBackbone(nn.Module):
             )
         pad_mask = (x_t != vocab.pad_id) & (x_t != vocab.edge_offset + vocab.edge_pad_id)
         tokens = self.lookup[self.position, x_t]  # (B, L), separate vocabularies
-        node_logits, edge_logits = self.denoiser(tokens, pad_mask, corrupted_share(sigma))
+        node_logits, edge_logits = self.denoiser(
+            tokens, pad_mask, corrupted_share(sigma), packing=packing
+        )
 
         nodes, edges = vocab.num_node_types, vocab.num_edge_types
         if not self.legal_only:

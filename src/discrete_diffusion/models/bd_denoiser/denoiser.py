@@ -13,7 +13,7 @@ from discrete_diffusion.models.bd_denoiser.embeddings import (
     NodeEmbedding,
 )
 from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, zero_linear
-from discrete_diffusion.models.blocks.packing import pack_columns
+from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, process_t
 
 
@@ -85,6 +85,7 @@ class BDDenoiser(nn.Module):
         pad_mask: Tensor,
         t: Tensor | float,
         condition: Tensor | None = None,
+        packing: ColumnPacking | None = None,
     ) -> tuple[Tensor, Tensor]:
         """(node_logits (B, n_max, 15), edge_logits (B, E, 13)), sizes of the room vocabularies.
 
@@ -92,13 +93,15 @@ class BDDenoiser(nn.Module):
         ``pad_mask``: Bool[B, L], True at real positions. Logits at the others are unspecified.
         ``t``: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
 
+        ``packing``: that of ``pad_mask``, if it is known already.
+
         Columns that are PAD in the whole batch are left out of the computation.
         """
         if condition is not None:
             raise ValueError("BDDenoiser is unconditional: condition is reserved, pass None")
         self._check_shapes(tokens, pad_mask)
         n_max, length = self.vocab_config.n_max, self.vocab_config.length
-        packing = pack_columns(pad_mask)
+        packing = pack_columns(pad_mask) if packing is None else packing
         num_nodes = packing.num_kept_before(n_max)
 
         kept = packing.pack(tokens)  # (B, K)

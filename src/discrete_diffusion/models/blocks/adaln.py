@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from discrete_diffusion.models.blocks.attention import MultiHeadSelfAttention
 from discrete_diffusion.models.blocks.cache import LayerCache
 from discrete_diffusion.models.blocks.mlp import MLP
+from discrete_diffusion.models.blocks.recompute import recomputed
 
 
 def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
@@ -65,10 +66,15 @@ class AdaLNZeroBlock(nn.Module):
         shift1, scale1, gate1, shift2, scale2, gate2 = (
             self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
         )
-        normed = modulate(self.norm1(x), shift1, scale1)
-        branch = self.attention(normed, mask, rotary, cache, num_queries)
+        normed = self.norm1(x)
+        steered = modulate(normed, shift1, scale1)
+        with recomputed(steered, lambda: modulate(normed, shift1, scale1)):
+            branch = self.attention(steered, mask, rotary, cache, num_queries)
         x = torch.addcmul(x[:, :num_queries], gate1, self.dropout(branch))
-        branch = self.mlp(modulate(self.norm2(x), shift2, scale2))
+        normed2 = self.norm2(x)
+        steered = modulate(normed2, shift2, scale2)
+        with recomputed(steered, lambda: modulate(normed2, shift2, scale2)):
+            branch = self.mlp(steered)
         return torch.addcmul(x, gate2, self.dropout(branch))
 
 

@@ -2,13 +2,60 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.models.blocks.cache import LayerCache
+from discrete_diffusion.models.blocks.linear import Linear
 from discrete_diffusion.models.blocks.rotary import apply_rotary
 from discrete_diffusion.models.blocks.visibility import causal_mask
+
+_MOST_KEYS_FLOAT32, _MOST_KEYS_BFLOAT16 = 48, 1024
+"""Up to so many keys attention is written out on the CPU; its memory grows with their square. In
+float32 only without gradients, for which every layer would keep its weights."""
+
+_REGISTER_BYTES = 64
+"""Of AVX-512."""
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = False
+) -> Tensor:
+    """softmax(q k^T / sqrt(d)) v: q (B, H, Q, d), k and v (B, H, K, d) -> (B, H, Q, d).
+
+    ``mask``: Bool, broadcastable to (B, H, Q, K), True where a key may be seen; or ``causal``.
+
+    PyTorch's fused kernel, except on the CPU between few columns and in bfloat16, where it is the
+    slower way (``python benchmarks/speed.py``).
+    """
+    if causal or not _written_out_is_faster(q, k):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+    scores = q @ (k * q.shape[-1] ** -0.5).transpose(-1, -2)  # (B, H, Q, K)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return softmax_of_short_rows(scores) @ v
+
+
+def softmax_of_short_rows(scores: Tensor) -> Tensor:
+    """softmax over the last axis, (..., K) -> (..., K).
+
+    PyTorch takes rows that do not fill a vector register number by number; those are filled up.
+    """
+    num = scores.shape[-1]
+    missing = _REGISTER_BYTES // scores.element_size() - num
+    if missing <= 0:
+        return scores.softmax(dim=-1)
+    return F.pad(scores, (0, missing), value=float("-inf")).softmax(dim=-1)[..., :num]
+
+
+def _written_out_is_faster(q: Tensor, k: Tensor) -> bool:
+    if q.device.type != "cpu":
+        return False
+    if q.dtype == torch.bfloat16 or torch.is_autocast_enabled("cpu"):
+        return k.shape[2] <= _MOST_KEYS_BFLOAT16
+    return k.shape[2] <= _MOST_KEYS_FLOAT32 and not torch.is_grad_enabled()
 
 
 class MultiHeadSelfAttention(nn.Module):
@@ -28,8 +75,8 @@ class MultiHeadSelfAttention(nn.Module):
                 f"n_heads={n_heads} does not divide d_model={d_model}; choose {divisors}"
             )
         self.n_heads, self.causal = n_heads, causal
-        self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
-        self.out = nn.Linear(d_model, d_model, bias=bias)
+        self.qkv = Linear(d_model, 3 * d_model, bias=bias)
+        self.out = Linear(d_model, d_model, bias=bias)
 
     def forward(
         self,
@@ -58,5 +105,5 @@ class MultiHeadSelfAttention(nn.Module):
         if causal and (mask is not None or q.shape[2] < k.shape[2]):
             mask = causal_mask(q.shape[2], k.shape[2], mask, device=q.device)
             causal = False
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+        attended = attend(q, k, v, mask, causal=causal)
         return self.out(rearrange(attended, "b h l d -> b l (h d)"))

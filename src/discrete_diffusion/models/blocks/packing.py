@@ -6,8 +6,7 @@ columns, and no attention mask at all.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -31,13 +30,21 @@ class ColumnPacking:
         """Every column, without a mask."""
         return cls(length, tuple(range(length)), None, None)
 
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> ColumnPacking:
+        """The same on another device."""
+        columns, mask = (
+            None if x is None else x.to(device, non_blocking=non_blocking)
+            for x in (self.columns, self.key_mask)
+        )
+        return replace(self, columns=columns, key_mask=mask)
+
     def pack(self, x: Tensor) -> Tensor:
         """(B, L, ...) -> (B, K, ...)."""
         return x if self.columns is None else x.index_select(1, self.columns)
 
     def num_kept_before(self, column: int) -> int:
         """How many of the kept columns lie before ``column``."""
-        return bisect_left(self.kept, column)
+        return sum(kept < column for kept in self.kept)
 
     def unpack(self, x: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
         """The kept columns among ``start..stop-1``, (B, k, C) -> (B, stop - start, C).
@@ -55,8 +62,8 @@ class ColumnPacking:
 def pack_columns(real: Tensor) -> ColumnPacking:
     """The packing of a batch whose tokens carry data where ``real`` (Bool[B, L]) is True.
 
-    Shapes depend on the data here, so the 2 L flags travel to the host: the one such transfer of
-    a forward pass.
+    Shapes depend on the data here, so the 2 L flags travel to the host, the one such transfer of a
+    forward pass; none if a backbone is given the packing of a batch that is still there.
     """
     length = real.shape[1]
     some, every = torch.stack([real.any(dim=0), real.all(dim=0)]).tolist()

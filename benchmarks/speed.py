@@ -1,0 +1,226 @@
+"""Speed beside a dense baseline: training, its memory and loss curves, sampling, cost by size.
+
+    python benchmarks/speed.py [--only training,memory,curves,sampling,cost] [--threads 2]
+        [--device cpu] [--repeats 7] [--steps 24] [--curve-steps 600] [--curve-seeds 2]
+        [--checkpoint FILE] [--num 2000] [--seed 0] [--folder runs/speed] [--quick]
+
+The baseline (``speed_baseline.py``) is masked diffusion with the same network over padded batches,
+in float32, sampled in 100 ancestral steps. Repeats of all variants are interleaved and ratios are
+taken within a repeat. Nothing else should run on the machine; ``curves`` alone does not mind.
+
+Sampling needs a trained model; without ``--checkpoint`` it trains ``experiment=bubble_mdlm`` into
+the folder, half an hour on two cores.
+
+Each part is stored on its own in ``benchmarks/results/speed.json`` (``speed_cuda.json`` of a GPU),
+with its command, hardware and a digest of the package's code, and the tables of ``docs/results.md``
+are written from there (of a GPU: into the folder). ``--quick`` checks that everything runs, on a
+small model, and writes into the folder only.
+
+On a GPU give it batches and plans enough: ``--device cuda --batch-size 4096 --num-plans 200000
+--diagrams 4096``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import discrete_diffusion
+import speed_cost
+from record import RESULTS, hardware, write_result, write_section
+from samplers import trained
+from speed_curves import curves
+from speed_report import sections
+from speed_sampling import sampling
+from speed_training import peak_memory, throughput
+from speed_variants import VARIANTS, Plans, Variant, usable
+
+PARTS = ("training", "memory", "curves", "sampling", "cost")
+QUICK_WORDS = ("model=bd_tiny", "data.num_plans=2000", "data.batch_size=32")
+QUICK_RUN = ("trainer.max_steps=20", "eval.num_samples=0", "callbacks.num_samples=0")
+QUICK = {"repeats": 2, "steps": 2, "curve_steps": 8, "num": 64, "diagrams": 16}
+MEMORY_EPOCHS = 2
+MEMORY_QUICK_BATCHES = 2
+BOUND_DRAWS = 2
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=24, help="training steps of a repeat")
+    parser.add_argument("--batch-size", type=int, help="of training; the data's own if not given")
+    parser.add_argument("--num-plans", type=int, help="embedded plans; the data's own number")
+    parser.add_argument("--curve-steps", type=int, default=600)
+    parser.add_argument("--curve-seeds", type=int, default=2)
+    parser.add_argument("--checkpoint", type=Path, help="to sample from; trained if not given")
+    parser.add_argument("--diagrams", type=int, default=256, help="sampled in a repeat")
+    parser.add_argument("--num", type=int, default=2000, help="samples whose quality is measured")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, default=Path("runs/speed"))
+    parser.add_argument("--quick", action="store_true", help="only check that it runs")
+    parser.add_argument("--memory-of", help="one variant, in this process; prints JSON")
+    given = parser.parse_args()
+    if unknown := set(given.only.split(",")) - set(PARTS):
+        parser.error(f"--only {','.join(sorted(unknown))}: choose among {','.join(PARTS)}")
+    if given.quick:
+        vars(given).update(QUICK)
+    return given
+
+
+def words_of(given: argparse.Namespace) -> list[str]:
+    """What the config of the data and the model is composed with."""
+    words = list(QUICK_WORDS) if given.quick else []
+    if given.batch_size is not None:
+        words.append(f"data.batch_size={given.batch_size}")
+    if given.num_plans is not None:
+        words.append(f"data.num_plans={given.num_plans}")
+    return words
+
+
+def command_of(given: argparse.Namespace, part: str) -> str:
+    """What was typed, or could have been, to measure a part; without the places of files."""
+    shown = {
+        "training": ("repeats", "steps", "batch_size", "num_plans"),
+        "memory": ("batch_size", "num_plans"),
+        "curves": ("curve_steps", "curve_seeds", "batch_size", "num_plans"),
+        "sampling": ("repeats", "diagrams", "num"),
+        "cost": ("repeats",),
+    }[part]
+    words = [f"python benchmarks/speed.py --only {part}"]
+    for name in ("device", "threads", *shown, "seed"):
+        if (value := getattr(given, name)) is not None:
+            words.append(f"--{name.replace('_', '-')} {value}")
+    return " ".join(words)
+
+
+def digest_of_code() -> str:
+    """16 hex digits of the package's modules."""
+    package = Path(discrete_diffusion.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def memory(given: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    """Every variant in a process of its own, one after the other."""
+    variants, notes = usable([v for v in VARIANTS if not v.lightning], device)
+    if given.quick:
+        variants = [v for v in variants if not v.dropout and not v.bfloat16 and not v.plain]
+    rows = []
+    for variant in variants:
+        rows.append({**_memory_of(given, variant), "baseline": variant.baseline})
+        print(rows[-1], flush=True)
+    return {"epochs": MEMORY_EPOCHS, "notes": notes, "rows": rows}
+
+
+def _memory_of(given: argparse.Namespace, variant: Variant) -> dict[str, Any]:
+    words = [sys.executable, __file__, "--memory-of", variant.name]
+    for name in ("device", "threads", "batch_size", "num_plans", "seed"):
+        if (value := getattr(given, name)) is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    words += ["--quick"] if given.quick else []
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[str, Any]:
+    """The numbers of a part."""
+    folder = given.folder / "quick" if given.quick else given.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    if part == "training":
+        return throughput(
+            Plans(words_of(given), given.seed),
+            device,
+            repeats=given.repeats,
+            steps=given.steps,
+            seed=given.seed,
+            folder=folder,
+        )
+    if part == "memory":
+        return memory(given, device)
+    if part == "curves":
+        return curves(
+            Plans(words_of(given), given.seed),
+            device,
+            steps=given.curve_steps,
+            seeds=range(given.seed, given.seed + given.curve_seeds),
+            draws=BOUND_DRAWS,
+        )
+    if part == "sampling":
+        words = ["experiment=bubble_mdlm", f"threads={given.threads}"]
+        words += [*QUICK_WORDS, *QUICK_RUN] if given.quick else []
+        return sampling(
+            given.checkpoint or trained(folder, "mdlm", words),
+            device,
+            repeats=given.repeats,
+            diagrams=given.diagrams,
+            num=given.num,
+            seed=given.seed,
+        )
+    sizes = speed_cost.GPU if device.type == "cuda" else speed_cost.FULL
+    sizes = speed_cost.QUICK if given.quick else sizes
+    return speed_cost.cost(sizes, device, repeats=given.repeats)
+
+
+def keep(given: argparse.Namespace, part: str, code: str, found: dict[str, Any]) -> None:
+    """Put a part beside those measured before, and write the tables of all.
+
+    ``code``: the digest at the start, when the modules were read.
+    """
+    name = "speed" if given.device == "cpu" else f"speed_{given.device}"
+    path = (given.folder / "quick" if given.quick else RESULTS) / f"{name}.json"
+    results = json.loads(path.read_text())["results"] if path.exists() else {}
+    results[part] = {
+        "command": command_of(given, part),
+        "threads": given.threads,
+        "hardware": hardware(),
+        "code": code,
+        "found": found,
+    }
+    results = {key: results[key] for key in PARTS if key in results}
+    command = f"python benchmarks/speed.py --device {given.device} --threads {given.threads}"
+    if given.quick:
+        path.write_text(json.dumps({"results": results}, indent=1) + "\n")
+    else:
+        write_result(name, command=command, seed=given.seed, results=results)
+    texts = sections(results)
+    if given.quick or given.device != "cpu":
+        page = "\n\n".join(f"## {title}\n\n{text}" for title, text in texts.items())
+        (given.folder / f"{name}.md").write_text(page + "\n")
+        return
+    for title, text in texts.items():
+        write_section("results.md", title, text)
+
+
+def main() -> None:
+    given = options()
+    torch.set_num_threads(given.threads)
+    device = torch.device(given.device)
+    if given.memory_of is not None:
+        num = MEMORY_QUICK_BATCHES if given.quick else None
+        plans = Plans(words_of(given), given.seed)
+        found = peak_memory(
+            given.memory_of, plans, device, epochs=MEMORY_EPOCHS, seed=given.seed, num=num
+        )
+        print(json.dumps(found))
+        return
+    chosen, code = given.only.split(","), digest_of_code()
+    for part in PARTS:
+        if part in chosen:
+            print(f"--- {part}", flush=True)
+            keep(given, part, code, measure(given, part, device))
+
+
+if __name__ == "__main__":
+    main()

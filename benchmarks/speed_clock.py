@@ -1,0 +1,155 @@
+"""How ``speed.py`` takes time and memory: interleaved repeats, ratios within one, peaks, fits."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import linregress
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a piece of work took: ``cpu`` seconds of all threads of this process, ``wall`` seconds;
+    ``done``: how many diagrams (or calls) came of it."""
+
+    cpu: float
+    wall: float
+    done: int
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for what a GPU was given to do; nothing to wait for on the CPU."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class Stopwatch:
+    """Runs from when it is made."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        synchronise(device)
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
+
+    def stop(self, done: int) -> Spent:
+        """What has been spent since, on so much work."""
+        synchronise(self.device)
+        cpu, wall = time.process_time(), time.perf_counter()
+        return Spent(cpu - self._cpu, wall - self._wall, done)
+
+
+def timed(work: Callable[[], int], device: torch.device) -> Spent:
+    """Run ``work``, which returns how much it did."""
+    watch = Stopwatch(device)
+    return watch.stop(work())
+
+
+def interleaved(
+    variants: Mapping[str, Callable[[int], Spent]], repeats: int, say: Callable[[str], None] = print
+) -> dict[str, list[Spent]]:
+    """Every variant once per repeat, in the order given and, every other time, backwards, so that
+    a machine that slows down favours none. A variant is told the number of the repeat."""
+    found: dict[str, list[Spent]] = {name: [] for name in variants}
+    for repeat in range(repeats):
+        names = list(variants) if repeat % 2 == 0 else list(variants)[::-1]
+        for name in names:
+            spent = variants[name](repeat)
+            found[name].append(spent)
+            say(
+                f"repeat {repeat}: {name}: {spent.done / spent.cpu:.1f} per CPU-second, "
+                f"{spent.done / spent.wall:.1f} per second"
+            )
+    return found
+
+
+def rates(spent: Sequence[Spent], baseline: Sequence[Spent]) -> dict[str, Any]:
+    """Medians over the repeats, and of the ratios to the baseline of the same repeat."""
+    out: dict[str, Any] = {}
+    for clock, name in (("cpu", "per_cpu_second"), ("wall", "per_second")):
+        rate = [s.done / getattr(s, clock) for s in spent]
+        other = [s.done / getattr(s, clock) for s in baseline]
+        ratio = [ours / theirs for ours, theirs in zip(rate, other, strict=True)]
+        out[name] = median(rate)
+        out[f"{name}_ratio"] = {"median": median(ratio), "low": min(ratio), "high": max(ratio)}
+        out[f"{name}_repeats"] = rate
+    return out
+
+
+def seconds_each(
+    works: Mapping[float, Callable[[], object]],
+    device: torch.device,
+    repeats: int,
+    least: float = 0.2,
+) -> dict[float, dict[str, float]]:
+    """Median seconds of one call of each work, repeats interleaved; short ones are called as often
+    as fills ``least`` seconds."""
+
+    def calls(work: Callable[[], object], number: int) -> int:
+        for _ in range(number):
+            work()
+        return number
+
+    numbers = {}
+    for key, work in works.items():
+        work()  # caches, allocator, compilation
+        once = timed(lambda work=work: calls(work, 1), device)
+        numbers[key] = max(1, round(least / max(once.wall, 1e-9)))
+    found: dict[float, list[Spent]] = {key: [] for key in works}
+    for _ in range(repeats):
+        for key, work in works.items():
+            found[key].append(timed(lambda w=work, k=key: calls(w, numbers[k]), device))
+    return {
+        key: {
+            "cpu_seconds": median(s.cpu / s.done for s in spent),
+            "seconds": median(s.wall / s.done for s in spent),
+        }
+        for key, spent in found.items()
+    }
+
+
+def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> dict[str, float]:
+    """p of seconds ~ size^p by least squares on logarithms, with its standard error."""
+    fit = linregress(np.log(sizes), np.log(seconds))
+    return {"exponent": float(fit.slope), "standard_error": float(fit.stderr)}
+
+
+class MemoryPeak:
+    """How far memory rises above what it is now: MiB of resident memory, or of CUDA's allocator.
+
+    Raises ``OSError`` where the kernel does not let a process reset its peak (Linux does).
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+            torch.cuda.reset_peak_memory_stats(device)
+            self.before = torch.cuda.memory_allocated(device) / MIB
+        else:
+            Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
+            self.before = _resident("VmRSS")
+
+    def rise(self) -> float:
+        """MiB from the start to the peak so far."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+            return torch.cuda.max_memory_allocated(self.device) / MIB - self.before
+        return _resident("VmHWM") - self.before
+
+
+def _resident(name: str) -> float:
+    """MiB of a line of the process's status."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    if found is None:
+        raise OSError(f"the kernel does not tell {name}")
+    return int(found[1]) / 1024

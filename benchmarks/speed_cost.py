@@ -1,0 +1,190 @@
+"""What a training step and a network call cost against n, L, batch and steps, for ``speed.py``.
+
+Random legal tokens: the arithmetic does not read them. The width is that of ``bd_small``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import AdamW
+
+from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.categorical import draw, make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout import TokenLayout, VocabConfig
+from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
+from discrete_diffusion.models.dit import DiT
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling import FirstHitting, draw_samples
+from discrete_diffusion.types import Batch
+from speed_clock import exponent, seconds_each
+from speed_variants import CLIP
+
+COST_STREAM = 50
+WIDTH, LAYERS, HEADS = 128, 4, 4
+CHARACTERS = 100
+ROOMS = 7
+"""Where it is not what varies."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is measured. ``rooms``: pairs (n_max, rooms)."""
+
+    rooms: tuple[tuple[int, int], ...]
+    lengths: tuple[int, ...]
+    batches: tuple[int, ...]
+    steps: tuple[int, ...]
+    rooms_batch: int
+    lengths_batch: int
+    steps_batch: int
+
+
+FULL = Sizes(
+    rooms=((8, 4), (8, 5), (8, 6), (8, 7), (8, 8), (12, 12), (16, 16), (20, 20)),
+    lengths=(64, 128, 256, 512),
+    batches=(16, 64, 256, 1024),
+    steps=(4, 8, 16, 28),
+    rooms_batch=64,
+    lengths_batch=16,
+    steps_batch=256,
+)
+GPU = replace(FULL, rooms_batch=1024, lengths_batch=256, batches=(256, 1024, 4096, 16384))
+QUICK = Sizes(
+    rooms=((8, 4), (8, 8)),
+    lengths=(16, 32),
+    batches=(4, 16),
+    steps=(2, 4),
+    rooms_batch=8,
+    lengths_batch=4,
+    steps_batch=8,
+)
+
+
+class Model:
+    """An MDLM of fixed width on a layout, with its optimiser and a batch to use it on."""
+
+    def __init__(
+        self, layout: TokenLayout, backbone: nn.Module, real: torch.Tensor, device: torch.device
+    ) -> None:
+        generator = make_generator(COST_STREAM)
+        x0 = draw(layout.uniform_log_probs().expand(len(real), -1, -1), generator)
+        x0 = x0.masked_fill(~real, layout.pad_id or 0)
+        self.batch = Batch(x0, real).to(device)
+        self.algorithm = MDLM(backbone, Absorbing(layout, LogLinear())).to(device)
+        self.parameters = list(self.algorithm.parameters())
+        self.optimizer = AdamW(self.parameters, fused=True)
+        self.generator = make_generator(COST_STREAM, 1, device=device)
+
+    @classmethod
+    def of_diagrams(cls, n_max: int, rooms: int, num: int, device: torch.device) -> Model:
+        vocab = VocabConfig(n_max=n_max)
+        denoiser = BDDenoiser(
+            d_model=WIDTH, n_layers=LAYERS, n_heads=HEADS, vocab_config=vocab, dropout=0.0
+        )
+        real = vocab.real_positions(torch.full((num,), rooms))
+        return cls(vocab.layout(), BDDenoiserBackbone(denoiser), real, device)
+
+    @classmethod
+    def of_text(cls, length: int, num: int, device: torch.device) -> Model:
+        layout = TokenLayout.flat(length, CHARACTERS + 2, mask_id=CHARACTERS, pad_id=CHARACTERS + 1)
+        backbone = DiT(
+            vocab_size=layout.vocab_size,
+            hidden_size=WIDTH,
+            n_blocks=LAYERS,
+            n_heads=HEADS,
+            dropout=0.0,
+            pad_id=layout.pad_id,
+        )
+        real = torch.ones(num, length, dtype=torch.bool)
+        return cls(layout, backbone, real, device)
+
+    def train(self) -> None:
+        """A training step."""
+        self.algorithm.train()
+        self.algorithm.loss(self.batch, self.generator).loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.parameters, CLIP)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    @torch.no_grad()
+    def call(self) -> None:
+        """A network call on all-masked tokens, as a sampler makes it."""
+        self.algorithm.eval()
+        real, layout = self.batch.real, self.algorithm.layout
+        x = self.batch.x0.masked_fill(real, layout.mask_id)
+        t = torch.ones(len(x), dtype=torch.float64, device=x.device)
+        self.algorithm.denoise(x, t, real)
+
+    def sample(self, steps: int) -> None:
+        """First-hitting sampling in so many calls."""
+        real = self.batch.real.cpu()
+        draw_samples(FirstHitting(), self.algorithm, real, generator=self.generator, steps=steps)
+
+
+WORKS: dict[str, Callable[[Model], None]] = {
+    "training_step": Model.train,
+    "network_call": Model.call,
+}
+
+
+def cost(sizes: Sizes, device: torch.device, *, repeats: int) -> dict[str, Any]:
+    """Seconds by size and the exponents fitted to them, in CPU-seconds, or seconds of a GPU."""
+    of_rooms = {
+        float(rooms): Model.of_diagrams(n_max, rooms, sizes.rooms_batch, device)
+        for n_max, rooms in sizes.rooms
+    }
+    of_lengths = {
+        float(length): Model.of_text(length, sizes.lengths_batch, device)
+        for length in sizes.lengths
+    }
+    of_batches = {float(num): Model.of_diagrams(8, ROOMS, num, device) for num in sizes.batches}
+    by_rooms = _table(of_rooms, device, repeats)
+    tokens = [rooms * (rooms + 1) / 2 for rooms in of_rooms]
+    by_rooms["tokens"] = tokens
+    for name in WORKS:
+        by_rooms[f"{name}_fit_in_tokens"] = exponent(tokens, _clocked(by_rooms[name], device))
+    by_rooms["n_max"] = [n_max for n_max, _ in sizes.rooms]
+    return {
+        "repeats": repeats,
+        "rooms": {"batch": sizes.rooms_batch, **by_rooms},
+        "length": {"batch": sizes.lengths_batch, **_table(of_lengths, device, repeats)},
+        "batch": {"rooms": ROOMS, **_table(of_batches, device, repeats)},
+        "steps": _by_steps(sizes, device, repeats),
+    }
+
+
+def _table(models: dict[float, Model], device: torch.device, repeats: int) -> dict[str, Any]:
+    """A training step and a network call at every size."""
+    out: dict[str, Any] = {"sizes": list(models)}
+    for name, work in WORKS.items():
+        works = {size: partial(work, model) for size, model in models.items()}
+        seconds = seconds_each(works, device, repeats)
+        out[name] = list(seconds.values())
+        out[f"{name}_fit"] = exponent(list(models), _clocked(out[name], device))
+        print(f"{name} at {list(models)}: {out[f'{name}_fit']}", flush=True)
+    return out
+
+
+def _by_steps(sizes: Sizes, device: torch.device, repeats: int) -> dict[str, Any]:
+    """First-hitting sampling of one batch, by its number of network calls."""
+    model = Model.of_diagrams(8, ROOMS, sizes.steps_batch, device)
+    works = {float(steps): partial(model.sample, steps) for steps in sizes.steps}
+    seconds = list(seconds_each(works, device, repeats).values())
+    return {
+        "batch": sizes.steps_batch,
+        "rooms": ROOMS,
+        "sizes": list(works),
+        "sampling": seconds,
+        "sampling_fit": exponent(list(works), _clocked(seconds, device)),
+    }
+
+
+def _clocked(seconds: Sequence[dict[str, float]], device: torch.device) -> list[float]:
+    return [s["seconds" if device.type == "cuda" else "cpu_seconds"] for s in seconds]

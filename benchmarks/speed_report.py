@@ -1,0 +1,169 @@
+"""The tables of ``speed.py``, from its results alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Part = dict[str, Any]
+
+
+def sections(results: dict[str, Part]) -> dict[str, str]:
+    """The marked sections of ``docs/results.md`` and what goes between their marks."""
+    writers = {
+        "training": _training,
+        "memory": _memory,
+        "curves": _curves,
+        "sampling": _sampling,
+        "cost": _cost,
+    }
+    return {
+        f"speed {name}": f"{_source(results[name])}\n\n{writers[name](results[name]['found'])}"
+        for name in writers
+        if name in results
+    }
+
+
+def _source(part: Part) -> str:
+    threads = f"{part['threads']} thread{'s' if part['threads'] > 1 else ''}"
+    return f"`{part['command']}`: {threads}, {part['hardware']}, code `{part['code']}`."
+
+
+def _training(found: Part) -> str:
+    facts = (
+        f"Batches of {found['batch_size']}, on average {found['mean_real_tokens']:.1f} real tokens "
+        f"per diagram; medians of {found['repeats']} repeats of {found['steps']} steps, ratios to "
+        "the baseline of the same dropout in the same repeat, with the lowest and the highest."
+    )
+    rows = [[row["name"], *_speed(row)] for row in found["rows"]]
+    notes = "".join(f"\n\n{note}" for note in found["notes"])
+    return f"{facts}\n\n{_table(['training', *SPEED], rows)}{notes}"
+
+
+def _memory(found: Part) -> str:
+    by_name = {row["name"]: row["mebibytes"] for row in found["rows"]}
+    rows = []
+    for row in found["rows"]:
+        base = by_name[row["baseline"]]
+        rows.append([row["name"], f"{row['mebibytes']:.0f}", f"{row['mebibytes'] / base:.2f}"])
+    facts = f"Each in a process of its own, {found['epochs']} passes over an epoch's batches."
+    head = ["training", "peak above the start, MiB", "ratio to the baseline"]
+    return f"{facts}\n\n{_table(head, rows)}"
+
+
+def _curves(found: Part) -> str:
+    names = list(dict.fromkeys(row["name"] for row in found["rows"]))
+    steps = list(dict.fromkeys(row["step"] for row in found["rows"]))
+    cells = {(row["name"], row["step"]): row for row in found["rows"]}
+    head = ["step", names[0]]
+    for name in names[1:]:
+        head += [name, "less the baseline"]
+    rows = []
+    for step in steps:
+        line = [str(step), f"{cells[names[0], step]['nelbo']:.3f}"]
+        for name in names[1:]:
+            cell = cells[name, step]
+            line += [f"{cell['nelbo']:.3f}", _apart(cell)]
+        rows.append(line)
+    facts = (
+        f"Held-out bound in nats per diagram, {found['diagrams']:,} diagrams, {found['draws']} "
+        f"draws each, mean over {len(found['seeds'])} seeds of {found['steps']} steps. Differences "
+        "with their standard errors: over diagrams, paired; then over seeds."
+    )
+    return f"{facts}\n\n{_table(head, rows)}"
+
+
+def _apart(cell: Part) -> str:
+    seeds = cell["standard_error_over_seeds"]
+    over_seeds = "" if seeds is None else f"; {seeds:.3f}"
+    return f"{cell['difference']:+.3f} (± {cell['standard_error_over_diagrams']:.3f}{over_seeds})"
+
+
+def _sampling(found: Part) -> str:
+    facts = (
+        f"{found['diagrams']} diagrams at the mix of room counts of the training data, medians of "
+        f"{found['repeats']} repeats, ratios as above; a model of {found['steps_trained']:,} "
+        "training steps. "
+        f"Quality of {found['num_samples']:,} samples against {found['num_reference']:,} held-out "
+        "diagrams, with 95 % intervals over samples."
+    )
+    head = ["sampling", "calls", *SPEED, "relation TV ↓", "valid, % ↑", "transitive, % ↑"]
+    rows = [
+        [
+            row["name"],
+            f"{row['calls']:.1f}",
+            *_speed(row),
+            _interval(row["relation_tv"], 1, 4),
+            _interval(row["valid"], 100, 1),
+            _interval(row["transitive"], 100, 1),
+        ]
+        for row in found["rows"]
+    ]
+    return f"{facts}\n\n{_table(head, rows)}"
+
+
+def _cost(found: Part) -> str:
+    rooms, length, batch, steps = (found[k] for k in ("rooms", "length", "batch", "steps"))
+    names = ("training_step", "network_call")
+    parts = [
+        f"Rooms: batches of {rooms['batch']}; {_fits(rooms, names, 'n', '_fit')}; "
+        f"{_fits(rooms, names, 'L', '_fit_in_tokens')}.",
+        _seconds(["rooms", "tokens L"], [rooms["sizes"], rooms["tokens"]], rooms, names),
+        f"Plain sequences through `dit`: batches of {length['batch']}; "
+        f"{_fits(length, names, 'L', '_fit')}.",
+        _seconds(["L"], [length["sizes"]], length, names),
+        f"Batch: {batch['rooms']} rooms; {_fits(batch, names, 'B', '_fit')}.",
+        _seconds(["batch"], [batch["sizes"]], batch, names),
+        f"Network calls of first-hitting: {steps['batch']} diagrams of {steps['rooms']} rooms; "
+        f"{_fits(steps, ('sampling',), 'calls', '_fit')}.",
+        _seconds(["calls"], [steps["sizes"]], steps, ("sampling",)),
+    ]
+    return "\n\n".join(parts)
+
+
+def _fits(found: Part, names: Sequence[str], symbol: str, suffix: str) -> str:
+    words = []
+    for name in names:
+        fit = found[f"{name}{suffix}"]
+        power = f"{symbol}^({fit['exponent']:.2f} ± {fit['standard_error']:.2f})"
+        words.append(f"{name.replace('_', ' ')} ~ {power}")
+    return ", ".join(words)
+
+
+def _seconds(
+    titles: Sequence[str], sizes: Sequence[Sequence[float]], found: Part, names: Sequence[str]
+) -> str:
+    head = list(titles)
+    for name in names:
+        head += [f"{name.replace('_', ' ')}, CPU-ms", "ms"]
+    rows = []
+    for k in range(len(sizes[0])):
+        row = [f"{size[k]:.0f}" for size in sizes]
+        for name in names:
+            row += [f"{1000 * found[name][k][clock]:.1f}" for clock in ("cpu_seconds", "seconds")]
+        rows.append(row)
+    return _table(head, rows, left=0)
+
+
+SPEED = ("diagrams per CPU-second", "ratio", "diagrams per second", "ratio")
+
+
+def _speed(row: Part) -> list[str]:
+    out = []
+    for clock in ("per_cpu_second", "per_second"):
+        ratio = row[f"{clock}_ratio"]
+        words = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+        rate = row[clock]
+        out += [f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}", words]
+    return out
+
+
+def _interval(values: Sequence[float], scale: float, digits: int) -> str:
+    middle, low, high = (f"{scale * value:.{digits}f}" for value in values)
+    return f"{middle} ({low} to {high})"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Markdown; the first ``left`` columns are words, the others numbers."""
+    marks = ["---" if k < left else "---:" for k in range(len(head))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, marks, *rows))

@@ -1,0 +1,128 @@
+"""Training throughput and memory, as ``speed.py`` measures them.
+
+A batch is prepared within the time that is taken; the plan of an epoch is not.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, Trainer
+from torch import Tensor
+
+from discrete_diffusion.training import EMA, DiffusionModule, MetricsLog
+from discrete_diffusion.types import Batch
+from speed_clock import MemoryPeak, Spent, Stopwatch, interleaved, rates, timed
+from speed_variants import CLIP, VARIANTS, Plans, Trainee, usable
+
+
+class Steps(Callback):
+    """What the steps of ``Trainer.fit`` take, its start and its end left out."""
+
+    def __init__(self, device: torch.device, num_diagrams: int) -> None:
+        self.device, self.num_diagrams = device, num_diagrams
+
+    def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
+        self._watch = Stopwatch(self.device)
+
+    def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
+        self.spent = self._watch.stop(self.num_diagrams)
+
+
+def fit(trainee: Trainee, batches: Sequence[Tensor], folder: Path) -> Spent:
+    """The steps of Lightning's trainer, as the command sets it up, on the batches given."""
+
+    class Stream:
+        def __len__(self) -> int:
+            return len(batches)
+
+        def __iter__(self) -> Iterator[Batch]:
+            return (trainee.plans.batch(rows, trainee.order) for rows in batches)
+
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    clock = Steps(trainee.device, sum(map(len, batches)))
+    module = DiffusionModule(trainee.algorithm, bound="ordered_fixed", seed=0, lr=trainee.lr)
+    trainer = Trainer(
+        default_root_dir=folder,
+        accelerator=trainee.device.type,
+        devices=1,
+        precision="bf16-mixed" if trainee.variant.bfloat16 else "32-true",
+        max_steps=len(batches),
+        max_epochs=-1,
+        gradient_clip_val=CLIP,
+        log_every_n_steps=20,
+        limit_val_batches=0,
+        logger=MetricsLog(str(folder)),
+        callbacks=[EMA(decay=trainee.ema_decay), clock],
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a short run without validation, as it is meant
+        trainer.fit(module, Stream())
+    return clock.spent
+
+
+def throughput(
+    plans: Plans, device: torch.device, *, repeats: int, steps: int, seed: int, folder: Path
+) -> dict[str, Any]:
+    """Diagrams per second of every variant."""
+    variants, notes = usable(VARIANTS, device)
+    trainees = {v.name: Trainee(v, plans, device, seed) for v in variants}
+
+    def run(trainee: Trainee) -> Callable[[int], Spent]:
+        def one(repeat: int) -> Spent:
+            batches = trainee.rows(repeat + 1, steps)
+            if trainee.variant.lightning:
+                return fit(trainee, batches, folder)
+            return timed(lambda: trainee.train(batches), device)
+
+        return one
+
+    for trainee in trainees.values():  # allocator, caches and, of every size, compilation
+        mixed = trainee.variant.dense
+        trainee.train(plans.shuffled(0, 2) if mixed else plans.one_each())
+    spent = interleaved({name: run(trainee) for name, trainee in trainees.items()}, repeats)
+    rows = [
+        {
+            "name": v.name,
+            "baseline": v.baseline,
+            "dropout": v.dropout,
+            **rates(spent[v.name], spent[v.baseline]),
+        }
+        for v in variants
+    ]
+    return {
+        "batch_size": plans.batch_size,
+        "steps": steps,
+        "repeats": repeats,
+        "mean_real_tokens": float(plans.sizes.double().mean()),
+        "notes": notes,
+        "rows": rows,
+    }
+
+
+def peak_memory(
+    name: str, plans: Plans, device: torch.device, *, epochs: int, seed: int, num: int | None
+) -> dict[str, Any]:
+    """MiB that training of one variant rises above what it finds; for a process of its own.
+
+    ``num``: batches of an epoch, evenly spaced; None: all. A batch of every size is among them.
+    """
+    variant = next(v for v in VARIANTS if v.name == name)
+    trainee = Trainee(variant, plans, device, seed)
+    if variant.dense:
+        batches = plans.shuffled(0, math.ceil(len(plans.train) / plans.batch_size))[:num]
+    else:
+        batches = [*plans.one_each(), *plans.bucketed(0, num)]
+    peak = MemoryPeak(device)
+    for _ in range(epochs):
+        trainee.train(batches)
+    return {"name": name, "mebibytes": peak.rise(), "steps": epochs * len(batches)}

@@ -1,0 +1,111 @@
+"""Where and how the network of ``sample`` and ``evaluate`` computes: processes, device, bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.cli.compose import check_counts
+from discrete_diffusion.cli.connecting import connected
+from discrete_diffusion.cli.sharing import check_self_started, local_rank, started
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.processes import Shard
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+PRECISIONS = ("32-true", "bf16-mixed")
+ACCELERATORS = ("auto", "cpu", "cuda")
+
+
+def check_computing(config: DictConfig) -> None:
+    """``ValueError`` for a ``precision``, ``accelerator``, ``devices`` or ``num_nodes`` that there
+    is not, before anything slow is imported."""
+    if str(config.precision) not in PRECISIONS:
+        raise ValueError(f"precision={config.precision}: choose one of {', '.join(PRECISIONS)}")
+    if config.accelerator not in ACCELERATORS:
+        raise ValueError(unknown_name("accelerator", str(config.accelerator), ACCELERATORS))
+    if config.devices != "auto":
+        check_counts(config, devices=1)
+    check_counts(config, num_nodes=1)
+
+
+@dataclass(frozen=True)
+class Computing:
+    """``device``: that of this process; ``per_node`` processes on each of ``num_nodes`` machines;
+    ``precision`` of the network; ``threads`` of a process, None for what torch finds."""
+
+    device: str
+    per_node: int
+    num_nodes: int
+    precision: str
+    threads: int | None
+
+    @contextmanager
+    def shared(self) -> Iterator[Shard]:
+        """Inside the block every process does the same, and matrices are multiplied in
+        ``precision``: those of the network, nothing else multiplies any in float32. What follows it
+        is done by the first process alone."""
+        import torch
+
+        kind, low = torch.device(self.device).type, self.precision == "bf16-mixed"
+        with ExitStack() as stack:
+            shard = Shard()
+            if self.per_node * self.num_nodes > 1:
+                shard = stack.enter_context(connected(self.per_node, self.num_nodes, self.threads))
+            stack.enter_context(torch.autocast(kind, torch.bfloat16, enabled=low))
+            yield shard
+
+
+def where_to_compute(config: DictConfig) -> Computing:
+    """One process unless ``devices``, torchrun or srun say otherwise, on a GPU of its own if there
+    are any. Sets the CPU threads of this one.
+
+    Raises ``ValueError`` for more processes than GPUs, and for numbers of them that contradict what
+    torchrun or srun started.
+    """
+    import torch
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    uses_gpu = _uses_gpu(config.accelerator)
+    per_node, num_nodes = _num_processes(config, uses_gpu)
+    device = "cuda" if uses_gpu else "cpu"
+    if uses_gpu and per_node * num_nodes > 1:
+        index = local_rank() % torch.cuda.device_count()  # a task may see its own only
+        torch.cuda.set_device(index)
+        device = f"cuda:{index}"
+    return Computing(device, per_node, num_nodes, str(config.precision), config.threads)
+
+
+def _uses_gpu(accelerator: str) -> bool:
+    import torch
+
+    there_is = torch.cuda.is_available()
+    if accelerator == "cuda" and not there_is:
+        raise ValueError("accelerator=cuda: torch finds no GPU here; take accelerator=cpu")
+    return there_is and accelerator != "cpu"
+
+
+def _num_processes(config: DictConfig, uses_gpu: bool) -> tuple[int, int]:
+    """Per machine, and machines."""
+    import torch
+
+    num_gpus = torch.cuda.device_count() if uses_gpu else 0
+    found = started()
+    if found is not None:
+        found.check(config, defaults=(None, "auto"), prefix="")
+        per_node, num_nodes = found.per_node, found.num_nodes
+    else:
+        num_nodes = config.num_nodes or 1
+        per_node = max(1, num_gpus) if config.devices == "auto" else config.devices or 1
+        check_self_started(per_node, num_nodes, prefix="")
+    if uses_gpu and per_node > num_gpus and (found is None or num_gpus > 1):
+        there_are = "is one GPU" if num_gpus == 1 else f"are {num_gpus} GPUs"
+        raise ValueError(
+            f"devices={per_node}: there {there_are} here; take devices={num_gpus}, or "
+            "accelerator=cpu"
+        )
+    return per_node, num_nodes

@@ -1,0 +1,86 @@
+"""What the environment says of the processes that run a command together."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Started:
+    """Processes that ``by`` started, torchrun or srun: ``rank`` of this one, ``per_node`` on each
+    of ``num_nodes`` machines."""
+
+    by: str
+    rank: int
+    per_node: int
+    num_nodes: int
+
+    def check(self, options: Mapping[str, Any], *, defaults: tuple[Any, ...], prefix: str) -> None:
+        """``ValueError`` for ``devices`` or ``num_nodes`` that contradict this; ``defaults`` give
+        way. ``prefix``: of their names on the command line."""
+        for key, number in (("devices", self.per_node), ("num_nodes", self.num_nodes)):
+            if options.get(key) not in (*defaults, number):
+                raise ValueError(
+                    f"{prefix}{key}={options[key]}: {self.by} started {self.per_node} processes on "
+                    f"each of {self.num_nodes} machines; leave {prefix}{key} out"
+                )
+
+
+def started() -> Started | None:
+    """What the environment says; None for a command that was started by itself, also inside a
+    SLURM job without srun."""
+    env = os.environ
+    if "TORCHELASTIC_RUN_ID" in env:
+        per_node = int(env["LOCAL_WORLD_SIZE"])
+        return Started("torchrun", int(env["RANK"]), per_node, int(env["WORLD_SIZE"]) // per_node)
+    interactive = env.get("SLURM_JOB_NAME") in ("bash", "interactive")
+    num_tasks, num_nodes = (int(env.get(f"SLURM_{key}", "1")) for key in ("NTASKS", "NNODES"))
+    if "SLURM_STEP_ID" in env and num_tasks > 1 and not interactive:
+        return Started("srun", int(env["SLURM_PROCID"]), num_tasks // num_nodes, num_nodes)
+    return None
+
+
+def local_rank() -> int:
+    """Which process of its machine this is."""
+    return int(os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or 0)
+
+
+def check_self_started(per_node: int, num_nodes: int, *, prefix: str) -> None:
+    """``ValueError`` for what a command cannot start by itself: processes on other machines, and
+    several in every job of a sweep. ``prefix``: of the names on the command line."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    if num_nodes > 1:
+        raise ValueError(
+            f"{prefix}num_nodes={num_nodes}: start the command on every machine by torchrun or "
+            f"srun, and leave {prefix}num_nodes out"
+        )
+    if per_node > 1 and HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
+        raise ValueError(
+            f"{prefix}devices={per_node} does not go with --multirun; run one command after the "
+            "other"
+        )
+
+
+def rank() -> int:
+    """The number of this process among those of the command; 0 if it is the first or only one."""
+    found = started()
+    return local_rank() if found is None else found.rank
+
+
+def is_first() -> bool:
+    """Whether this process speaks for all."""
+    return rank() == 0
+
+
+def hush_other_ranks() -> None:
+    """No logs and warnings but those of the first process; errors it may not know of remain."""
+    if not is_first():
+        logging.disable(logging.CRITICAL)
+        warnings.simplefilter("ignore")

@@ -1,0 +1,44 @@
+"""``torch.compile`` for backbones, where there is a compiler."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import torch
+from torch import nn
+
+_CPU_COMPILERS = ("g++", "clang++", "c++")
+
+
+def compile_backbone(backbone: nn.Module) -> None:
+    """Compile a backbone's forward passes in place; names of parameters stay as they are.
+
+    The blocks of its ``ModuleList``s are compiled rather than the whole: equal blocks share one
+    compilation, and what depends on the data, such as leaving out PAD, stays outside. A backbone
+    without such lists is compiled whole. Compiling happens at the first call, for any sizes.
+
+    Raises ``ValueError`` if the machine has no compiler for the backbone's device.
+    """
+    check_compiler(next(backbone.parameters()).device)
+    lists = [module for module in backbone.modules() if isinstance(module, nn.ModuleList)]
+    for module in [block for blocks in lists for block in blocks] or [backbone]:
+        module.compile(dynamic=True)
+
+
+def check_compiler(device: torch.device) -> None:
+    """Raise ``ValueError`` if ``torch.compile`` would find no compiler for ``device``."""
+    if device.type == "cuda":
+        from torch.utils._triton import has_triton
+
+        if not has_triton():
+            raise ValueError(
+                "compile=true needs Triton for this GPU, and it is not installed; leave compile out"
+            )
+        return
+    chosen = os.environ.get("CXX")
+    if not any(map(shutil.which, [chosen] if chosen else _CPU_COMPILERS)):
+        raise ValueError(
+            f"compile=true needs a C++ compiler on the CPU, and there is no "
+            f"{chosen or ' or '.join(_CPU_COMPILERS)} here; install one or leave compile out"
+        )

@@ -1,0 +1,75 @@
+"""How the speed benchmark takes times: ratios within a repeat, order of turns, fits, peaks."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from speed_clock import MemoryPeak, Spent, exponent, interleaved, rates, seconds_each
+
+CPU = torch.device("cpu")
+
+
+def test_ratios_are_taken_within_a_repeat():
+    """The machine halves its speed twice; the ratio does not see it."""
+    baseline = [Spent(1.0, 2.0, 10), Spent(2.0, 4.0, 10), Spent(4.0, 8.0, 10)]
+    ours = [Spent(0.5, 1.0, 10), Spent(1.0, 1.0, 10), Spent(1.0, 4.0, 10)]
+    found = rates(ours, baseline)
+    assert found["per_cpu_second"] == 10
+    assert found["per_cpu_second_ratio"] == {"median": 2.0, "low": 2.0, "high": 4.0}
+    assert found["per_second_ratio"] == {"median": 2.0, "low": 2.0, "high": 4.0}
+    assert found["per_second_repeats"] == [10, 10, 2.5]
+    assert rates(baseline, baseline)["per_second_ratio"]["high"] == 1.0
+
+
+def test_turns_go_back_and_forth():
+    turns = []
+
+    def variant(name):
+        def one(repeat: int) -> Spent:
+            turns.append((repeat, name))
+            return Spent(1.0, 1.0, repeat)
+
+        return one
+
+    said: list[str] = []
+    found = interleaved({name: variant(name) for name in "ab"}, 2, said.append)
+    assert turns == [(0, "a"), (0, "b"), (1, "b"), (1, "a")]
+    assert [s.done for s in found["a"]] == [0, 1]
+    assert len(said) == 4
+
+
+def test_exponents_are_those_of_power_laws():
+    sizes = [4.0, 8.0, 16.0, 32.0]
+    exact = exponent(sizes, [3 * s**1.5 for s in sizes])
+    assert exact["exponent"] == pytest.approx(1.5)
+    assert exact["standard_error"] == pytest.approx(0, abs=1e-7)
+    bent = exponent(sizes, [s + s**2 for s in sizes])
+    assert 1 < bent["exponent"] < 2
+    assert bent["standard_error"] > 0.01
+
+
+def test_short_work_is_repeated_and_divided_again():
+    calls = {1.0: 0, 2.0: 0}
+
+    def work(size: float):
+        def one() -> None:
+            calls[size] += 1
+
+        return one
+
+    found = seconds_each({size: work(size) for size in calls}, CPU, repeats=2, least=0.001)
+    assert list(found) == [1.0, 2.0]
+    assert min(calls.values()) > 10
+    assert all(0 < spent["seconds"] < 0.001 for spent in found.values())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from Linux's /proc")
+def test_a_peak_is_seen_after_it_is_gone():
+    peak = MemoryPeak(CPU)
+    block = torch.ones(64 * 2**18)  # 64 MiB
+    del block
+    assert 60 < peak.rise() < 80
+    assert MemoryPeak(CPU).rise() < 10

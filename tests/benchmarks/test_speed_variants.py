@@ -1,0 +1,103 @@
+"""What the speed benchmark trains: the mix of batches, attention exchanged, equal beginnings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from discrete_diffusion.models.blocks import attention
+from discrete_diffusion.models.blocks.linear import Linear
+from speed_variants import VARIANTS, Plans, Trainee, plain_layers
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def plans() -> Plans:
+    return Plans(["model=bd_tiny", "data.num_plans=2000", "data.batch_size=32"], seed=0)
+
+
+def test_few_bucketed_batches_have_the_mix_of_all(plans):
+    every = plans.bucketed(0)
+    mean = float(plans.sizes[torch.cat(every)].double().mean())
+    apart = []
+    for epoch in range(1, 8):
+        few = plans.bucketed(epoch, 8)
+        assert [len(rows) for rows in few] == [32] * 8
+        apart.append(float(plans.sizes[torch.cat(few)].double().mean() - mean))
+    assert max(map(abs, apart)) < 2
+    assert abs(sum(apart) / len(apart)) < 0.4
+    alike = [plans.sizes[rows].unique().numel() == 1 for rows in every]
+    assert sum(alike) >= len(alike) - 3
+    shuffled = plans.shuffled(0, 60)  # more than an epoch has
+    assert [len(rows) for rows in shuffled] == [32] * 60
+    assert min(plans.sizes[rows].unique().numel() for rows in shuffled) >= 3
+
+
+def test_variants_begin_with_the_same_weights_and_learn(plans):
+    begun = {}
+    for variant in (VARIANTS[0], VARIANTS[4], VARIANTS[7]):
+        trainee = Trainee(variant, plans, CPU, seed=3)
+        before = {k: v.clone() for k, v in trainee.algorithm.state_dict().items()}
+        begun[variant.name] = before
+        assert trainee.train(trainee.rows(0, 1)) == 32
+        after = trainee.algorithm.state_dict()
+        assert any(not torch.equal(before[k], after[k]) for k in before)
+    first, *others = begun.values()
+    for other in others:
+        assert all(torch.equal(first[k], other[k]) for k in first)
+
+
+def test_plain_layers_are_pytorchs(plans, monkeypatch):
+    """And the package's again afterwards."""
+    calls = []
+    fused = torch.nn.functional.scaled_dot_product_attention
+
+    def counted(*arguments, **options):
+        calls.append(arguments)
+        return fused(*arguments, **options)
+
+    def forbidden(layer, x):
+        raise AssertionError("the package's linear layer")
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
+    monkeypatch.setattr(Linear, "forward", forbidden)
+    shipped = attention.attend, Linear.forward
+    trainee = Trainee(VARIANTS[1], plans, CPU, seed=0)
+    trainee.train(trainee.rows(0, 2))
+    assert len(calls) == 2 * len(trainee.algorithm.backbone.denoiser.blocks)
+    assert (attention.attend, Linear.forward) == shipped
+    with pytest.raises(AssertionError, match="the package's"):
+        Trainee(VARIANTS[3], plans, CPU, seed=0).train(plans.bucketed(0, 1))
+    with plain_layers(["linear"]):
+        assert attention.attend is shipped[0]
+        assert Linear.forward is torch.nn.Linear.forward
+
+
+def test_every_variant_is_compared_with_the_baseline_of_its_dropout():
+    by_name = {variant.name: variant for variant in VARIANTS}
+    for variant in VARIANTS:
+        baseline = by_name[variant.baseline]
+        assert baseline.dense
+        assert baseline.dropout == variant.dropout
+
+
+@pytest.mark.slow
+def test_quick_runs_every_part_and_writes_into_its_folder_only(tmp_path):
+    results = BENCHMARKS / "results"
+    before = {path.name: path.stat().st_mtime_ns for path in results.iterdir()}
+    words = [sys.executable, str(BENCHMARKS / "speed.py"), "--quick", "--threads", "1"]
+    subprocess.run([*words, "--folder", str(tmp_path / "out")], check=True, cwd=tmp_path)
+    assert {path.name: path.stat().st_mtime_ns for path in results.iterdir()} == before
+    found = json.loads((tmp_path / "out" / "quick" / "speed.json").read_text())["results"]
+    assert list(found) == ["training", "memory", "curves", "sampling", "cost"]
+    page = (tmp_path / "out" / "speed.md").read_text()
+    for part in found.values():
+        assert str(tmp_path) not in part["command"]
+        assert part["command"] in page

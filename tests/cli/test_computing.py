@@ -1,0 +1,209 @@
+"""Where ``sample`` and ``evaluate`` compute: what is refused, who started what, bfloat16."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch.nn.modules.module import register_module_forward_hook
+
+from checkpoints.made_checkpoints import training_state
+from discrete_diffusion.categorical import draw, make_generator
+from discrete_diffusion.cli import compose, config_dir, main
+from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
+from discrete_diffusion.cli.sharing import Started, hush_other_ranks, is_first, started
+from discrete_diffusion.data import complete_data
+from discrete_diffusion.data.bubble_diagrams import read_diagrams
+
+BASE = OmegaConf.load(config_dir() / "sample.yaml")
+TORCHRUN = {
+    "TORCHELASTIC_RUN_ID": "none",
+    "RANK": "5",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "4",
+    "WORLD_SIZE": "8",
+}
+SRUN = {
+    "SLURM_STEP_ID": "0",
+    "SLURM_JOB_NAME": "job",
+    "SLURM_NTASKS": "6",
+    "SLURM_NNODES": "2",
+    "SLURM_PROCID": "4",
+    "SLURM_LOCALID": "1",
+}
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    """Nothing of what may have started the tests."""
+    for name in (*TORCHRUN, *SRUN, "NODE_RANK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def set_all(monkeypatch, variables: dict[str, str], **others: str) -> None:
+    for name, value in {**variables, **others}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.ckpt"
+    small = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
+    torch.save(training_state(complete_data(compose("train", small))), path)
+    return path
+
+
+def failure(capsys, *words):
+    with pytest.raises(SystemExit) as stop:
+        main([*words])
+    assert stop.value.code == 1
+    error = capsys.readouterr().err.strip()
+    assert "\n" not in error
+    return error
+
+
+def config_with(**values):
+    return OmegaConf.merge(BASE, values)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("precision", "bf16", "precision=bf16: choose one of 32-true, bf16-mixed"),
+        ("precision", 16, "precision=16: choose one of 32-true, bf16-mixed"),
+        ("accelerator", "gpus", "unknown accelerator 'gpus'"),
+        ("devices", 0, "devices=0: expected a whole number, at least 1"),
+        ("devices", "two", "devices=two: expected a whole number, at least 1"),
+        ("num_nodes", 0, "num_nodes=0: expected a whole number, at least 1"),
+    ],
+)
+def test_values_are_refused(key, value, message):
+    with pytest.raises(ValueError, match=message):
+        check_computing(config_with(**{key: value}))
+
+
+def test_commands_refuse_before_anything_is_read(capsys):
+    for command in ("sample", "evaluate"):
+        words = [command, "checkpoint=nowhere.ckpt", "precision=bf16-true"]
+        assert "choose one of 32-true, bf16-mixed" in failure(capsys, *words)
+    error = failure(capsys, "sample", "checkpoint=nowhere.ckpt", "num_nodes=2")
+    assert "num_nodes=2: start the command on every machine by torchrun or srun" in error
+    assert "no checkpoint at" in failure(capsys, "sample", "checkpoint=nowhere.ckpt", "devices=2")
+
+
+def test_a_sweep_is_of_single_processes(capsys):
+    with pytest.raises(SystemExit):
+        main(["sample", "checkpoint=nowhere.ckpt", "devices=2", "-m", "seed=0,1"])
+    assert "devices=2 does not go with --multirun" in capsys.readouterr().err
+
+
+def test_samples_in_files_are_measured_by_one_process(capsys):
+    error = failure(capsys, "evaluate", "samples=nowhere.jsonl", "devices=2")
+    assert "devices=2: samples=FILE is measured by one process; leave devices out" in error
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    config = config_with(devices=3, accelerator="cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="accelerator=cuda: torch finds no GPU here"):
+        where_to_compute(config)
+    assert where_to_compute(config_with(devices="auto")).per_node == 1
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ValueError, match="devices=3: there is one GPU here; take devices=1, or ac"):
+        where_to_compute(config)
+    assert where_to_compute(config_with(accelerator="cpu", devices=3)).device == "cpu"
+    assert where_to_compute(config_with()) == Computing("cuda", 1, 1, "32-true", None)
+
+
+def test_every_process_has_a_gpu_of_its_own(monkeypatch):
+    chosen: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    set_all(monkeypatch, SRUN)
+    for num_gpus, device in ((3, "cuda:1"), (1, "cuda:0")):  # 1: a task that sees its own only
+        monkeypatch.setattr(torch.cuda, "device_count", lambda num=num_gpus: num)
+        assert where_to_compute(config_with()).device == device
+    assert chosen == [1, 0]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ValueError, match="devices=3: there are 2 GPUs here"):
+        where_to_compute(config_with())
+
+
+def test_torchrun_and_srun_say_how_many(monkeypatch):
+    assert started() is None
+    assert is_first()
+    with monkeypatch.context() as patch:
+        set_all(patch, TORCHRUN)
+        assert started() == Started("torchrun", rank=5, per_node=4, num_nodes=2)
+        assert not is_first()
+        here = where_to_compute(config_with(devices=4, accelerator="cpu"))
+        assert (here.per_node, here.num_nodes) == (4, 2)
+        for key, value in (("devices", 2), ("num_nodes", 1)):
+            with pytest.raises(
+                ValueError, match=f"{key}={value}: torchrun started 4 processes on each of"
+            ):
+                where_to_compute(config_with(accelerator="cpu", **{key: value}))
+    set_all(monkeypatch, SRUN)
+    assert started() == Started("srun", rank=4, per_node=3, num_nodes=2)
+    monkeypatch.setenv("SLURM_JOB_NAME", "bash")
+    assert started() is None
+    monkeypatch.setenv("SLURM_JOB_NAME", "job")
+    monkeypatch.delenv("SLURM_STEP_ID")  # the batch script itself
+    assert started() is None
+
+
+def test_only_the_first_process_speaks(monkeypatch, caplog):
+    disabled = logging.root.manager.disable
+    logger = logging.getLogger("discrete_diffusion")
+    try:
+        with warnings.catch_warnings():
+            hush_other_ranks()
+            logger.warning("first")
+            set_all(monkeypatch, TORCHRUN)
+            hush_other_ranks()
+            logger.warning("second")
+            warnings.warn("an error, unless hushed", stacklevel=1)
+    finally:
+        logging.disable(disabled)
+    assert caplog.messages == ["first"]
+
+
+def test_bfloat16_is_for_the_network():
+    here = Computing("cpu", 1, 1, "bf16-mixed", None)
+    a, p = torch.rand(3, 3), torch.rand(5, 4).log()
+    with here.shared() as shard:
+        assert shard.world_size == 1
+        assert (a @ a).dtype == torch.bfloat16
+        for x in (p, p.double()):
+            for y in (x.softmax(-1), x.log_softmax(-1), x.exp().cumsum(-1), x.logsumexp(-1)):
+                assert y.dtype == x.dtype
+        drawn = draw(p, make_generator(0))
+    assert torch.equal(drawn, draw(p, make_generator(0)))
+    assert (a @ a).dtype == torch.float32
+    with Computing("cpu", 1, 1, "32-true", None).shared():
+        assert (a @ a).dtype == torch.float32
+
+
+def test_samples_of_a_network_in_bfloat16(checkpoint, tmp_path):
+    kinds: set[torch.dtype] = set()
+
+    def see(module, inputs, output) -> None:
+        if isinstance(output, torch.Tensor):
+            kinds.add(output.dtype)
+
+    hook = register_module_forward_hook(see)
+    found = {}
+    try:
+        for precision in ("32-true", "bf16-mixed"):
+            words = ["num_samples=4", "num_rooms=3", f"precision={precision}", "out=a"]
+            kinds.clear()
+            main(["sample", f"checkpoint={checkpoint}", *words])
+            found[precision] = torch.bfloat16 in kinds
+    finally:
+        hook.remove()
+    assert found == {"32-true": False, "bf16-mixed": True}
+    assert [d.num_rooms for d in read_diagrams(tmp_path / "a" / "samples.jsonl")] == [3] * 4

@@ -1,0 +1,121 @@
+"""Which strategy, devices and machines a run takes, and the sentences for those it cannot have."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli.devices import check_strategy, cluster_environment, set_devices
+
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "RANK": "1", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "4"}
+SRUN = {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "4", "SLURM_NNODES": "2", "SLURM_PROCID": "3"}
+
+
+def started_by(monkeypatch, variables: dict[str, str]) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+def settled(*overrides: str) -> dict:
+    options = dict(compose("train", list(overrides)).trainer)
+    set_devices(options)
+    return options
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["trainer.strategy=dpp"], "unknown trainer.strategy 'dpp'; did you mean 'ddp'"),
+        (["trainer.strategy=ddp_spawn"], "unknown trainer.strategy 'ddp_spawn'"),
+        (["trainer.devices=0"], "trainer.devices=0: expected a number from 1, or auto"),
+        (["trainer.devices=-2"], "trainer.devices=-2: expected a number from 1"),
+        (["trainer=ddp", "trainer.devices=two"], "trainer.devices=two: expected a number"),
+        (["trainer=fsdp", "trainer.accelerator=cpu"], "fsdp is for GPUs; take trainer=ddp"),
+        (["trainer=fsdp"], "keeps no average; add callbacks.ema_decay=null, or take trainer=ddp"),
+        (
+            ["trainer=fsdp", "callbacks.ema_decay=null", "+trainer.gradient_clip_algorithm=value"],
+            "leave out trainer.gradient_clip_algorithm=value",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_fix(overrides, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        check_strategy(compose("train", overrides))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["trainer=ddp"],
+        ["trainer=ddp", "trainer.devices=2"],
+        ["trainer.devices=-1"],
+        ["trainer=fsdp", "callbacks.ema_decay=null"],
+    ],
+)
+def test_the_rest_passes(overrides):
+    check_strategy(compose("train", overrides))
+
+
+def test_more_gpus_than_there_are_or_none_at_all(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(ValueError, match=r"devices=3: there is 1 GPU here; take trainer.devices=1"):
+        settled("trainer.devices=3")
+    assert settled("trainer=ddp")["devices"] == 1
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="fsdp: torch finds no GPU here"):
+        settled("trainer=fsdp", "callbacks.ema_decay=null")
+    with pytest.raises(ValueError, match="accelerator=cuda: torch finds no GPU here"):
+        settled("trainer.accelerator=cuda")
+
+
+def test_one_process_needs_no_strategy_and_more_are_ddp():
+    cpu = "trainer.accelerator=cpu"
+    assert settled(cpu, "trainer=ddp")["strategy"] == "auto"
+    strategy = settled(cpu, "trainer.devices=2")["strategy"]
+    assert type(strategy).__name__ == "DDPStrategy"
+    assert not strategy._ddp_kwargs["find_unused_parameters"]
+    name = "trainer.strategy=ddp_find_unused_parameters_true"
+    assert settled(cpu, name, "trainer.devices=2")["strategy"]._ddp_kwargs["find_unused_parameters"]
+
+
+def test_processes_that_a_command_cannot_start_itself(capsys):
+    with pytest.raises(ValueError, match=r"num_nodes=2: start .* and leave trainer.num_nodes out"):
+        settled("trainer.accelerator=cpu", "trainer.num_nodes=2")
+    with pytest.raises(SystemExit):
+        main(["train", "-m", "seed=0,1", "trainer.devices=2", "trainer.accelerator=cpu"])
+    assert "trainer.devices=2 does not go with --multirun" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("variables", [TORCHRUN, SRUN], ids=["torchrun", "srun"])
+def test_torchrun_and_srun_have_chosen_the_numbers(monkeypatch, variables):
+    started_by(monkeypatch, variables)
+    cpu = "trainer.accelerator=cpu"
+    for overrides in (
+        [cpu],
+        [cpu, "trainer.devices=2", "trainer.num_nodes=2"],
+        [cpu, "trainer=ddp"],
+    ):
+        found = settled(*overrides)
+        assert (found["devices"], found["num_nodes"]) == (2, 2)
+    with pytest.raises(ValueError, match=r"started 2 processes on each of 2 machines; leave"):
+        settled(cpu, "trainer.devices=3")
+
+
+def test_a_batch_script_without_srun_is_one_process(monkeypatch):
+    """SLURM's variables are all there, but nobody has started the other processes."""
+    for name, value in SRUN.items():
+        if name != "SLURM_STEP_ID":
+            monkeypatch.setenv(name, value)
+    assert settled("trainer.accelerator=cpu")["devices"] == 1
+    assert type(cluster_environment()).__name__ == "LightningEnvironment"
+
+
+def test_srun_with_a_number_of_tasks_alone_is_refused(monkeypatch):
+    started_by(monkeypatch, SRUN | {"SLURM_JOB_NAME": "train"})
+    monkeypatch.delenv("SLURM_NTASKS_PER_NODE", raising=False)
+    with pytest.raises(ValueError, match=r"srun: .*--ntasks-per-node=4"):
+        cluster_environment()

@@ -1,0 +1,74 @@
+"""What further processes of a command are started from, and that none is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from lightning.fabric import Fabric
+
+from discrete_diffusion.cli.launched_signals import stop_signals
+from discrete_diffusion.cli.processes import all_processes, command_line
+from discrete_diffusion.cli.sharing import rank
+from discrete_diffusion.stopping import Stop
+
+
+@pytest.mark.parametrize("of_this_program", [True, False])
+def test_the_command_line_names_the_sub_command_and_the_program(of_this_program):
+    main = sys.modules["__main__"]
+    former = sys.argv, getattr(main, "__spec__", None)
+    with command_line(["sample", "seed=1"], of_this_program=of_this_program):
+        assert sys.argv == [former[0][0], "sample", "seed=1"]
+        if of_this_program:
+            assert main.__spec__ is former[1]
+        else:
+            assert main.__spec__.name == "discrete_diffusion.__main__"
+    assert (sys.argv, getattr(main, "__spec__", None)) == former
+
+
+@pytest.fixture
+def launched():
+    """Lightning's engine as it is after it has started a process, and that process."""
+    fabric = Fabric(accelerator="cpu", strategy="ddp", devices=2)
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    fabric.strategy.launcher.procs.append(process)
+    yield fabric, process
+    process.kill()
+    process.communicate()
+
+
+def test_the_end_waits_for_the_others_and_leaves_no_variables(launched, monkeypatch):
+    fabric, process = launched
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = dict(os.environ)
+    with all_processes(fabric, threads=3):
+        os.environ["LOCAL_RANK"] = "0"
+        assert os.environ["OMP_NUM_THREADS"] == "3"
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    assert process.returncode == 0
+    assert dict(os.environ) == before
+    assert fabric.strategy.launcher.procs == []
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), Stop(signal.SIGTERM)])
+def test_an_error_kills_the_others_and_lightning_does_not_learn_of_it(launched, error):
+    """It would kill this process as soon as it sees one that has failed."""
+    fabric, process = launched
+    with pytest.raises(type(error)), all_processes(fabric, threads=None):
+        raise error
+    assert process.returncode == -signal.SIGKILL
+    assert fabric.strategy.launcher.procs == []
+
+
+def test_a_process_that_was_started_leaves_the_end_to_the_first(monkeypatch):
+    with pytest.raises(Stop), stop_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert rank() == 1
+    with stop_signals() as signals:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.received == signal.SIGTERM

@@ -1,0 +1,64 @@
+"""The processes of torchrun and srun agree on a folder whose name holds a time stamp."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from torch.distributed import TCPStore
+
+from discrete_diffusion.cli.run_folder import one_folder, shared_time_stamp
+
+PATTERN = "runs/${now:%Y-%m-%d_%H-%M-%S}"
+
+
+@pytest.fixture
+def torchrun(monkeypatch):
+    """The variables and the store of an agent; gives what makes this process one of its ranks."""
+    agent = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    common = {"TORCHELASTIC_RUN_ID": "1", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "2"}
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(agent.port)}
+    for name, value in (common | where | {"TORCHELASTIC_USE_AGENT_STORE": "True"}).items():
+        monkeypatch.setenv(name, value)
+    yield lambda rank: monkeypatch.setenv("RANK", str(rank))
+    del agent
+
+
+def test_torchrun_s_processes_take_the_time_of_the_first(torchrun):
+    torchrun(0)
+    first = shared_time_stamp(PATTERN)
+    assert re.fullmatch(r"runs/\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", first)
+    time.sleep(1.1)
+    torchrun(1)
+    assert shared_time_stamp(PATTERN) == first
+
+
+def test_a_command_is_given_the_folder(torchrun):
+    torchrun(0)
+    (override,) = one_folder("train", ["seed=1"], None, sweeps=False)
+    assert re.fullmatch(r"hydra.run.dir='runs/[\d_-]+'", override)
+    (override,) = one_folder("train", ["seed=1,2"], None, sweeps=True)
+    assert re.fullmatch(r"hydra.sweep.dir='runs/sweep_[\d_-]+'", override)
+    assert one_folder("train", ["hydra.run.dir=runs/mine"], None, sweeps=False) == []
+    assert one_folder("sample", [], None, sweeps=False) == []
+
+
+def test_without_the_agent_s_store_a_folder_is_asked_for(torchrun, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "False")
+    torchrun(0)
+    with pytest.raises(ValueError, match=r"name one with hydra\.run\.dir=DIR"):
+        shared_time_stamp(PATTERN)
+
+
+def test_srun_s_processes_take_the_numbers_of_job_and_step(monkeypatch):
+    variables = {"SLURM_STEP_ID": "2", "SLURM_JOB_ID": "77", "SLURM_NTASKS": "2"}
+    for name, value in (variables | {"SLURM_PROCID": "1"}).items():
+        monkeypatch.setenv(name, value)
+    assert shared_time_stamp(PATTERN) == "runs/slurm_77_2"
+    assert one_folder("train", [], None, sweeps=False) == ["hydra.run.dir='runs/slurm_77_2'"]
+
+
+def test_a_command_by_itself_is_left_alone():
+    assert one_folder("train", [], None, sweeps=False) == []
+    assert shared_time_stamp(PATTERN) == PATTERN

@@ -1,0 +1,145 @@
+"""What makes a training step fast: nothing is read back from its device, a fused optimiser, and
+compiled blocks that compute the same."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+from toy_training import ToyData, fit, make_module
+
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli import compose
+from discrete_diffusion.data import BatchStream, build_data
+from discrete_diffusion.models import compiling
+from discrete_diffusion.models.blocks import pack_columns
+from discrete_diffusion.models.compiling import compile_backbone
+from discrete_diffusion.training import EMA, DiffusionModule
+from discrete_diffusion.types import Batch
+
+TINY = ("model=bd_tiny", "data.num_plans=300", "data.batch_size=16")
+DIT = ("algo.backbone=dit", "model=dit_tiny")
+
+
+def module_of(*words: str) -> tuple[DiffusionModule, Batch]:
+    """A module and its first batch, not yet on its way to a device."""
+    config = compose("train", [*TINY, *words])
+    torch.manual_seed(0)
+    algorithm, data = build_algorithm(config), build_data(config)
+    algorithm.process.fit(data.splits["train"].x0, data.splits["train"].real)
+    batch = next(iter(BatchStream(data, "train", batch_size=16, seed=0)))
+    return DiffusionModule(algorithm, bound=data.bound, seed=0, lr=1e-3), batch
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        DIT,
+        *(("algo=" + name,) for name in ("udlm", "sedd", "gidd", "marginal", "d3pm")),
+        *(("algo=" + name, *DIT) for name in ("ar", "mdlm")),
+    ],
+)
+def test_a_step_reads_nothing_back_from_its_device(words):
+    """On the meta device there is nothing to read: ``.item()``, ``.tolist()``, ``nonzero`` raise.
+    The first step may measure what is the same in all of them."""
+    module, on_host = module_of(*words)
+    module.algorithm.loss(on_host, make_generator(0))
+    batch = module.on_before_batch_transfer(on_host, 0).to("meta")
+    module.algorithm.to("meta")
+    output = module.algorithm.loss(batch, make_generator(0))
+    output.loss.backward()
+    assert output.loss.device.type == "meta"
+    assert all(p.grad is not None for p in module.algorithm.parameters() if p.requires_grad)
+    with pytest.raises((RuntimeError, NotImplementedError)):  # what the packing is for
+        module.algorithm.loss(replace(on_host, conditions={}).to("meta"), make_generator(0))
+
+
+@pytest.mark.parametrize("words", [(), DIT])
+def test_a_known_packing_changes_nothing(words):
+    module, batch = module_of(*words)
+    real = batch.real.clone()
+    real[:3, -9:] = False  # a batch of mixed sizes
+    x0 = batch.x0.masked_fill(~real, module.algorithm.layout.pad_id)
+    for one in (batch, Batch(x0, real)):
+        known = module.on_before_batch_transfer(one, 0)
+        assert torch.equal(
+            module.algorithm.loss(known, make_generator(1)).nelbo,
+            module.algorithm.loss(one, make_generator(1)).nelbo,
+        )
+
+
+def test_packing_travels_with_its_batch():
+    packing = pack_columns(torch.tensor([[True, True, False], [True, False, False]]))
+    moved = Batch(torch.zeros(2, 3), torch.ones(2, 3), conditions={"packing": packing}).to("meta")
+    there = moved.conditions["packing"]
+    assert there.kept == packing.kept
+    assert {there.columns.device.type, there.key_mask.device.type} == {"meta"}
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_the_step_is_fused_and_its_gradients_are_clipped(tmp_path, precision):
+    norms = []
+    module = make_module(lr=1e-3)
+    step = torch.optim.AdamW.step
+
+    def watched(self, *args, **kwargs):
+        closure = kwargs.get("closure") or args[0]
+        loss = closure()
+        grads = [p.grad for group in self.param_groups for p in group["params"]]
+        norms.append(float(torch.nn.utils.get_total_norm(grads)))
+        assert all(group["fused"] for group in self.param_groups)
+        return step(self, closure=lambda: loss)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.AdamW, "step", watched)
+        trainer = Trainer(
+            max_steps=3,
+            precision=precision,
+            accelerator="cpu",
+            gradient_clip_val=0.01,
+            default_root_dir=tmp_path,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        streams = (BatchStream(ToyData(), s, batch_size=32, seed=0) for s in ("train", "val"))
+        trainer.fit(module, *streams)
+    assert norms == pytest.approx([0.01] * 3, rel=1e-3)
+
+
+def test_the_average_counts_on_the_host(tmp_path):
+    ema = EMA(decay=0.9)
+    fit(make_module(), tmp_path, [ema], steps=5)
+    assert ema._average_model.n_averaged.device.type == "cpu"
+    assert int(ema._average_model.n_averaged) == 5
+
+
+def test_without_a_compiler_one_sentence_says_so(monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ValueError, match=r"needs a C\+\+ compiler .* leave compile out"):
+        compiling.check_compiler(torch.device("cpu"))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(ValueError, match="there is no no-such-compiler here"):
+        compile_backbone(torch.nn.Linear(1, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not any(map(shutil.which, ("g++", "clang++"))), reason="there is no C++ compiler here"
+)
+def test_a_compiled_network_computes_the_same_under_the_same_names():
+    module, batch = module_of("model.n_layers=2")
+    names = list(module.state_dict())
+    plain = module.algorithm.loss(batch, make_generator(3))
+    compile_backbone(module.algorithm.backbone)
+    compiled = module.algorithm.loss(batch, make_generator(3))
+    compiled.loss.backward()
+    assert list(module.state_dict()) == names
+    torch.testing.assert_close(compiled.nelbo, plain.nelbo, rtol=1e-4, atol=1e-4)
