@@ -1,6 +1,6 @@
-"""Speed beside a dense baseline: training, its memory and loss curves, sampling, cost by size.
+"""Speed beside a dense baseline: training with its profile, memory and curves, sampling, cost.
 
-    python benchmarks/speed.py [--only training,memory,curves,sampling,cost] [--threads 2]
+    python benchmarks/speed.py [--only training,profile,memory,curves,sampling,cost] [--threads 2]
         [--device cpu] [--repeats 7] [--steps 24] [--curve-steps 600] [--curve-seeds 2]
         [--checkpoint FILE] [--num 2000] [--seed 0] [--folder runs/speed] [--quick]
 
@@ -37,16 +37,18 @@ import speed_cost
 from record import RESULTS, hardware, write_result, write_section
 from samplers import trained
 from speed_curves import curves
+from speed_profile import profiles
 from speed_report import sections
 from speed_sampling import sampling
 from speed_training import peak_memory, throughput
-from speed_variants import VARIANTS, Plans, Variant, usable
+from speed_variants import CURVES, VARIANTS, Plans, Variant, usable
 
-PARTS = ("training", "memory", "curves", "sampling", "cost")
+PARTS = ("training", "profile", "memory", "curves", "sampling", "cost")
 QUICK_WORDS = ("model=bd_tiny", "data.num_plans=2000", "data.batch_size=32")
 QUICK_RUN = ("trainer.max_steps=20", "eval.num_samples=0", "callbacks.num_samples=0")
 QUICK = {"repeats": 2, "steps": 2, "curve_steps": 8, "num": 64, "diagrams": 16}
 MEMORY_EPOCHS = 2
+PROFILED_STEPS = 12
 MEMORY_QUICK_BATCHES = 2
 BOUND_DRAWS = 2
 
@@ -91,6 +93,7 @@ def command_of(given: argparse.Namespace, part: str) -> str:
     """What was typed, or could have been, to measure a part; without the places of files."""
     shown = {
         "training": ("repeats", "steps", "batch_size", "num_plans"),
+        "profile": ("batch_size", "num_plans", "steps"),
         "memory": ("batch_size", "num_plans"),
         "curves": ("curve_steps", "curve_seeds", "batch_size", "num_plans"),
         "sampling": ("repeats", "diagrams", "num"),
@@ -147,6 +150,10 @@ def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[
             seed=given.seed,
             folder=folder,
         )
+    if part == "profile":
+        plans = Plans(words_of(given), given.seed)
+        steps = min(given.steps, PROFILED_STEPS)
+        return profiles(list(CURVES), plans, device, steps=steps, seed=given.seed)
     if part == "memory":
         return memory(given, device)
     if part == "curves":

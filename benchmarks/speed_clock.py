@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.stats import linregress
+from torch.profiler import ProfilerActivity, profile
 
 MIB = 2**20
 
@@ -145,6 +147,17 @@ class MemoryPeak:
             torch.cuda.synchronize(self.device)
             return torch.cuda.max_memory_allocated(self.device) / MIB - self.before
         return _resident("VmHWM") - self.before
+
+
+def peak_of_tensors(work: Callable[[], None]) -> float:
+    """MiB of tensors that are alive at once during ``work`` and were made in it, at most: what
+    PyTorch's CPU allocator has handed out, whatever the C library makes of it."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+        work()
+    assert found.profiler is not None
+    events = [e for e in found.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    return max(accumulate(event.nbytes() for event in events)) / MIB
 
 
 def _resident(name: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 Part = dict[str, Any]
@@ -12,6 +13,7 @@ def sections(results: dict[str, Part]) -> dict[str, str]:
     """The marked sections of ``docs/results.md`` and what goes between their marks."""
     writers = {
         "training": _training,
+        "profile": _profile,
         "memory": _memory,
         "curves": _curves,
         "sampling": _sampling,
@@ -40,15 +42,30 @@ def _training(found: Part) -> str:
     return f"{facts}\n\n{_table(['training', *SPEED], rows)}{notes}"
 
 
+def _profile(found: Part) -> str:
+    names = [row["name"] for row in found["rows"]]
+    spent = [row["milliseconds"] for row in found["rows"]]
+    rows = [[kind, *(f"{one[kind]:.0f}" for one in spent)] for kind in spent[0]]
+    rows.append(["together", *(f"{sum(one.values()):.0f}" for one in spent)])
+    facts = (
+        f"Milliseconds of a step of {found['batch_size']} diagrams, mean over {found['steps']} "
+        "steps under PyTorch's profiler, which adds to all of them."
+    )
+    return f"{facts}\n\n{_table(['operations', *names], rows)}"
+
+
 def _memory(found: Part) -> str:
-    by_name = {row["name"]: row["mebibytes"] for row in found["rows"]}
+    by_name = {row["name"]: row for row in found["rows"]}
+    heads = {"tensor_mebibytes": "tensors", "mebibytes": "resident"}
+    kinds = [key for key in heads if key in found["rows"][0]]
     rows = []
     for row in found["rows"]:
         base = by_name[row["baseline"]]
-        rows.append([row["name"], f"{row['mebibytes']:.0f}", f"{row['mebibytes'] / base:.2f}"])
+        cells = [(f"{row[key]:.0f}", f"{row[key] / base[key]:.2f}") for key in kinds]
+        rows.append([row["name"], *chain(*cells)])
     facts = f"Each in a process of its own, {found['epochs']} passes over an epoch's batches."
-    head = ["training", "peak above the start, MiB", "ratio to the baseline"]
-    return f"{facts}\n\n{_table(head, rows)}"
+    columns = [(f"{heads[key]}, MiB", "ratio to the baseline") for key in kinds]
+    return f"{facts}\n\n{_table(['training', *chain(*columns)], rows)}"
 
 
 def _curves(found: Part) -> str:

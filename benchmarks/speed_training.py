@@ -18,7 +18,7 @@ from torch import Tensor
 
 from discrete_diffusion.training import EMA, DiffusionModule, MetricsLog
 from discrete_diffusion.types import Batch
-from speed_clock import MemoryPeak, Spent, Stopwatch, interleaved, rates, timed
+from speed_clock import MemoryPeak, Spent, Stopwatch, interleaved, peak_of_tensors, rates, timed
 from speed_variants import CLIP, VARIANTS, Plans, Trainee, usable
 
 
@@ -112,7 +112,8 @@ def throughput(
 def peak_memory(
     name: str, plans: Plans, device: torch.device, *, epochs: int, seed: int, num: int | None
 ) -> dict[str, Any]:
-    """MiB that training of one variant rises above what it finds; for a process of its own.
+    """MiB that training of one variant rises above what it finds; for a process of its own. On the
+    CPU also those of tensors in a step of its largest batch.
 
     ``num``: batches of an epoch, evenly spaced; None: all. A batch of every size is among them.
     """
@@ -125,4 +126,8 @@ def peak_memory(
     peak = MemoryPeak(device)
     for _ in range(epochs):
         trainee.train(batches)
-    return {"name": name, "mebibytes": peak.rise(), "steps": epochs * len(batches)}
+    found = {"name": name, "mebibytes": peak.rise(), "steps": epochs * len(batches)}
+    if device.type == "cpu":
+        largest = max(batches, key=lambda rows: int(plans.sizes[rows].max()))
+        found["tensor_mebibytes"] = peak_of_tensors(lambda: trainee.train([largest]))
+    return found

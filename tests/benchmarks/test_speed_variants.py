@@ -12,6 +12,7 @@ import torch
 
 from discrete_diffusion.models.blocks import attention
 from discrete_diffusion.models.blocks.linear import Linear
+from speed_profile import kind_of
 from speed_variants import VARIANTS, Plans, Trainee, plain_layers
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -96,8 +97,25 @@ def test_quick_runs_every_part_and_writes_into_its_folder_only(tmp_path):
     subprocess.run([*words, "--folder", str(tmp_path / "out")], check=True, cwd=tmp_path)
     assert {path.name: path.stat().st_mtime_ns for path in results.iterdir()} == before
     found = json.loads((tmp_path / "out" / "quick" / "speed.json").read_text())["results"]
-    assert list(found) == ["training", "memory", "curves", "sampling", "cost"]
+    assert list(found) == ["training", "profile", "memory", "curves", "sampling", "cost"]
     page = (tmp_path / "out" / "speed.md").read_text()
     for part in found.values():
         assert str(tmp_path) not in part["command"]
         assert part["command"] in page
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("aten::addmm", "matrix products"),
+        ("aten::mm", "matrix products"),
+        ("aten::convolution_backward", "matrix products"),
+        ("aten::_softmax", "attention"),
+        ("aten::native_layer_norm_backward", "layer norm"),
+        ("aten::linalg_vector_norm", "optimiser and clipping"),
+        ("aten::_fused_adamw_", "optimiser and clipping"),
+        ("aten::mul", "elementwise and the rest"),
+    ],
+)
+def test_operations_are_sorted_into_kinds(name, kind):
+    assert kind_of(name) == kind
