@@ -47,7 +47,7 @@ PARTS = ("training", "profile", "memory", "curves", "sampling", "cost")
 QUICK_WORDS = ("model=bd_tiny", "data.num_plans=2000", "data.batch_size=32")
 QUICK_RUN = ("trainer.max_steps=20", "eval.num_samples=0", "callbacks.num_samples=0")
 QUICK = {"repeats": 2, "steps": 2, "curve_steps": 8, "num": 64, "diagrams": 16}
-MEMORY_EPOCHS = 2
+MEMORY_EPOCHS = 1
 PROFILED_STEPS = 12
 MEMORY_QUICK_BATCHES = 2
 BOUND_DRAWS = 2

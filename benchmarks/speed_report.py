@@ -63,7 +63,7 @@ def _memory(found: Part) -> str:
         base = by_name[row["baseline"]]
         cells = [(f"{row[key]:.0f}", f"{row[key] / base[key]:.2f}") for key in kinds]
         rows.append([row["name"], *chain(*cells)])
-    facts = f"Each in a process of its own, {found['epochs']} passes over an epoch's batches."
+    facts = f"Each in a process of its own; epochs of batches: {found['epochs']}."
     columns = [(f"{heads[key]}, MiB", "ratio to the baseline") for key in kinds]
     return f"{facts}\n\n{_table(['training', *chain(*columns)], rows)}"
 

@@ -167,7 +167,7 @@ class Trainee:
         self.generator = make_generator(seed, NOISE_STREAM, 1, device=device)
         self.ema_decay: float = config.callbacks.ema_decay
         if variant.compiled:
-            compile_backbone(self.algorithm.backbone)
+            compile_backbone(self.algorithm.backbone, device)
 
     def rows(self, epoch: int, num: int) -> list[Tensor]:
         return (self.plans.shuffled if self.variant.dense else self.plans.bucketed)(epoch, num)

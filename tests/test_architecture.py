@@ -11,16 +11,16 @@ import discrete_diffusion
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
 FOUNDATION = {
-    *("types", "layout", "categorical", "naming", "options", "processes", "rooms", "whole_files"),
+    *("types", "layout", "categorical", "naming", "options", "rooms", "shards", "whole_files"),
 }
 ALLOWED = {
     "types": set(),
     "naming": set(),
     "options": set(),
-    "processes": set(),
     "whole_files": set(),
     "categorical": set(),
     "rooms": set(),
+    "shards": set(),
     "stopping": set(),
     "layout": {"categorical", "rooms"},
     "noise_schedules": FOUNDATION,

@@ -21,10 +21,10 @@ from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.data.bubble_diagrams.tokens import relabel
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.processes import Shard
 from discrete_diffusion.sampling import draw_samples
 from discrete_diffusion.sampling.draw_samples import draw_seeds, rows_at_once
 from discrete_diffusion.sampling.scoring import KnownLogProb, first_unseen, log_prob_of
+from discrete_diffusion.shards import Shard
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Algorithm

@@ -7,6 +7,7 @@ Axes: ``B`` batch, ``L`` token positions, ``V`` token ids, ``N`` nodes, ``E`` ed
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ class Batch:
         the same unordered object (randomly relabelled diagrams: ``log(n!/|Aut G|)``; a fixed order:
         0). Subtracting it from the ordered bound gives the bound on the unordered object.
     ``conditions``: extra tensors, batch axis first, passed by keyword to the backbone; also what
-        else it takes that can be moved by ``to``.
+        else it takes that has ``to`` and ``pin_memory``.
     """
 
     x0: Tensor
@@ -37,17 +38,20 @@ class Batch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         """The same batch on another device."""
+        return self._each(lambda value: value.to(device, non_blocking=non_blocking))
 
-        def move(value: Any) -> Any:
-            return value.to(device, non_blocking=non_blocking)
+    def pin_memory(self) -> Batch:
+        """The same batch in memory from which a GPU fetches it while the host goes on."""
+        return self._each(lambda value: value.pin_memory())
 
-        moved = {
-            f.name: move(value)
+    def _each(self, change: Callable[[Any], Any]) -> Batch:
+        changed = {
+            f.name: change(value)
             for f in fields(self)
             if isinstance(value := getattr(self, f.name), Tensor)
         }
-        conditions = {name: move(value) for name, value in self.conditions.items()}
-        return replace(self, **moved, conditions=conditions)
+        conditions = {name: change(value) for name, value in self.conditions.items()}
+        return replace(self, **changed, conditions=conditions)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import MissingConfigException
 
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import compare
 from discrete_diffusion.cli.compare.cells import plan_cells
 from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
-from discrete_diffusion.cli.errors import _missing_launcher
+from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.evaluation import equal_terms
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 
@@ -188,7 +189,21 @@ def test_help_says_what_compare_sets_itself(capsys):
 def test_a_launcher_that_is_not_installed_is_refused(capsys):
     error = failure(capsys, "hydra/launcher=ray")
     assert "hydra/launcher=ray: no plug-in that is installed offers it" in error
-    assert "pip install hydra-joblib-launcher" in _missing_launcher("joblib")
+    missing = MissingConfigException("as Hydra says it", missing_cfg_file="hydra/launcher/joblib")
+    assert "pip install hydra-joblib-launcher" in explain(missing, "compare", [], None)
+
+
+@pytest.mark.parametrize("by", ["torchrun", "srun"])
+def test_torchrun_and_srun_are_refused(by, monkeypatch, tmp_path):
+    variables = {
+        "torchrun": {"TORCHELASTIC_RUN_ID": "1", "RANK": "1", "LOCAL_WORLD_SIZE": "2"},
+        "srun": {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2", "SLURM_PROCID": "1"},
+    }
+    for name, value in (variables[by] | {"WORLD_SIZE": "2"}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=f"compare runs in one process, and {by} started several"):
+        compare([*SHORT, *TWO])
+    assert not (tmp_path / "comparison").exists()
 
 
 def test_every_cell_that_cannot_be_is_named_before_the_first_run(capsys, tmp_path):

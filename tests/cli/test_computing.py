@@ -14,7 +14,7 @@ from checkpoints.made_checkpoints import training_state
 from discrete_diffusion.categorical import draw, make_generator
 from discrete_diffusion.cli import compose, config_dir, main
 from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
-from discrete_diffusion.cli.sharing import Started, hush_other_ranks, is_first, started
+from discrete_diffusion.cli.launch_environment import Started, hush_other_ranks, is_first, started
 from discrete_diffusion.data import complete_data
 from discrete_diffusion.data.bubble_diagrams import read_diagrams
 
@@ -34,12 +34,13 @@ SRUN = {
     "SLURM_PROCID": "4",
     "SLURM_LOCALID": "1",
 }
+STEP = {"SLURM_STEP_NUM_TASKS": "5", "SLURM_STEP_NUM_NODES": "1"}
 
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     """Nothing of what may have started the tests."""
-    for name in (*TORCHRUN, *SRUN, "NODE_RANK"):
+    for name in (*TORCHRUN, *SRUN, *STEP, "NODE_RANK"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -149,6 +150,11 @@ def test_torchrun_and_srun_say_how_many(monkeypatch):
                 where_to_compute(config_with(accelerator="cpu", **{key: value}))
     set_all(monkeypatch, SRUN)
     assert started() == Started("srun", rank=4, per_node=3, num_nodes=2)
+    with monkeypatch.context() as patch:  # a step that is smaller than its job
+        set_all(patch, STEP)
+        assert started() == Started("srun", rank=4, per_node=5, num_nodes=1)
+        patch.setenv("SLURM_STEP_NUM_TASKS", "1")
+        assert started() is None
     monkeypatch.setenv("SLURM_JOB_NAME", "bash")
     assert started() is None
     monkeypatch.setenv("SLURM_JOB_NAME", "job")

@@ -31,6 +31,7 @@ def settled(*overrides: str) -> dict:
         (["trainer.devices=0"], "trainer.devices=0: expected a number from 1, or auto"),
         (["trainer.devices=-2"], "trainer.devices=-2: expected a number from 1"),
         (["trainer=ddp", "trainer.devices=two"], "trainer.devices=two: expected a number"),
+        (["trainer.devices=[1]"], r"trainer.devices=\[1\]: .*, as in CUDA_VISIBLE_DEVICES=1"),
         (["trainer=fsdp", "trainer.accelerator=cpu"], "fsdp is for GPUs; take trainer=ddp"),
         (["trainer=fsdp"], "keeps no average; add callbacks.ema_decay=null, or take trainer=ddp"),
         (
@@ -51,6 +52,7 @@ def test_what_cannot_be_is_refused_with_the_fix(overrides, sentence):
         ["trainer=ddp"],
         ["trainer=ddp", "trainer.devices=2"],
         ["trainer.devices=-1"],
+        ["trainer.devices=auto"],
         ["trainer=fsdp", "callbacks.ema_decay=null"],
     ],
 )
@@ -61,7 +63,9 @@ def test_the_rest_passes(overrides):
 def test_more_gpus_than_there_are_or_none_at_all(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with pytest.raises(ValueError, match=r"devices=3: there is 1 GPU here; take trainer.devices=1"):
+    with pytest.raises(
+        ValueError, match=r"devices=3: there is one GPU here; take trainer.devices=1"
+    ):
         settled("trainer.devices=3")
     assert settled("trainer=ddp")["devices"] == 1
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
 
 import pytest
 import torch
+from lightning.pytorch import Trainer
 
 from discrete_diffusion import load
-from discrete_diffusion.checkpoints import read_training_file, sealed
-from discrete_diffusion.cli import main
+from discrete_diffusion.checkpoints import ResumePoint, read_training_file, sealed
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli.resuming import machine_changes
 from discrete_diffusion.evaluation import SampleReport
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200", "logger=none"]
@@ -125,6 +128,16 @@ def test_what_changes_the_numbers_is_said(finished, capsys):
     assert "the run had 4 processes and has 1" in said
     assert "the run was to take 4 steps and is to take 5: the cosine learning rate goes on" in said
     assert "here at 0.25 of its peak instead of 0" in said
+
+
+def test_threads_that_the_launch_will_divide_are_not_compared():
+    """They are counted before it, those of the former run after it."""
+    point = ResumePoint(Path("last.ckpt"), 1, {}, {"threads": 99, "processes": 2}, None)
+    trainers = {n: Trainer(accelerator="cpu", devices=n, logger=False) for n in (1, 2)}
+    divided, given = (compose("train", [f"threads={n}"]) for n in ("null", 3))
+    assert machine_changes(point, divided, trainers[2]) == []
+    for config, num in ((given, 2), (divided, 1), (given, 1)):
+        assert machine_changes(point, config, trainers[num])[0].startswith("threads was 99 and is")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -6,6 +6,7 @@ import re
 import time
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from torch.distributed import TCPStore
 
 from discrete_diffusion.cli.run_folder import one_folder, shared_time_stamp
@@ -25,12 +26,26 @@ def torchrun(monkeypatch):
     del agent
 
 
-def test_torchrun_s_processes_take_the_time_of_the_first(torchrun):
+@pytest.fixture
+def time_zone(monkeypatch):
+    """Sets that of this process."""
+
+    def set_zone(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield set_zone
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_torchrun_s_processes_take_the_time_of_the_first(torchrun, time_zone):
     torchrun(0)
+    time_zone("UTC")
     first = shared_time_stamp(PATTERN)
     assert re.fullmatch(r"runs/\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", first)
-    time.sleep(1.1)
     torchrun(1)
+    time_zone("UTC-3")  # that of another machine
     assert shared_time_stamp(PATTERN) == first
 
 
@@ -40,6 +55,10 @@ def test_a_command_is_given_the_folder(torchrun):
     assert re.fullmatch(r"hydra.run.dir='runs/[\d_-]+'", override)
     (override,) = one_folder("train", ["seed=1,2"], None, sweeps=True)
     assert re.fullmatch(r"hydra.sweep.dir='runs/sweep_[\d_-]+'", override)
+    own = "hydra.run.dir='it\\'s/${now:%H}'"
+    (override,) = one_folder("train", [own], None, sweeps=False)
+    (parsed,) = OverridesParser.create().parse_overrides([override])
+    assert re.fullmatch(r"it's/\d\d", parsed.value())
     assert one_folder("train", ["hydra.run.dir=runs/mine"], None, sweeps=False) == []
     assert one_folder("sample", [], None, sweeps=False) == []
 

@@ -115,6 +115,18 @@ def test_numbers_of_the_readme_come_from_the_results():
         f"{bounded['calls']:.1f} calls\ninstead of {exact['calls']:.1f}",
         f"{100 * bounded['transitive']:.1f} % instead of {100 * exact['transitive']:.1f} % trans",
     ]
+    speed = json.loads((folder / "speed.json").read_text())["results"]
+    ratios = {
+        (part, row["name"]): row["per_cpu_second_ratio"]["median"]
+        for part in ("training", "sampling")
+        for row in speed[part]["found"]["rows"]
+    }
+    quoted += [
+        f"trains {ratios['training', '+ its linear layers: float32 as shipped']:.1f} times",
+        f"{ratios['training', '+ bfloat16: trainer.precision=bf16-mixed']:.1f} times in bfloat16",
+        f"samples {ratios['sampling', 'first-hitting, steps=12, bfloat16']:.1f} times",
+        f"{ratios['sampling', 'entropy-bounded, bfloat16']:.1f} times with\n`entropy-bounded`",
+    ]
     for text in quoted:
         assert text in README, f"the README does not say {text}"
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
-from toy_training import ToyData, fit, make_module
+from lightning.pytorch import Callback, Trainer
+from toy_training import ToyData, make_module
 
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
@@ -38,10 +38,9 @@ def module_of(*words: str) -> tuple[DiffusionModule, Batch]:
 @pytest.mark.parametrize(
     "words",
     [
-        (),
-        DIT,
-        *(("algo=" + name,) for name in ("udlm", "sedd", "gidd", "marginal", "d3pm")),
-        *(("algo=" + name, *DIT) for name in ("ar", "mdlm")),
+        *(("algo=" + name,) for name in ("mdlm", "udlm", "sedd", "gidd", "marginal", "d3pm")),
+        ("algo=meld",),
+        *(("algo=" + name, *DIT) for name in ("mdlm", "ar", "bd3lm")),
     ],
 )
 def test_a_step_reads_nothing_back_from_its_device(words):
@@ -113,11 +112,18 @@ def test_the_step_is_fused_and_its_gradients_are_clipped(tmp_path, precision):
     assert norms == pytest.approx([0.01] * 3, rel=1e-3)
 
 
-def test_the_average_counts_on_the_host(tmp_path):
-    ema = EMA(decay=0.9)
-    fit(make_module(), tmp_path, [ema], steps=5)
-    assert ema._average_model.n_averaged.device.type == "cpu"
-    assert int(ema._average_model.n_averaged) == 5
+def test_the_average_is_where_the_module_will_be_and_counts_on_the_host(tmp_path):
+    """Lightning sets callbacks up before it moves the module."""
+    ema, trainer = EMA(decay=0.9), Trainer(accelerator="cpu", logger=False)
+    trainer.strategy._root_device = torch.device("meta")
+    module = make_module()
+    assert module.device.type == "cpu"
+    ema.setup(trainer, module, "fit")
+    average = ema._average_model
+    assert {p.device.type for p in average.parameters()} == {"meta"}
+    assert average.n_averaged.device.type == "cpu"
+    average.update_parameters(module.to("meta"))  # nothing can be read back from there
+    assert int(average.n_averaged) == 1
 
 
 def test_without_a_compiler_one_sentence_says_so(monkeypatch):
@@ -127,7 +133,7 @@ def test_without_a_compiler_one_sentence_says_so(monkeypatch):
         compiling.check_compiler(torch.device("cpu"))
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(ValueError, match="there is no no-such-compiler here"):
-        compile_backbone(torch.nn.Linear(1, 1))
+        compile_backbone(torch.nn.Linear(1, 1), torch.device("cpu"))
 
 
 @pytest.mark.slow
@@ -138,8 +144,40 @@ def test_a_compiled_network_computes_the_same_under_the_same_names():
     module, batch = module_of("model.n_layers=2")
     names = list(module.state_dict())
     plain = module.algorithm.loss(batch, make_generator(3))
-    compile_backbone(module.algorithm.backbone)
+    compile_backbone(module.algorithm.backbone, torch.device("cpu"))
     compiled = module.algorithm.loss(batch, make_generator(3))
     compiled.loss.backward()
     assert list(module.state_dict()) == names
     torch.testing.assert_close(compiled.nelbo, plain.nelbo, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_steps_on_a_gpu_wait_for_nothing(tmp_path):
+    """Copies that block the host are errors here, from the second step on."""
+
+    class Strict(Callback):
+        def on_train_batch_end(self, *_):
+            torch.cuda.set_sync_debug_mode("error")
+
+        def on_train_end(self, *_):
+            torch.cuda.set_sync_debug_mode("default")
+
+    module, _ = module_of()
+    trainer = Trainer(
+        accelerator="cuda",
+        devices=1,
+        max_steps=4,
+        limit_val_batches=0,
+        default_root_dir=tmp_path,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[EMA(decay=0.9), Strict()],
+    )
+    data = build_data(compose("train", list(TINY)))
+    streams = (BatchStream(data, s, batch_size=16, seed=0) for s in ("train", "val"))
+    try:
+        trainer.fit(module, *streams)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -118,6 +118,7 @@ class BD3LM(Algorithm):
         blocks = contiguous_blocks(self.layout, block_size, block_lengths)
         if not blocks.is_meta and int(blocks[-1]) == 0:
             logger.warning("bd3lm: one block of %d positions, which is mdlm", len(blocks))
+        self.num_blocks = None if blocks.is_meta else int(blocks[-1]) + 1
         self.register_buffer("block_of", blocks, persistent=False)
 
     @property
@@ -127,7 +128,9 @@ class BD3LM(Algorithm):
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         blocks = None if self.time_conditioning else self.blocks
-        masked = draw_masks(draw or self.draw, self.process, batch, generator, blocks)
+        masked = draw_masks(
+            draw or self.draw, self.process, batch, generator, blocks, self.num_blocks
+        )
         log_d0 = self.denoise(masked.xt, masked.t, batch.real, self.teacher_forcing(batch))
         nelbo = masked.weight.to(log_d0.dtype) * self.cross_entropy(log_d0, batch)  # (B, L)
         return self.output(nelbo.sum(dim=1), batch)

@@ -43,17 +43,22 @@ def draw_masks(
     batch: Batch,
     generator: torch.Generator,
     blocks: Tensor | None = None,
+    num_blocks: int | None = None,
 ) -> Corruption:
     """Mask a batch for the absorbing bound in one of the ways of ``MASK_DRAWS``.
 
     ``blocks``: Int[L], the block of each position, 0 .. N-1. Each block then has a draw of its own,
-    all of them at once; None is one block of everything.
+    all of them at once; None is one block of everything. ``num_blocks``: N, if it is known, for it
+    has to be read back from the device.
     """
+    if blocks is None:
+        num_blocks = 1
+    elif num_blocks is None:
+        num_blocks = int(blocks.max()) + 1
     if how == "forced_mask":
-        return _forced_mask(process, batch, generator, blocks)
+        return _forced_mask(process, batch, generator, blocks, num_blocks)
     if how not in TIME_DRAWS:
         raise ValueError(unknown_name("mask draw", how, MASK_DRAWS))
-    num_blocks = 1 if blocks is None else int(blocks.max()) + 1
     t = draw_times(how, len(batch) * num_blocks, generator, batch.x0.device)
     if blocks is not None:  # the blocks of a sample are neighbours: each is spread over the batch
         t = rearrange(t, "(b n) -> b n", n=num_blocks)[:, blocks]
@@ -63,7 +68,11 @@ def draw_masks(
 
 
 def _forced_mask(
-    process: Absorbing, batch: Batch, generator: torch.Generator, blocks: Tensor | None
+    process: Absorbing,
+    batch: Batch,
+    generator: torch.Generator,
+    blocks: Tensor | None,
+    num_blocks: int,
 ) -> Corruption:
     """Mask exactly n tokens of a block, n uniform on 1..L, at a time that has such a state.
 
@@ -78,7 +87,6 @@ def _forced_mask(
     """
     real, device = batch.real, batch.x0.device
     index = torch.zeros_like(batch.x0) if blocks is None else blocks.expand_as(batch.x0)  # (B, L)
-    num_blocks = 1 if blocks is None else int(blocks.max()) + 1
     empty = torch.zeros(len(batch), num_blocks, dtype=torch.float64, device=device)
     size = empty.scatter_add(1, index, torch.ones_like(index).double()).long()  # (B, N)
     num_real = empty.scatter_add(1, index, real.double()).long()

@@ -81,7 +81,9 @@ def draw_important_times(
 
 def vanishing_power(process: ForwardProcess, device: torch.device) -> float:
     """p of 1 - alpha ~ share^p as the schedule's corrupted share nears 0, the smallest over tokens;
-    measured once, to two decimals: the number is read back from the device."""
+    measured to two decimals, once unless the schedule is learned, for it is read back."""
+    if getattr(process.schedule, "learned", False):
+        return _measured_power(process, device)
     if process not in _POWERS:
         _POWERS[process] = _measured_power(process, device)
     return _POWERS[process]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.cli.computing import Computing
     from discrete_diffusion.cli.sample_source import SampleSource
     from discrete_diffusion.data.bubble_diagrams import PartialDiagram
-    from discrete_diffusion.processes import Shard
+    from discrete_diffusion.shards import Shard
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ def complete_file(config: DictConfig, source: SampleSource, here: Computing) -> 
     facts = {
         "checkpoint": str(config.checkpoint),
         "seed": config.seed,
+        "precision": str(config.precision),
         "given": str(config.given),
         "num_inputs": len(partials),
         "completions": len(completed.diagrams) // len(partials),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -95,9 +96,14 @@ def own_hydra(user_config_dir: str | Path | None = None) -> Iterator[list[str]]:
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(config_dir()), version_base="1.3"):
-            yield [] if folder is None else [f"hydra.searchpath=['file://{folder}']"]
+            yield [] if folder is None else [f"hydra.searchpath=[{quoted(f'file://{folder}')}]"]
     finally:
         GlobalHydra.instance().hydra = running
+
+
+def quoted(text: str) -> str:
+    """A value that Hydra reads as ``text`` in an override, whatever signs it has."""
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), text) + "'"
 
 
 def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.connecting import connected
-from discrete_diffusion.cli.sharing import check_self_started, local_rank, started
+from discrete_diffusion.cli.devices import num_processes
+from discrete_diffusion.cli.launch_environment import local_rank
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.processes import Shard
+from discrete_diffusion.shards import Shard
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -71,10 +72,13 @@ def where_to_compute(config: DictConfig) -> Computing:
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     uses_gpu = _uses_gpu(config.accelerator)
-    per_node, num_nodes = _num_processes(config, uses_gpu)
+    num_gpus = torch.cuda.device_count() if uses_gpu else 0
+    per_node, num_nodes = num_processes(
+        config, num_gpus, defaults=(None, "auto"), prefix="", sees_own_gpu=True
+    )
     device = "cuda" if uses_gpu else "cpu"
     if uses_gpu and per_node * num_nodes > 1:
-        index = local_rank() % torch.cuda.device_count()  # a task may see its own only
+        index = local_rank() % num_gpus  # a task may see its own only
         torch.cuda.set_device(index)
         device = f"cuda:{index}"
     return Computing(device, per_node, num_nodes, str(config.precision), config.threads)
@@ -87,25 +91,3 @@ def _uses_gpu(accelerator: str) -> bool:
     if accelerator == "cuda" and not there_is:
         raise ValueError("accelerator=cuda: torch finds no GPU here; take accelerator=cpu")
     return there_is and accelerator != "cpu"
-
-
-def _num_processes(config: DictConfig, uses_gpu: bool) -> tuple[int, int]:
-    """Per machine, and machines."""
-    import torch
-
-    num_gpus = torch.cuda.device_count() if uses_gpu else 0
-    found = started()
-    if found is not None:
-        found.check(config, defaults=(None, "auto"), prefix="")
-        per_node, num_nodes = found.per_node, found.num_nodes
-    else:
-        num_nodes = config.num_nodes or 1
-        per_node = max(1, num_gpus) if config.devices == "auto" else config.devices or 1
-        check_self_started(per_node, num_nodes, prefix="")
-    if uses_gpu and per_node > num_gpus and (found is None or num_gpus > 1):
-        there_are = "is one GPU" if num_gpus == 1 else f"are {num_gpus} GPUs"
-        raise ValueError(
-            f"devices={per_node}: there {there_are} here; take devices={num_gpus}, or "
-            "accelerator=cpu"
-        )
-    return per_node, num_nodes

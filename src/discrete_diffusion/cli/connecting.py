@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.cli.child_processes import all_processes
 from discrete_diffusion.cli.devices import cluster_environment
-from discrete_diffusion.cli.processes import all_processes
-from discrete_diffusion.cli.sharing import is_first
-from discrete_diffusion.processes import Shard, distributed_shard
+from discrete_diffusion.cli.launch_environment import is_first
+from discrete_diffusion.shards import LostProcessError, Shard, distributed_shard
 from discrete_diffusion.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Sh
         if is_first():
             print(f"discrete-diffusion: {stop}", file=sys.stderr)
         raise SystemExit(stop.exit_status) from None
-    except ConnectionError as error:
+    except LostProcessError as error:
         raise ChildProcessError(str(error)) from error
 
 

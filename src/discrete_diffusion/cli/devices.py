@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.sharing import check_self_started, started
+from discrete_diffusion.cli.launch_environment import check_self_started, started
 from discrete_diffusion.naming import unknown_name
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ def check_strategy(config: DictConfig) -> None:
         raise ValueError(unknown_name("trainer.strategy", str(name), STRATEGIES))
     number = isinstance(devices, int) and not isinstance(devices, bool) and devices > 0
     if devices not in ("auto", -1) and not number:
-        raise ValueError(f"trainer.devices={devices}: expected a number from 1, or auto for all")
+        raise ValueError(
+            f"trainer.devices={devices}: expected a number from 1, or auto for all; which GPUs is "
+            "said before the command, as in CUDA_VISIBLE_DEVICES=1"
+        )
     if name != "fsdp":
         return
     if options.get("accelerator") == "cpu":
@@ -65,25 +69,47 @@ def set_devices(options: dict[str, Any]) -> None:
         raise ValueError("trainer.strategy=fsdp: torch finds no GPU here; take trainer=ddp")
     if on_gpu and not num_gpus:
         raise ValueError("trainer.accelerator=cuda: torch finds no GPU here; leave it out")
-    devices, nodes = options.get("devices", 1), options.get("num_nodes", 1)
-    if devices in ("auto", -1):
-        devices = num_gpus or 1
+    per_node, num_nodes = num_processes(
+        options, num_gpus, defaults=(None, 1, -1, "auto"), prefix="trainer."
+    )
+    options["devices"], options["num_nodes"] = per_node, num_nodes
+    options["strategy"] = _strategy(name, per_node * num_nodes)
+
+
+def num_processes(
+    options: Mapping[str, Any],
+    num_gpus: int,
+    *,
+    defaults: tuple[Any, ...],
+    prefix: str,
+    sees_own_gpu: bool = False,
+) -> tuple[int, int]:
+    """Processes per machine, and machines: those of torchrun or srun, else ``devices`` and
+    ``num_nodes`` of ``options``.
+
+    ``num_gpus``: those of this machine that are computed on, 0 for the CPU; ``defaults``: values
+    that give way to torchrun and srun; ``prefix``: of the names on the command line;
+    ``sees_own_gpu``: one that torchrun or srun started may see a single GPU, its own.
+    Raises ``ValueError`` as ``set_devices``.
+    """
     if (found := started()) is not None:
-        found.check(options, defaults=(None, 1, -1, "auto"), prefix="trainer.")
-        devices, nodes = found.per_node, found.num_nodes
+        found.check(options, defaults=defaults, prefix=prefix)
+        per_node, num_nodes = found.per_node, found.num_nodes
     else:
-        check_self_started(devices, nodes, prefix="trainer.")
-    if on_gpu and devices > num_gpus:
-        have = "is 1 GPU" if num_gpus == 1 else f"are {num_gpus} GPUs"
+        asked, num_nodes = options.get("devices") or 1, options.get("num_nodes") or 1
+        per_node = (num_gpus or 1) if asked in ("auto", -1) else asked
+        check_self_started(per_node, num_nodes, prefix=prefix)
+    own = sees_own_gpu and found is not None and num_gpus == 1
+    if 0 < num_gpus < per_node and not own:
+        there_are = "is one GPU" if num_gpus == 1 else f"are {num_gpus} GPUs"
         raise ValueError(
-            f"trainer.devices={options['devices']}: there {have} here; take "
-            f"trainer.devices={num_gpus}, or trainer.accelerator=cpu"
+            f"{prefix}devices={per_node}: there {there_are} here; take {prefix}devices={num_gpus}, "
+            f"or {prefix}accelerator=cpu"
         )
-    options["devices"], options["num_nodes"] = devices, nodes
-    options["strategy"] = _strategy(name, devices * nodes)
+    return per_node, num_nodes
 
 
-def _strategy(name: str, num_processes: int) -> Strategy | str:
+def _strategy(name: str, world_size: int) -> Strategy | str:
     """DDP is told that buffers never differ, and to reduce gradients where they are."""
     from inspect import signature
 
@@ -92,7 +118,7 @@ def _strategy(name: str, num_processes: int) -> Strategy | str:
 
     if name == "fsdp":
         return "fsdp"
-    if num_processes == 1:
+    if world_size == 1:
         return "auto"
     arguments = signature(DistributedDataParallel).parameters  # torch 2.13 renamed one
     sync = "forward_sync_buffers" if "forward_sync_buffers" in arguments else "broadcast_buffers"

@@ -12,13 +12,13 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts, plain
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
+from discrete_diffusion.cli.launch_environment import hush_other_ranks, started
 from discrete_diffusion.cli.sample_sets import (
     SampleSets,
     draw_sample_sets,
     read_sample_sets,
     sample_files,
 )
-from discrete_diffusion.cli.sharing import hush_other_ranks, started
 from discrete_diffusion.whole_files import is_same_file
 
 if TYPE_CHECKING:
@@ -221,6 +221,7 @@ def _evaluate_checkpoint(config: DictConfig) -> _Evaluation:
         "data_fingerprint": real.data.fingerprint(),
         "trained_on_fingerprint": checkpoint.data_fingerprint,
         "seed": config.seed,
+        "precision": str(config.precision),
         "ema": config.ema,
         **({} if samples is None else samples.facts),
         **_facts(real),

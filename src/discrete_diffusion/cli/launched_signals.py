@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from types import FrameType
 
-from discrete_diffusion.cli.sharing import is_first, started
+from discrete_diffusion.cli.launch_environment import is_first, started
 from discrete_diffusion.stopping import StopSignals
 
 _ONE_SIGNAL = 5.0

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.processes import command_line
+from discrete_diffusion.cli.child_processes import command_line
+from discrete_diffusion.cli.launch_environment import rank
 from discrete_diffusion.cli.run_folder import one_folder
-from discrete_diffusion.cli.sharing import rank
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
@@ -42,19 +42,20 @@ def announce(point: ResumePoint, config: DictConfig, trainer: Trainer, folder: P
     logger.info("resuming %s at step %d, in %s", point.path, point.step, folder)
     if point.step == (steps := config.trainer.max_steps):
         logger.info("it has all its trainer.max_steps=%d: no training, only the evaluation", steps)
-    for sentence in machine_changes(point, trainer):
+    for sentence in machine_changes(point, config, trainer):
         logger.warning("%s", sentence)
 
 
-def machine_changes(point: ResumePoint, trainer: Trainer) -> list[str]:
+def machine_changes(point: ResumePoint, config: DictConfig, trainer: Trainer) -> list[str]:
     """A sentence for each thing that changes last bits, or the order of batches."""
     import torch
 
-    now = {
-        "threads": torch.get_num_threads(),
+    now: dict[str, Any] = {
         "device": trainer.strategy.root_device.type,
         "torch": torch.__version__,
     }
+    if trainer.world_size == 1 or config.threads is not None:  # else they are divided at launch
+        now["threads"] = torch.get_num_threads()
     was = point.machine
     sentences = [
         f"{name} was {was[name]} and is {value}: numbers may differ in their last bits"

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from discrete_diffusion.cli.sharing import started
+from discrete_diffusion.cli.launch_environment import started
 
 
 def one_folder(
@@ -20,7 +20,7 @@ def one_folder(
     from hydra import compose
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.cli.compose import own_hydra
+    from discrete_diffusion.cli.compose import own_hydra, quoted
 
     kind, about = "sweep" if sweeps else "run", [o for o in overrides if o.startswith("hydra")]
     with own_hydra(user_config_dir) as searchpath:
@@ -30,7 +30,7 @@ def one_folder(
     pattern = str(patterns["dir"])
     if (folder := shared_time_stamp(pattern)) == pattern:
         return []
-    return [f"hydra.{kind}.dir='{folder}'"]
+    return [f"hydra.{kind}.dir={quoted(folder)}"]
 
 
 def shared_time_stamp(pattern: str) -> str:
@@ -47,12 +47,14 @@ def shared_time_stamp(pattern: str) -> str:
     if found.by == "srun":
         name = f"slurm_{os.environ['SLURM_JOB_ID']}_{os.environ['SLURM_STEP_ID']}"
         return now.sub(name, pattern)
-    moment = time.localtime(_time_of_the_first(found.rank))
-    return now.sub(lambda match: time.strftime(match[1], moment), pattern)
+    moment = time.localtime()
+    return _as_the_first_has_it(
+        now.sub(lambda match: time.strftime(match[1], moment), pattern), found.rank
+    )
 
 
-def _time_of_the_first(rank: int) -> float:
-    """When the first process of torchrun got here."""
+def _as_the_first_has_it(folder: str, rank: int) -> str:
+    """The ``folder`` of the first process of torchrun."""
     environment = os.environ
     if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         raise ValueError(
@@ -64,5 +66,5 @@ def _time_of_the_first(rank: int) -> float:
     store = TCPStore(environment["MASTER_ADDR"], int(environment["MASTER_PORT"]), is_master=False)
     key = f"discrete_diffusion/{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     if rank == 0:
-        store.set(key, repr(time.time()))
-    return float(store.get(key))
+        store.set(key, folder)
+    return str(store.get(key).decode())

@@ -10,8 +10,8 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
+from discrete_diffusion.cli.launch_environment import hush_other_ranks
 from discrete_diffusion.cli.sample_outputs import check_outputs, save_trajectory
-from discrete_diffusion.cli.sharing import hush_other_ranks
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.sample_source import SampleSource
@@ -93,6 +93,7 @@ def _draw(config: DictConfig, source: SampleSource, here: Computing) -> None:
     metrics = {
         "checkpoint": str(config.checkpoint),
         "seed": config.seed,
+        "precision": str(config.precision),
         "num_samples": len(drawn.tokens),
         "network_calls_per_sample": drawn.network_calls,
         "seconds": drawn.seconds,

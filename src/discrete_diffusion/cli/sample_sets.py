@@ -11,7 +11,7 @@ from omegaconf import DictConfig, ListConfig
 if TYPE_CHECKING:
     from discrete_diffusion.cli.sample_source import SampleSource
     from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
-    from discrete_diffusion.processes import Shard
+    from discrete_diffusion.shards import Shard
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.checkpoints import Checkpoint
     from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
-    from discrete_diffusion.processes import Shard
     from discrete_diffusion.sampling import Sampler
+    from discrete_diffusion.shards import Shard
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,8 @@ def open_sample_source(config: DictConfig, device: str = "cpu") -> SampleSource:
     build_sampler(given if "name" in given else {"name": "ancestral", **shared})
     checkpoint = read_checkpoint(config.checkpoint, ema=config.ema, device=device)
     if config.compile:
-        compile_backbone(checkpoint.algorithm.backbone)
+        logger.info("compiling the network at its first calls, which takes a minute or more")
+        compile_backbone(checkpoint.algorithm.backbone, torch.device(device))
     sampling = sampling_of(config, checkpoint.config)
     sampler = build_sampler(sampling)
     sampler.check(checkpoint.algorithm)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from discrete_diffusion.cli.child_processes import all_processes
 from discrete_diffusion.cli.compose import check_counts, plain
 from discrete_diffusion.cli.devices import check_strategy, set_devices
+from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first
 from discrete_diffusion.cli.launched_signals import stop_signals
-from discrete_diffusion.cli.processes import all_processes
 from discrete_diffusion.cli.resuming import announce, how_to_go_on, resume_point
-from discrete_diffusion.cli.sharing import hush_other_ranks, is_first
 from discrete_diffusion.models.registry import check_backbone_name
+from discrete_diffusion.shards import LostProcessError
 from discrete_diffusion.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.checkpoints import ResumePoint
     from discrete_diffusion.data import BatchStream, TokenDataset
     from discrete_diffusion.evaluation import SampleReport
-    from discrete_diffusion.processes import Shard
     from discrete_diffusion.sampling import Sampler
+    from discrete_diffusion.shards import Shard
     from discrete_diffusion.training import DiffusionModule
 
 logger = logging.getLogger(__name__)
@@ -111,6 +112,13 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
             kept = trainer.checkpoint_callback
             saved = kept.last if isinstance(kept, RunCheckpoints) and kept.holds_run else None
             raise Stop(stop.number, saved) from None
+        except RuntimeError as error:
+            if trainer.world_size == 1 or "onnection" not in str(error):  # torch has no type for it
+                raise
+            raise LostProcessError(
+                "another process of this run has ended: was it killed, or out of memory? "
+                f"{folder / 'checkpoints' / 'last.ckpt'} holds the run so far, see resume="
+            ) from error
     if trainer.is_global_zero:
         write_metrics(folder, metrics)
         logger.info("%s", _summary(metrics))
@@ -178,7 +186,7 @@ class _Parts:
     @cached_property
     def shard(self) -> Shard:
         """This process among those of the run; first asked for by all of them at once."""
-        from discrete_diffusion.processes import distributed_shard
+        from discrete_diffusion.shards import distributed_shard
 
         return distributed_shard()
 

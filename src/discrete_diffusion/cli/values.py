@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 _MAY_BE_NULL = ("trainer.", "callbacks.ema_decay")
 """Keys, or what they start with, whose value null means "off"."""
 
+_OF_SEVERAL_KINDS = ("trainer.devices",)
+"""A number or text; whoever reads them says what else is wrong."""
+
 
 def check_kinds(config: DictConfig, defaults: DictConfig) -> None:
     """Raise ``ValueError`` for the first value that is not of the kind of its default.
@@ -26,7 +29,8 @@ def check_kinds(config: DictConfig, defaults: DictConfig) -> None:
     for key, value, default in _pairs("", given, expected):
         wanted, got = _kind(default), _kind(value)
         off = got == "null" and key.startswith(_MAY_BE_NULL)
-        if got == wanted or off or (wanted, got) == ("text", "a number"):
+        known = key in _OF_SEVERAL_KINDS or (wanted, got) == ("text", "a number")
+        if got == wanted or off or known:
             continue
         shown = "null" if value is None else value
         raise ValueError(f"{key}={shown}: expected {wanted}, as in the default {key}={default}")

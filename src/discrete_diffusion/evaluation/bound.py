@@ -13,7 +13,7 @@ from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import TokenDataset
 from discrete_diffusion.evaluation.measuring import eval_mode
-from discrete_diffusion.processes import Shard
+from discrete_diffusion.shards import Shard
 from discrete_diffusion.types import Batch, LossOutput
 
 _ORDERS_SEED = 0
@@ -177,7 +177,8 @@ def _bounds_by_batch(
             for d in range(draws)
         ]
         nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
-        return SampleBounds(nelbo.cpu(), outputs[0].num_real.cpu(), batch.log_num_orders)
+        orders = None if batch.log_num_orders is None else batch.log_num_orders.cpu()
+        return SampleBounds(nelbo.cpu(), outputs[0].num_real.cpu(), orders)
 
     with eval_mode(algorithm):
         return (shard or Shard()).map(measure, enumerate(batches))

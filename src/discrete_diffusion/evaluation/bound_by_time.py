@@ -15,7 +15,7 @@ from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.evaluation.json_values import rounded
 from discrete_diffusion.evaluation.measuring import eval_mode, uncertain_positions
 from discrete_diffusion.noise_schedules import SMALLEST_TIME
-from discrete_diffusion.processes import Shard
+from discrete_diffusion.shards import Shard
 from discrete_diffusion.types import Batch
 
 

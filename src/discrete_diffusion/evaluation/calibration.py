@@ -14,7 +14,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.evaluation.json_values import rounded
 from discrete_diffusion.evaluation.measuring import eval_mode, uncertain_positions
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.processes import Shard
+from discrete_diffusion.shards import Shard
 from discrete_diffusion.types import Batch
 
 MASKED_SHARES = tuple(k / 10 for k in range(1, 10))

@@ -14,7 +14,7 @@ from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds, est
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
 from discrete_diffusion.evaluation.text_scores import text_bits
-from discrete_diffusion.processes import Shard
+from discrete_diffusion.shards import Shard
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 """Keep the draws of the measurements apart from each other, and from batches and samples."""

@@ -11,16 +11,16 @@ from torch import nn
 _CPU_COMPILERS = ("g++", "clang++", "c++")
 
 
-def compile_backbone(backbone: nn.Module) -> None:
+def compile_backbone(backbone: nn.Module, device: torch.device) -> None:
     """Compile a backbone's forward passes in place; names of parameters stay as they are.
 
     The blocks of its ``ModuleList``s are compiled rather than the whole: equal blocks share one
     compilation, and what depends on the data, such as leaving out PAD, stays outside. A backbone
     without such lists is compiled whole. Compiling happens at the first call, for any sizes.
 
-    Raises ``ValueError`` if the machine has no compiler for the backbone's device.
+    Raises ``ValueError`` if the machine has no compiler for ``device``.
     """
-    check_compiler(next(backbone.parameters()).device)
+    check_compiler(device)
     lists = [module for module in backbone.modules() if isinstance(module, nn.ModuleList)]
     for module in [block for blocks in lists for block in blocks] or [backbone]:
         module.compile(dynamic=True)

@@ -11,7 +11,12 @@ from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, z
 from discrete_diffusion.models.blocks.cache import KeyValueCache
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.rotary import rotary_tables
-from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, corrupted_share, process_t
+from discrete_diffusion.models.blocks.timestep import (
+    TimestepEmbedder,
+    corrupted_share,
+    distinct_time,
+    process_t,
+)
 from discrete_diffusion.models.blocks.visibility import block_causal_mask
 
 
@@ -122,7 +127,7 @@ class DiT(nn.Module):
             positions = positions.repeat(2)
         x = self.token_embedding(tokens)  # (B, K or 2K, D)
         rotary = rotary_tables(positions, self.head_dim)
-        t = process_t(corrupted_share(sigma), len(x_t), x_t.device)
+        t = distinct_time(process_t(corrupted_share(sigma), len(x_t), x_t.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(t))
         for k, block in enumerate(self.blocks):
             num_queries = None

@@ -7,17 +7,14 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.processes import Shard
 from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.shards import Shard
 from discrete_diffusion.types import SampleOutput
 
-_FEW_ROWS = 16
-"""Fewer rows of a size are sampled with those of the next larger one: their PAD costs less than
-calls of their own."""
-
-_LEAST_SHARE, _SHARES = 32, 8
-"""A request is cut into about ``_SHARES`` batches, if they hold ``_LEAST_SHARE`` rows each, so that
-processes can share it."""
+_SHARES = 8
+_LEAST_SHARE = {"cpu": 32}
+"""A request is cut into about ``_SHARES`` batches, so that processes can share it, if they hold
+``_LEAST_SHARE`` rows each, by device; 1,024 where a GPU would be idle with fewer."""
 
 _MOST_ROWS = {"cpu": 256}
 """``batch_size`` by device: past that a CPU's caches overflow (``benchmarks/speed.py``)."""
@@ -48,7 +45,7 @@ def draw_samples(
     """
     device = algorithm.layout.support.device
     batch_size = rows_at_once(device) if batch_size is None else batch_size
-    batches = _batches(real.sum(dim=1), batch_size)
+    batches = _batches(real.sum(dim=1), batch_size, _LEAST_SHARE.get(device.type, 1024))
     seeds = draw_seeds(generator, len(batches))
 
     def sample(batch: tuple[Tensor, int]) -> SampleOutput:
@@ -84,14 +81,15 @@ def draw_seeds(generator: torch.Generator, num: int) -> list[int]:
     return torch.randint(2**62, (num,), generator=generator, device=generator.device).tolist()
 
 
-def _batches(sizes: Tensor, batch_size: int) -> list[Tensor]:
+def _batches(sizes: Tensor, batch_size: int, least: int) -> list[Tensor]:
     """Rows Int[<= batch_size] that are sampled together, of one size each but for the few of a rare
-    size; the costliest first. A function of ``sizes`` Int[M] and ``batch_size`` alone."""
-    most = min(batch_size, max(_LEAST_SHARE, -(-len(sizes) // _SHARES)))
+    size; the costliest first. A function of ``sizes`` Int[M], ``batch_size`` and the device, for
+    which ``least`` rows make a batch that is worth its calls; half of them one without PAD."""
+    most = min(batch_size, max(least, -(-len(sizes) // _SHARES)))
     groups, rare = [], 0
     for count in sizes.unique(return_counts=True)[1].tolist():
         rare += count
-        if rare >= _FEW_ROWS:
+        if rare >= min(least // 2, batch_size):
             groups.append(rare)
             rare = 0
     if rare or not groups:

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import WeightAveraging
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+
+class MovingAverage(AveragedModel):
+    """The average of a module's weights on ``device``, its count on the host: torch's own reads
+    the count back from the device in every step."""
+
+    def __init__(self, module: nn.Module, *, device: torch.device, decay: float) -> None:
+        super().__init__(module, device=device)
+        self.n_averaged = torch.tensor(0)
+        self.decay = decay
+
+    @torch.no_grad()
+    def update_parameters(self, model: nn.Module) -> None:
+        """Take in the weights of ``model``, and copy its buffers."""
+        n = int(self.n_averaged)
+        averaged: list[Tensor] = list(self.module.parameters())
+        current: list[Tensor] = list(model.parameters())
+        weight = 1 - min(self.decay, (1 + n) / (10 + n)) if n else 1.0
+        torch._foreach_lerp_(averaged, current, weight)
+        for own, other in zip(self.module.buffers(), model.buffers(), strict=True):
+            own.copy_(other)
+        self.n_averaged += 1
 
 
 class EMA(WeightAveraging):
@@ -27,22 +48,16 @@ class EMA(WeightAveraging):
         if not 0 <= decay < 1:
             raise ValueError(f"ema decay={decay}: expected a number in [0, 1)")
         self.decay = decay
-        super().__init__(use_buffers=False, multi_avg_fn=self._average)
+        super().__init__(use_buffers=False)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        super().setup(trainer, pl_module, stage)
-        if self._average_model is not None:  # read in every step: on a GPU that would wait for it
-            self._average_model.n_averaged = self._average_model.n_averaged.cpu()
+        """Make the average where the module will be: it is moved there later."""
+        if stage == "fit":
+            device = trainer.strategy.root_device
+            self._average_model = MovingAverage(pl_module, device=device, decay=self.decay)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leave the training weights where they are, for the last checkpoint."""
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._copy_average_to_current(pl_module)
-
-    @torch.no_grad()
-    def _average(self, averaged: Any, current: Any, num_averaged: Tensor | int) -> None:
-        assert self._average_model is not None
-        n = int(self._average_model.n_averaged)
-        decay = min(self.decay, (1 + n) / (10 + n))
-        torch._foreach_lerp_(list(averaged), list(current), 1 - decay)

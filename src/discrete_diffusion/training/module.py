@@ -93,7 +93,11 @@ class DiffusionModule(LightningModule):
 
     def on_fit_start(self) -> None:
         if self.compiled:
-            compile_backbone(self.algorithm.backbone)
+            if self.trainer.is_global_zero:
+                logger.info(
+                    "compiling the network in the first steps: a minute or more"
+                )
+            compile_backbone(self.algorithm.backbone, self.device)
 
     def on_train_start(self) -> None:
         """Say what a new length of a resumed run does to a learning rate that falls along it."""
@@ -117,6 +121,13 @@ class DiffusionModule(LightningModule):
             return batch
         conditions = {**batch.conditions, "packing": pack_columns(batch.real)}
         return replace(batch, conditions=conditions)
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device, dataloader_idx: int
+    ) -> Batch:
+        """Without waiting for it: Lightning does so for tensors only."""
+        pinned = batch.pin_memory() if device.type == "cuda" else batch
+        return pinned.to(device, non_blocking=True)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         trainer = self.trainer

@@ -95,3 +95,13 @@ def test_attention_is_written_out_where_it_pays():
         with torch.autocast("cpu", torch.bfloat16):
             assert attention._written_out_is_faster(q, q)
     assert not attention._written_out_is_faster(q.to("meta"), q.to("meta"))
+
+
+def test_a_row_that_sees_nothing_stays_finite(monkeypatch):
+    q, k, v = (torch.randn(2, 2, 5, 8) for _ in range(3))
+    mask = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    mask[0] = False
+    monkeypatch.setattr(attention, "_written_out_is_faster", lambda q, k: True)
+    out = attention.attend(q, k, v, mask)
+    assert out.isfinite().all()
+    torch.testing.assert_close(out[1], attention.attend(q, k, v)[1])

@@ -37,7 +37,13 @@ def test_both_ways_give_the_same_sums(monkeypatch, bias, shape):
 
 
 @pytest.mark.parametrize(
-    "x", [torch.randn(15, 4, 8), torch.randn(64, 8), torch.randn(16, 4, 8, dtype=torch.float64)]
+    "x",
+    [
+        torch.randn(15, 4, 8),
+        torch.randn(16, 0, 8),
+        torch.randn(64, 8),
+        torch.randn(16, 4, 8, dtype=torch.float64),
+    ],
 )
 def test_what_is_not_a_batch_of_float32_sequences_stays_a_product(monkeypatch, x):
     monkeypatch.setattr(linear, "_MKL_LAGS", True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from contextlib import nullcontext
+
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.autograd.graph import saved_tensors_hooks
 
-from discrete_diffusion.models.blocks import MLP, AdaLNZeroBlock
+from discrete_diffusion.models.blocks import MLP, AdaLNZeroBlock, mlp
 from discrete_diffusion.models.blocks.recompute import recomputed
 
 
@@ -35,37 +39,42 @@ def test_gradients_are_the_same_and_the_tensor_is_not_kept():
 
 
 def test_views_are_recognised_and_others_are_kept():
-    base, other = torch.randn(4, 6, requires_grad=True), torch.randn(3, 2)
-    doubled = base * 2
-    with recomputed(doubled, lambda: base * 2):
-        product = doubled[:, 1:4].T[:, :3] @ (other.new_ones(3, 2) * other)
-    (grad,) = torch.autograd.grad(product.square().sum(), [base])
-    reference = torch.autograd.grad(((base * 2)[:, 1:4].T[:, :3] @ other).square().sum(), [base])[0]
-    torch.testing.assert_close(grad, reference)
+    base, other = (torch.randn(4, 6, requires_grad=True) for _ in range(2))
+    doubled, calls = base * 2, []
+
+    def again():
+        calls.append(1)
+        return base * 2
+
+    with recomputed(doubled, again):
+        product = doubled[:, 1:4].T[:, :3] @ other[:3]
+    found = torch.autograd.grad(product.square().sum(), [base, other])
+    assert calls == [1]
+    plain = ((base * 2)[:, 1:4].T[:, :3] @ other[:3]).square().sum()
+    for one, two in zip(found, torch.autograd.grad(plain, [base, other]), strict=True):
+        torch.testing.assert_close(one, two)
 
 
-def kept_bytes(module, *inputs) -> int:
-    """Bytes of distinct tensors that autograd keeps for a backward pass, parameters left out."""
-    parameters = {p.untyped_storage().data_ptr() for p in module.parameters()}
-    kept = {}
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_a_perceptron_can_have_again_is_not_alive(monkeypatch, keep):
+    """Of its two hidden tensors, that of GELU is gone before the backward pass, which makes it
+    again; without the recomputation it is alive."""
+    made = []
 
-    def keep(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in parameters:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+    class Watched(nn.GELU):
+        def forward(self, hidden):
+            made.append(weakref.ref(active := super().forward(hidden)))
+            return active
 
-    with saved_tensors_hooks(keep, lambda tensor: tensor):
-        out = module(*inputs)
-    assert out.requires_grad
-    return sum(kept.values())
-
-
-def test_a_perceptron_keeps_its_input_and_one_hidden_tensor():
-    torch.manual_seed(0)
-    x = torch.randn(32, 10, 16)
-    hidden = x.numel() * 4 * 4
-    assert kept_bytes(MLP(d_model=16), x) < x.numel() * 4 + 1.1 * hidden
+    perceptron = MLP(d_model=16)
+    perceptron.activation = Watched()
+    if keep:
+        monkeypatch.setattr(mlp, "recomputed", lambda tensor, again: nullcontext())
+    out = perceptron(torch.randn(32, 10, 16))
+    gc.collect()
+    assert (made[0]() is not None) == keep
+    out.sum().backward()
+    assert len(made) == (1 if keep else 2)
 
 
 def test_nothing_is_recomputed_without_gradients_and_blocks_stay_what_they_are():
@@ -79,3 +88,20 @@ def test_nothing_is_recomputed_without_gradients_and_blocks_stay_what_they_are()
     torch.testing.assert_close(with_gradients, without)
     double = block.double()
     assert torch.autograd.gradcheck(double, (x.detach().double().requires_grad_(), c.double()))
+
+
+def test_no_graph_is_left_behind_and_function_transforms_work():
+    block = AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0)
+    x, c = torch.randn(3, 5, 16), torch.randn(3, 8)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(type(thing) is torch.Tensor for thing in gc.get_objects())
+        for _ in range(5):
+            block(x, c)
+        after = sum(type(thing) is torch.Tensor for thing in gc.get_objects())
+    finally:
+        gc.enable()
+    assert after == before
+    gradient = torch.func.grad(lambda y: block(y, c).square().sum())(x)
+    assert gradient.shape == x.shape

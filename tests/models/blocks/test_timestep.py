@@ -9,6 +9,7 @@ from discrete_diffusion.models.blocks import (
     process_t,
     sinusoid,
 )
+from discrete_diffusion.models.blocks.timestep import distinct_time
 
 
 def test_sinusoid_is_cosines_then_sines_of_the_formula():
@@ -73,3 +74,10 @@ def test_process_t_makes_one_time_per_sample(t, expected):
 def test_process_t_refuses_other_shapes(t):
     with pytest.raises(ValueError, match=r"t has shape .*; expected a number or a tensor"):
         process_t(t, 4, "cpu")
+
+
+def test_a_time_that_all_samples_share_is_embedded_once():
+    same, apart = torch.full((5,), 0.3), torch.tensor([0.3, 0.3, 0.4])
+    assert torch.equal(distinct_time(same), same[:1])
+    for kept in (apart, same[:1], same[:0], same.to("meta")):
+        assert distinct_time(kept) is kept

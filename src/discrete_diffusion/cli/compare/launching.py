@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.compose import own_hydra
+from discrete_diffusion.cli.compose import own_hydra, quoted
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
@@ -35,8 +35,7 @@ def launch(
     from hydra.types import HydraContext, RunMode
 
     former = HydraConfig.instance().cfg
-    quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
-    shared = [f"hydra.sweep.dir='{quoted}'", *launcher]
+    shared = [f"hydra.sweep.dir={quoted(str(folder))}", *launcher]
     hydra_log = logging.getLogger("hydra")
     level = hydra_log.level
     with own_hydra(user_config_dir) as searchpath:

@@ -9,6 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import check_counts, choices
+from discrete_diffusion.cli.launch_environment import started
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.naming import unknown_name
 
@@ -70,8 +71,13 @@ def shared_overrides(overrides: Sequence[str]) -> list[str]:
 
 
 def check_request(config: DictConfig, user_config_dir: str | None) -> None:
-    """``ValueError`` for an unknown or repeated name, a list that is none, a count that is none or
-    a folder that cannot be written. ``config``: of the command."""
+    """``ValueError`` for an unknown or repeated name, a list that is none, a count that is none, a
+    folder that cannot be written, or several processes. ``config``: of the command."""
+    if (found := started()) is not None:
+        raise ValueError(
+            f"compare runs in one process, and {found.by} started several; start it by itself, "
+            "with hydra/launcher=joblib or submitit_slurm"
+        )
     _check_names(config, user_config_dir)
     check_counts(config, bound_samples=2, bound_draws=1, eval__num_samples=0)
     if config.trainer.devices != 1 or config.trainer.get("num_nodes", 1) != 1:

@@ -14,14 +14,14 @@ from discrete_diffusion.models.bd_denoiser.embeddings import (
 )
 from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, zero_linear
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, process_t
+from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, distinct_time, process_t
 
 
 class BDDenoiser(nn.Module):
     """Noisy nodes and edges in, a distribution over each clean node and edge out.
 
         x = [node_emb(nodes); edge_emb(edges)] + positions               (B, L, D)
-        c = SiLU(timestep_embedder(t))                                   (B, cond_dim)
+        c = SiLU(timestep_embedder(t))                                   (B or 1, cond_dim)
         x = block(x, c)                                                  n_layers times
         node_logits, edge_logits = heads(final(x, c))
 
@@ -111,7 +111,8 @@ class BDDenoiser(nn.Module):
         nodes = self.node_embedding(kept[:, :num_nodes])
         edges = self.edge_embedding(kept[:, num_nodes:])
         x = torch.cat([nodes, edges], dim=1) + positions  # (B, K, D)
-        c = F.silu(self.timestep_embedder(self._process_t(t, len(tokens), tokens.device)))
+        times = distinct_time(self._process_t(t, len(tokens), tokens.device))  # (B or 1,)
+        c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
         for block in self.blocks:
             x = block(x, c, packing.key_mask)
         x = self.final(x, c)

@@ -61,8 +61,8 @@ class AdaLNZeroBlock(nn.Module):
         cache: LayerCache | None = None,
         num_queries: int | None = None,
     ) -> Tensor:
-        """x (B, L, D), c (B, cond_dim) -> (B, Q, D) for the first Q = ``num_queries`` columns, None
-        for all L; the rest as in the attention."""
+        """x (B, L, D), c (B or 1, cond_dim) -> (B, Q, D) for the first Q = ``num_queries`` columns,
+        None for all L; the rest as in the attention."""
         shift1, scale1, gate1, shift2, scale2, gate2 = (
             self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
         )
@@ -87,6 +87,6 @@ class AdaLNFinal(nn.Module):
         self.modulation = zero_linear(cond_dim, 2 * d_model)
 
     def forward(self, x: Tensor, c: Tensor) -> Tensor:
-        """x (B, L, D), c (B, cond_dim) -> (B, L, D)."""
+        """x (B, L, D), c (B or 1, cond_dim) -> (B, L, D)."""
         shift, scale = self.modulation(c).unsqueeze(1).chunk(2, dim=-1)
         return modulate(self.norm(x), shift, scale)

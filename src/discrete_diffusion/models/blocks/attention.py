@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
+from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.models.blocks.cache import LayerCache
 from discrete_diffusion.models.blocks.linear import Linear
 from discrete_diffusion.models.blocks.rotary import apply_rotary
@@ -34,7 +35,7 @@ def attend(
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     scores = q @ (k * q.shape[-1] ** -0.5).transpose(-1, -2)  # (B, H, Q, K)
     if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf"))
+        scores = scores.masked_fill(~mask, neg_inf(scores.dtype))
     return softmax_of_short_rows(scores) @ v
 
 

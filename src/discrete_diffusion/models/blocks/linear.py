@@ -47,6 +47,7 @@ def _convolution_is_faster(x: Tensor, weight: Tensor) -> bool:
         _MKL_LAGS
         and x.ndim == 3
         and x.shape[0] >= _FEWEST_SEQUENCES
+        and x.shape[1] > 0
         and x.dtype == weight.dtype == torch.float32
         and x.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")

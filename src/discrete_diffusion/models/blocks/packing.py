@@ -6,6 +6,7 @@ columns, and no attention mask at all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -32,10 +33,14 @@ class ColumnPacking:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> ColumnPacking:
         """The same on another device."""
-        columns, mask = (
-            None if x is None else x.to(device, non_blocking=non_blocking)
-            for x in (self.columns, self.key_mask)
-        )
+        return self._each(lambda x: x.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> ColumnPacking:
+        """The same in memory from which a GPU fetches it while the host goes on."""
+        return self._each(lambda x: x.pin_memory())
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> ColumnPacking:
+        columns, mask = (None if x is None else change(x) for x in (self.columns, self.key_mask))
         return replace(self, columns=columns, key_mask=mask)
 
     def pack(self, x: Tensor) -> Tensor:

@@ -14,7 +14,8 @@ def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextMa
     """Inside, autograd does not save ``tensor`` or views of it: the backward pass calls ``again``.
 
     ``again``: computes equal numbers of the same shape and strides from tensors that are saved
-    anyway. A compiled network decides for itself what it keeps.
+    anyway. Nothing is done in a compiled network, which decides for itself what it keeps, under
+    ``torch.func``, and for float32 under autocast, which saves a copy of lower precision.
 
         hidden = up(x)
         active = gelu(hidden)
@@ -23,12 +24,15 @@ def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextMa
     """
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return nullcontext()
-    address = tensor.untyped_storage().data_ptr()
-    start = tensor.storage_offset()
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return nullcontext()
+    if tensor.dtype == torch.float32 and _autocasts(tensor.device.type):
+        return nullcontext()
+    storage, start = tensor.untyped_storage()._cdata, tensor.storage_offset()
 
     def pack(saved: Tensor) -> Tensor | Callable[[], Tensor]:
-        if saved.untyped_storage().data_ptr() != address:
-            return saved
+        if saved.untyped_storage()._cdata != storage:
+            return saved.detach()  # itself, it would hold the graph that holds it
         size, stride, offset = saved.size(), saved.stride(), saved.storage_offset() - start
 
         def unpack_again() -> Tensor:
@@ -42,3 +46,7 @@ def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextMa
         return kept if isinstance(kept, Tensor) else kept()
 
     return saved_tensors_hooks(pack, unpack)
+
+
+def _autocasts(kind: str) -> bool:
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)

@@ -29,6 +29,12 @@ def process_t(t: Tensor | float, batch_size: int, device: torch.device | str | N
     return (t if t.is_floating_point() else t.float()).expand(batch_size)
 
 
+def distinct_time(t: Tensor) -> Tensor:
+    """t Float[B], or Float[1] if all samples have the same, so that what follows from it is
+    computed once. On the CPU only: elsewhere it would have to be read back."""
+    return t[:1] if t.device.type == "cpu" and len(t) > 1 and bool((t == t[0]).all()) else t
+
+
 def sinusoid(t: Tensor, size: int, max_period: float = 10_000.0) -> Tensor:
     """[cos(t f_k), sin(t f_k)] for f_k = max_period^(-2k/size): Float[B] -> Float[B, size].
 

@@ -6,7 +6,6 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -31,46 +30,32 @@ class Shard:
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """``[function(item) for item in items]`` in every process, item k computed by rank
-        k mod ``world_size``. An error in one process is raised in all, see ``together``."""
+        k mod ``world_size``. An error in one process is raised in all."""
         own: dict[int, R] = {}
-        with self.together():
+        try:
             for k, item in enumerate(items):
                 if k % self.world_size == self.rank:
                     own[k] = function(item)
-        done = {k: result for part in self.exchange(own) for k, result in part.items()}
+        except Exception as error:  # not of Ctrl-C and exits: who waits for us sees that we end
+            self.exchange(_portable(error, self.rank))
+            raise
+        done: dict[int, R] = {}
+        for part in self.exchange(own):
+            if isinstance(part, Exception):
+                raise part
+            done.update(part)
         return [done[k] for k in sorted(done)]
 
-    def together(self) -> _Together:
-        """A context that every process enters: where one leaves it by an error, all do."""
-        return _Together(self)
 
-
-@dataclass(frozen=True)
-class _Together:
-    shard: Shard
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.shard.world_size == 1 or (error is not None and not isinstance(error, Exception)):
-            return  # Ctrl-C and exits are no errors: who is waiting for us sees that we are gone
-        told = None if error is None else _portable(error, self.shard.rank)
-        errors = [other for other in self.shard.exchange(told) if other is not None]
-        if error is None and errors:
-            raise errors[0]
+class LostProcessError(ConnectionError):
+    """Another process of the command has ended while this one waited for it."""
 
 
 def _portable(error: Exception, rank: int) -> Exception:
     """An error as another process can raise it, with a note of where it happened."""
     try:
         copy: Exception = pickle.loads(pickle.dumps(error))
-    except (TypeError, AttributeError, pickle.PickleError):  # it has a constructor of its own
+    except Exception:  # its constructor is its own, and may raise what it likes
         mendable = isinstance(error, ValueError | TypeError | OSError)
         copy = ValueError(str(error)) if mendable else RuntimeError(str(error))
     copy.add_note(f"in process {rank}:\n{''.join(traceback.format_exception(error))}")
@@ -81,7 +66,7 @@ def distributed_shard() -> Shard:
     """This process among those of ``torch.distributed``'s default group, or alone if there is none.
 
     ``exchange`` waits for a day, so that one process may work while others wait. It raises
-    ``ConnectionError`` if another process has ended.
+    ``LostProcessError`` if another process has ended.
     """
     from datetime import timedelta
 
@@ -96,7 +81,7 @@ def distributed_shard() -> Shard:
         try:
             dist.all_gather_object(values, value, group=group)
         except RuntimeError as error:
-            raise ConnectionError(
+            raise LostProcessError(
                 "another process of this command has ended before its work was done; was it "
                 "killed, or out of memory?"
             ) from error

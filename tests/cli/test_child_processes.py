@@ -8,11 +8,14 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from lightning.fabric import Fabric
 
+from discrete_diffusion.cli.child_processes import all_processes, command_line
+from discrete_diffusion.cli.connecting import connected
+from discrete_diffusion.cli.launch_environment import rank
 from discrete_diffusion.cli.launched_signals import stop_signals
-from discrete_diffusion.cli.processes import all_processes, command_line
-from discrete_diffusion.cli.sharing import rank
+from discrete_diffusion.shards import LostProcessError
 from discrete_diffusion.stopping import Stop
 
 
@@ -40,17 +43,19 @@ def launched():
     process.communicate()
 
 
-def test_the_end_waits_for_the_others_and_leaves_no_variables(launched, monkeypatch):
+def test_the_end_waits_for_the_others_and_leaves_no_variables_and_threads(launched, monkeypatch):
     fabric, process = launched
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    before = dict(os.environ)
+    before, threads_before = dict(os.environ), torch.get_num_threads()
     with all_processes(fabric, threads=3):
         os.environ["LOCAL_RANK"] = "0"
+        torch.set_num_threads(threads_before + 1)  # as Lightning's division of the cores does
         assert os.environ["OMP_NUM_THREADS"] == "3"
         process.stdin.write(b"\n")
         process.stdin.flush()
     assert process.returncode == 0
     assert dict(os.environ) == before
+    assert torch.get_num_threads() == threads_before
     assert fabric.strategy.launcher.procs == []
 
 
@@ -62,6 +67,22 @@ def test_an_error_kills_the_others_and_lightning_does_not_learn_of_it(launched, 
         raise error
     assert process.returncode == -signal.SIGKILL
     assert fabric.strategy.launcher.procs == []
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (BrokenPipeError("the reader left"), BrokenPipeError),
+        (LostProcessError(), ChildProcessError),
+    ],
+)
+def test_only_a_lost_process_is_told_as_one(error, raised, monkeypatch):
+    monkeypatch.setattr(os, "environ", os.environ.copy())  # Lightning adds its variables
+    try:
+        with pytest.raises(raised), connected(1, 1, threads=None):
+            raise error
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_a_process_that_was_started_leaves_the_end_to_the_first(monkeypatch):

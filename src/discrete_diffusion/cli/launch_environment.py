@@ -39,7 +39,8 @@ def started() -> Started | None:
         per_node = int(env["LOCAL_WORLD_SIZE"])
         return Started("torchrun", int(env["RANK"]), per_node, int(env["WORLD_SIZE"]) // per_node)
     interactive = env.get("SLURM_JOB_NAME") in ("bash", "interactive")
-    num_tasks, num_nodes = (int(env.get(f"SLURM_{key}", "1")) for key in ("NTASKS", "NNODES"))
+    num_tasks = int(env.get("SLURM_STEP_NUM_TASKS") or env.get("SLURM_NTASKS") or 1)
+    num_nodes = int(env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES") or 1)
     if "SLURM_STEP_ID" in env and num_tasks > 1 and not interactive:
         return Started("srun", int(env["SLURM_PROCID"]), num_tasks // num_nodes, num_nodes)
     return None

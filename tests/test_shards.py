@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discrete_diffusion.data.bubble_diagrams.fields import SizeError
-from discrete_diffusion.processes import Shard, distributed_shard
+from discrete_diffusion.shards import Shard, distributed_shard
 from fake_processes import in_processes
 
 
@@ -43,31 +43,47 @@ def test_errors_that_cannot_be_sent_keep_their_sentence():
         def __init__(self, line: int, *, file: str) -> None:
             super().__init__(f"{file}, line {line}")
 
-    def work(shard: Shard) -> None:
-        with shard.together():
-            if shard.rank == 1:
-                raise OwnError(3, file="a.jsonl")
+    def odd(k: int) -> None:
+        if k == 1:
+            raise OwnError(3, file="a.jsonl")
 
-    first, second = in_processes(2, work)
+    first, second = in_processes(2, lambda shard: shard.map(odd, range(2)))
     assert type(first) is ValueError
     assert str(first) == str(second) == "a.jsonl, line 3"
     assert type(second) is OwnError
 
-    def buggy(shard: Shard) -> None:
-        with shard.together():
-            if shard.rank == 0:
-                raise type("Bug", (LookupError,), {})("a bug")
+    def buggy(k: int) -> None:
+        if k == 0:
+            raise type("Bug", (LookupError,), {})("a bug")
 
-    _, told = in_processes(2, buggy)
+    _, told = in_processes(2, lambda shard: shard.map(buggy, range(2)))
     assert type(told) is RuntimeError  # none that a user could mend
 
 
-def test_each_raises_its_own_error():
-    def work(shard: Shard) -> None:
-        with shard.together():
-            raise SizeError("rooms", f"of {shard.rank}", num_rooms=9)
+class PickyError(ValueError):
+    """Pickled it is ``PickyError("a.jsonl: 3")``, which its constructor refuses."""
 
-    assert [str(error) for error in in_processes(2, work)] == [
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where}: {3}")
+        if where != "a.jsonl":
+            raise KeyError(where)
+
+
+def test_errors_whose_constructor_raises_keep_their_sentence():
+    def odd(k: int) -> None:
+        if k == 1:
+            raise PickyError("a.jsonl")
+
+    first, second = in_processes(2, lambda shard: shard.map(odd, range(2)))
+    assert (type(first), type(second)) == (ValueError, PickyError)
+    assert str(first) == "a.jsonl: 3"
+
+
+def test_each_raises_its_own_error():
+    def work(k: int) -> None:
+        raise SizeError("rooms", f"of {k}", num_rooms=9)
+
+    assert [str(error) for error in in_processes(2, lambda shard: shard.map(work, range(2)))] == [
         "field 'rooms': of 0",
         "field 'rooms': of 1",
     ]
@@ -80,8 +96,11 @@ def test_leaving_is_no_error_to_be_told():
     def exchange(value):
         raise AssertionError("nobody is told")
 
-    with pytest.raises(Stopped), Shard(0, 2, exchange).together():
+    def stop(_: int) -> None:
         raise Stopped
+
+    with pytest.raises(Stopped):
+        Shard(0, 2, exchange).map(stop, [0])
 
 
 def test_alone_without_a_group():

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.cli.sharing import is_first
+from discrete_diffusion.cli.launch_environment import is_first
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -37,7 +37,7 @@ def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator
 @contextmanager
 def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[None]:
     """What is launched inside by Lightning's ``engine`` has ended afterwards: the processes it
-    started, their group, and the variables by which they know each other.
+    started, their group, the variables by which they know each other, and the division of threads.
 
     An error kills the others, which may be waiting for this one. ``threads``: of each process;
     None divides the cores.
@@ -45,9 +45,10 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Non
     if engine.world_size == 1:
         yield
         return
+    import torch
     import torch.distributed as dist
 
-    former = dict(os.environ)
+    former, former_threads = dict(os.environ), torch.get_num_threads()
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     others: list[Popen[bytes]] = []
@@ -66,6 +67,7 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Non
             other.wait()
         os.environ.clear()
         os.environ.update(former)  # or a later command would take itself for one that was started
+        torch.set_num_threads(former_threads)
 
 
 def _taken_over(engine: Trainer | Fabric) -> list[Popen[bytes]]:
