@@ -94,9 +94,7 @@ class DiffusionModule(LightningModule):
     def on_fit_start(self) -> None:
         if self.compiled:
             if self.trainer.is_global_zero:
-                logger.info(
-                    "compiling the network in the first steps: a minute or more"
-                )
+                logger.info("compiling the network in the first steps: a minute or more")
             compile_backbone(self.algorithm.backbone, self.device)
 
     def on_train_start(self) -> None:
