@@ -70,7 +70,7 @@ class AR(Algorithm):
         x_t: Tensor,
         t: Tensor,
         real: Tensor,
-        conditions: Mapping[str, Tensor] | None = None,
+        conditions: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """Position l is predicted from the real positions before it, in x_t or, if there is one
         among the conditions, in ``context`` (Int[B, L], the clean sequence); t is not used."""
@@ -78,7 +78,7 @@ class AR(Algorithm):
         tokens = self.shifted(others.pop("context", x_t), real)
         return self.backbone(x_t=tokens, sigma=self.size_sigma(real), **others).float()
 
-    def teacher_forcing(self, batch: Batch) -> dict[str, Tensor]:
+    def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """The conditions under which ``denoise`` is right for every position, whatever x_t."""
         return {**batch.conditions, "context": batch.x0}
 
@@ -99,7 +99,7 @@ class AR(Algorithm):
         return -torch.log1p(-share)
 
     def prefix_reader(
-        self, real: Tensor, conditions: Mapping[str, Tensor] | None = None
+        self, real: Tensor, conditions: Mapping[str, Any] | None = None
     ) -> PrefixReader:
         """``denoise`` with a cache, for samples whose ``real`` Bool[B, L] is the same."""
         return PrefixReader(self, real, conditions)
@@ -113,7 +113,7 @@ class PrefixReader:
     """
 
     def __init__(
-        self, algorithm: AR, real: Tensor, conditions: Mapping[str, Tensor] | None = None
+        self, algorithm: AR, real: Tensor, conditions: Mapping[str, Any] | None = None
     ) -> None:
         self.algorithm, self.conditions = algorithm, dict(conditions or {})
         self.columns = real[0].nonzero().squeeze(1)  # (K,)

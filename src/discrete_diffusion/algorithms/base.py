@@ -94,7 +94,7 @@ class Algorithm(nn.Module, ABC):
         """Whether the backbone's ``forward`` has an optional argument of that name."""
         return argument in signature(self.backbone.forward).parameters
 
-    def teacher_forcing(self, batch: Batch) -> dict[str, Tensor]:
+    def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """The conditions under which ``denoise`` is right at every position of a corrupted batch.
 
         Those of the batch; an algorithm that generates in blocks adds what came before them.
@@ -106,7 +106,7 @@ class Algorithm(nn.Module, ABC):
         x_t: Tensor,
         t: Tensor,
         real: Tensor,
-        conditions: Mapping[str, Tensor] | None = None,
+        conditions: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """What the backbone says of x_t: Float32[B, L, V], not normalised, on every id."""
         sigma = self.process.sigma(t, real) if self.time_conditioning else None
@@ -117,7 +117,7 @@ class Algorithm(nn.Module, ABC):
         x_t: Tensor,
         t: Tensor,
         real: Tensor,
-        conditions: Mapping[str, Tensor] | None = None,
+        conditions: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """log D: Float[B, L, V], normalised over each position's legal ids.
 
@@ -130,7 +130,7 @@ class Algorithm(nn.Module, ABC):
         x_t: Tensor,
         t: Tensor,
         real: Tensor,
-        conditions: Mapping[str, Tensor] | None = None,
+        conditions: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """What stands for log D in the bound, Float[B, L, V]: log D itself, unless a score does."""
         return self.denoise(x_t, t, real, conditions)
@@ -145,7 +145,7 @@ class Algorithm(nn.Module, ABC):
         *,
         temperature: float = 1.0,
         top_p: float = 1.0,
-        conditions: Mapping[str, Tensor] | None = None,
+        conditions: Mapping[str, Any] | None = None,
     ) -> Prediction:
         """p(x_s | x_t) per position for s < t, and the weights that undo a narrowed ``support``.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -140,13 +141,13 @@ class BD3LM(Algorithm):
         x_t: Tensor,
         t: Tensor,
         real: Tensor,
-        conditions: Mapping[str, Tensor] | None = None,
+        conditions: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """Without ``context`` among the conditions they are right for the first block that is not
         clean: earlier blocks are read from x_t, later ones are not seen."""
         conditions = {**(conditions or {}), "group_idxs": self.blocks.expand_as(x_t)}
         return super().logits(x_t, t, real, conditions)
 
-    def teacher_forcing(self, batch: Batch) -> dict[str, Tensor]:
+    def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """The conditions under which ``denoise`` is right for every block at once."""
         return {**batch.conditions, "context": batch.x0}

@@ -48,8 +48,8 @@ def draw_masks(
     """Mask a batch for the absorbing bound in one of the ways of ``MASK_DRAWS``.
 
     ``blocks``: Int[L], the block of each position, 0 .. N-1. Each block then has a draw of its own,
-    all of them at once; None is one block of everything. ``num_blocks``: N, if it is known, for it
-    has to be read back from the device.
+    all of them at once; None is one block of everything. ``num_blocks``: N; None reads it back
+    from the device.
     """
     if blocks is None:
         num_blocks = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -70,7 +71,7 @@ class Interpolating(Algorithm):
         x_t: Tensor,
         t: Tensor,
         real: Tensor,
-        conditions: Mapping[str, Tensor] | None = None,
+        conditions: Mapping[str, Any] | None = None,
     ) -> Tensor:
         log_probs = super().denoise(x_t, t, real, conditions)
         if self.parameterization == "leave_one_out":

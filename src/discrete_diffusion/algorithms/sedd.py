@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -67,7 +68,7 @@ class SEDD(Interpolating):
         x_t: Tensor,
         t: Tensor,
         real: Tensor,
-        conditions: Mapping[str, Tensor] | None = None,
+        conditions: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """log G: Float[B, L, V]."""
         log_k = self.layout.num_legal.log().unsqueeze(-1)
@@ -78,7 +79,7 @@ class SEDD(Interpolating):
         x_t: Tensor,
         t: Tensor,
         real: Tensor,
-        conditions: Mapping[str, Tensor] | None = None,
+        conditions: Mapping[str, Any] | None = None,
     ) -> Tensor:
         log_g = self.log_weights(x_t, t, real, conditions)
         if self.process.absorbing:

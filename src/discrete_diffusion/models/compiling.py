@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 
 import torch
 from torch import nn
 
-_CPU_COMPILERS = ("g++", "clang++", "c++")
+CPU_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
+"""What PyTorch calls unless the environment's CXX names another."""
 
 
 def compile_backbone(backbone: nn.Module, device: torch.device) -> None:
@@ -27,18 +29,20 @@ def compile_backbone(backbone: nn.Module, device: torch.device) -> None:
 
 
 def check_compiler(device: torch.device) -> None:
-    """Raise ``ValueError`` if ``torch.compile`` would find no compiler for ``device``."""
+    """Raise ``ValueError`` if ``torch.compile`` would find no Triton for a GPU ``device``, or no
+    C++ compiler for the CPU."""
     if device.type == "cuda":
         from torch.utils._triton import has_triton
 
         if not has_triton():
             raise ValueError(
-                "compile=true needs Triton for this GPU, and it is not installed; leave compile out"
+                "compile=true needs Triton, and torch finds none that works with this GPU; leave "
+                "compile out"
             )
         return
-    chosen = os.environ.get("CXX")
-    if not any(map(shutil.which, [chosen] if chosen else _CPU_COMPILERS)):
+    chosen = os.environ.get("CXX") or CPU_COMPILER
+    if shutil.which(chosen) is None:
         raise ValueError(
-            f"compile=true needs a C++ compiler on the CPU, and there is no "
-            f"{chosen or ' or '.join(_CPU_COMPILERS)} here; install one or leave compile out"
+            f"compile=true needs a C++ compiler on the CPU, and there is no {chosen} here; install "
+            "it or leave compile out"
         )

@@ -124,8 +124,9 @@ class DiffusionModule(LightningModule):
         self, batch: Batch, device: torch.device, dataloader_idx: int
     ) -> Batch:
         """Without waiting for it: Lightning does so for tensors only."""
-        pinned = batch.pin_memory() if device.type == "cuda" else batch
-        return pinned.to(device, non_blocking=True)
+        if device.type == "cuda" and batch.x0.device.type == "cpu":
+            batch = batch.pin_memory()
+        return batch.to(device, non_blocking=True)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         trainer = self.trainer

@@ -28,8 +28,8 @@ def attend(
 
     ``mask``: Bool, broadcastable to (B, H, Q, K), True where a key may be seen; or ``causal``.
 
-    PyTorch's fused kernel, except on the CPU between few columns and in bfloat16, where it is the
-    slower way (``python benchmarks/speed.py``).
+    PyTorch's fused kernel, except on the CPU, where it is the slower way in bfloat16, up to 1,024
+    keys, and without gradients, up to 48 (``python benchmarks/speed.py``); never for ``causal``.
     """
     if causal or not _written_out_is_faster(q, k):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
