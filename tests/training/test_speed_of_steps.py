@@ -142,6 +142,7 @@ def test_without_a_compiler_one_sentence_says_so(monkeypatch):
     shutil.which(os.environ.get("CXX") or compiling.CPU_COMPILER) is None,
     reason="there is no C++ compiler here",
 )
+@pytest.mark.filterwarnings("ignore")  # torch.compile warns of what it does itself
 def test_a_compiled_network_computes_the_same_under_the_same_names():
     module, batch = module_of("model.n_layers=2")
     names = list(module.state_dict())
