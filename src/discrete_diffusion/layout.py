@@ -262,14 +262,29 @@ RPLAN_VOCAB_CONFIG = VocabConfig(n_max=8)
 """Rooms and relations of RPLAN plans: 8 + 28 = 36 positions, 15 + 13 = 28 ids."""
 
 
-def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
-    """The layout of a ``config.data``: a graph's if it has ``n_max``, else that of plain sequences
-    from ``length``, ``vocab_size``, ``mask_id`` and, optionally, ``pad_id``.
+def row_layout(num_rows: int) -> TokenLayout:
+    """Rows of features as tokens of one legal id, 0: a row that absorbing noise masks becomes id 1,
+    one that is not there is id 2."""
+    return TokenLayout.flat(num_rows, 3, mask_id=1, pad_id=2)
 
-    Raises ``ValueError`` naming the keys if it has neither.
+
+def data_state(data_config: Mapping[str, Any]) -> str:
+    """What the samples of a ``config.data`` are: ``features`` if they have ``rows``, else
+    ``tokens``."""
+    return "features" if data_config.get("rows") is not None else "tokens"
+
+
+def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
+    """The layout of a ``config.data``: a graph's if it has ``n_max``, that of rows of features if
+    it has ``rows``, else that of plain sequences from ``length``, ``vocab_size``, ``mask_id`` and,
+    optionally, ``pad_id``.
+
+    Raises ``ValueError`` naming the keys if it has none of them.
     """
     if data_config.get("n_max") is not None:
         return VocabConfig(n_max=data_config["n_max"]).layout()
+    if data_config.get("rows") is not None:
+        return row_layout(data_config["rows"])
     for key in ("length", "vocab_size", "mask_id"):
         if data_config.get(key) is None:
             raise ValueError(

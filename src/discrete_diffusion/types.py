@@ -1,8 +1,9 @@
 """What the layers hand to each other, and the axis legend used everywhere.
 
 Axes: ``B`` batch, ``L`` token positions, ``V`` token ids, ``N`` nodes, ``E`` edges (node pairs),
-``D`` width, ``H`` attention heads. Times ``t`` and ``s < t`` lie in [0, 1]: 0 is clean, 1 is noise.
-``x0`` is clean data, ``xt`` its corruption at time t. Probabilities are in log space, in nats.
+``D`` width, ``H`` attention heads; where samples are features, ``N`` rows and ``M`` features.
+Times ``t`` and ``s < t`` lie in [0, 1]: 0 is clean, 1 is noise. ``x0`` is clean data, ``xt`` its
+corruption at time t. Probabilities are in log space, in nats.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from torch import Tensor
 class Batch:
     """Clean data on its way to an algorithm.
 
-    ``x0``: Int[B, L] token ids; PAD wherever ``real`` is False.
-    ``real``: Bool[B, L] the positions that carry data.
+    ``x0``: Int[B, L] token ids, PAD wherever ``real`` is False; or Float[B, N, M] rows of features.
+    ``real``: Bool[B, L] or Bool[B, N], the positions that carry data.
     ``log_num_orders``: Float[B] or None, log of how many equally likely token sequences stand for
         the same unordered object (randomly relabelled diagrams: ``log(n!/|Aut G|)``; a fixed order:
         0). Subtracting it from the ordered bound gives the bound on the unordered object.
@@ -60,8 +61,8 @@ class LossOutput:
 
     ``loss``: Float[] the scalar to minimise (any training weight allowed).
     ``nelbo``: Float[B] an unbiased draw of the negative evidence lower bound of each sample, nats.
-    ``num_real``: Int[B] real positions of each sample; ``nelbo.sum() / num_real.sum()`` is the
-        bound per token.
+    ``num_real``: Int[B] positions of each sample that the bound is about; ``nelbo.sum() /
+        num_real.sum()`` is the bound per token, or per row.
     """
 
     loss: Tensor
@@ -123,3 +124,15 @@ class SampleOutput:
     nfe: Tensor
     log_weights: Tensor
     trajectory: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class FilledRows:
+    """What a sampler of rows returns.
+
+    ``rows``: Float32[B, N, M]: given rows bit for bit, masked ones filled.
+    ``nfe``: Int[B] network evaluations spent on each window.
+    """
+
+    rows: Tensor
+    nfe: Tensor

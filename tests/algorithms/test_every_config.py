@@ -1,4 +1,4 @@
-"""Every algorithm as its config builds it, on diagrams and on text, with the same network."""
+"""Every algorithm on tokens as its config builds it, on diagrams and on text."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import math
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, Algorithm, build_algorithm
+from discrete_diffusion.algorithms import Algorithm, algorithms_on, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.types import Batch
 
-ALGORITHMS = sorted(_ALGORITHM_BUILDERS)
+ALGORITHMS = algorithms_on("tokens")
 DIT = ("algo.backbone=dit", "model=dit_tiny", "model.n_blocks=1", "model.hidden_size=32")
 TEXT = ("data=text", "data.length=10", "data.vocab_size=7", "data.mask_id=5", "data.pad_id=6")
 

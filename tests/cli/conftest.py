@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+
+from discrete_diffusion.cli import main
 
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def failure(capsys) -> Callable[..., str]:
+    """Run a command that a user's error ends: with status 1 and a sentence, which is returned."""
+
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([*words])
+        assert stop.value.code == 1
+        error = capsys.readouterr().err.strip()
+        assert error.startswith("discrete-diffusion: ")
+        assert "\n" not in error or words[0] == "compare"  # which has a line per cell
+        assert "Traceback" not in error
+        return error
+
+    return run

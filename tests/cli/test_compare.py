@@ -37,15 +37,6 @@ def plan(*overrides: str):
     return plan_cells(compose("compare", words), shared_overrides(words))
 
 
-def failure(capsys, *arguments: str) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(["compare", *arguments])
-    assert stop.value.code == 1
-    error = capsys.readouterr().err
-    assert "Traceback" not in error
-    return error
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A comparison of two backbones, in a folder of its own; tests work on copies of it."""
@@ -140,8 +131,8 @@ def test_refusals_in_a_sentence(arguments, sentence, tmp_path):
     assert not (tmp_path / "comparison").exists()
 
 
-def test_a_sweep_over_comparisons_is_refused(capsys):
-    assert "leave --multirun out" in failure(capsys, "--multirun", "seeds=[0,1]")
+def test_a_sweep_over_comparisons_is_refused(failure):
+    assert "leave --multirun out" in failure("compare", "--multirun", "seeds=[0,1]")
 
 
 def test_an_option_goes_to_the_cells_that_have_it(caplog):
@@ -186,8 +177,8 @@ def test_help_says_what_compare_sets_itself(capsys):
     assert "whatever train takes but algo, algo.backbone, seed, resume" in capsys.readouterr().out
 
 
-def test_a_launcher_that_is_not_installed_is_refused(capsys):
-    error = failure(capsys, "hydra/launcher=ray")
+def test_a_launcher_that_is_not_installed_is_refused(failure):
+    error = failure("compare", "hydra/launcher=ray")
     assert "hydra/launcher=ray: no plug-in that is installed offers it" in error
     missing = MissingConfigException("as Hydra says it", missing_cfg_file="hydra/launcher/joblib")
     assert "pip install hydra-joblib-launcher" in explain(missing, "compare", [], None)
@@ -206,9 +197,9 @@ def test_torchrun_and_srun_are_refused(by, monkeypatch, tmp_path):
     assert not (tmp_path / "comparison").exists()
 
 
-def test_every_cell_that_cannot_be_is_named_before_the_first_run(capsys, tmp_path):
+def test_every_cell_that_cannot_be_is_named_before_the_first_run(failure, tmp_path):
     error = failure(
-        capsys,
+        "compare",
         "algos=[mdlm,udlm]",
         "backbones=[bd-denoiser,my-transformer]",
         "model=bd_base",
@@ -328,12 +319,12 @@ def test_a_result_without_its_keys_is_measured_again(copy, finished):
     assert [m["nelbo"] for m in results["models"]] == [m["nelbo"] for m in finished[1]["models"]]
 
 
-def test_another_run_in_the_folder_is_refused_by_name_or_replaced(copy, capsys):
+def test_another_run_in_the_folder_is_refused_by_name_or_replaced(copy, failure):
     out = f"out={copy.parents[1]}"
-    error = failure(capsys, *SHORT, *TWO, "trainer.max_steps=3", "optim.lr=0.5", out)
+    error = failure("compare", *SHORT, *TWO, "trainer.max_steps=3", "optim.lr=0.5", out)
     assert "mdlm-dit-seed0: optim.lr 0.001 -> 0.5, trainer.max_steps 2 -> 3" in error
     assert "overwrite=true" in error
-    assert "the data (fingerprint" in failure(capsys, *SHORT, *TWO, "data.num_plans=210", out)
+    assert "the data (fingerprint" in failure("compare", *SHORT, *TWO, "data.num_plans=210", out)
     other = again(copy, "algos=[mdlm]", "backbones=[dit]", "trainer.max_steps=3", "overwrite=true")
     assert other["cells"]["mdlm-dit-seed0"]["steps"] == 3
 
@@ -366,10 +357,10 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(copy, capsys, monkeyp
     )
 
 
-def test_a_failing_cell_leaves_the_others(copy, capsys):
+def test_a_failing_cell_leaves_the_others(copy, failure):
     (copy / "cell.json").unlink()
     (copy / "checkpoints" / "last.ckpt").write_bytes(b"damaged")
-    error = failure(capsys, *SHORT, *TWO, f"out={copy.parents[1]}")
+    error = failure("compare", *SHORT, *TWO, f"out={copy.parents[1]}")
     assert "1 of 1 cell failed" in error
     assert "last.ckpt is not a readable checkpoint" in error
     assert f"(folder {copy})" in error

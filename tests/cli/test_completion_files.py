@@ -45,15 +45,6 @@ def mdlm_checkpoint(tmp_path_factory):
     return checkpoint(tmp_path_factory.mktemp("mdlm"))
 
 
-def failure(capsys, *words):
-    with pytest.raises(SystemExit) as stop:
-        main(["sample", *words])
-    assert stop.value.code == 1
-    error = capsys.readouterr().err.strip()
-    assert "\n" not in error
-    return error
-
-
 def test_the_command_completes_every_line(mdlm_checkpoint, tmp_path):
     write_lines(tmp_path / "partial.jsonl", LINES)
     words = [f"checkpoint={mdlm_checkpoint}", "given=partial.jsonl", "completions=3"]
@@ -116,10 +107,10 @@ def test_other_noise_is_said_to_be_approximate(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("algo", ["ar", "bd3lm"])
-def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, capsys):
+def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure):
     path = checkpoint(tmp_path, f"algo={algo}", "algo.backbone=dit")
     write_lines(tmp_path / "partial.jsonl", [LINES[1], LINES[0]])
-    error = failure(capsys, f"checkpoint={path}", "given=partial.jsonl")
+    error = failure("sample", f"checkpoint={path}", "given=partial.jsonl")
     assert (
         f"partial.jsonl, line 2: {algo} fills a diagram from front to back and would not" in error
     )
@@ -148,17 +139,17 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, capsys):
         (["given=p.jsonl"], "p.jsonl, line 1, field 'relations[1]': rooms 1 and 0: left-of, but"),
     ],
 )
-def test_errors_end_with_a_sentence(mdlm_checkpoint, tmp_path, capsys, words, message):
+def test_errors_end_with_a_sentence(mdlm_checkpoint, tmp_path, failure, words, message):
     line = {"rooms": [0, None], "relations": [[0, 1, "left-of"], [1, 0, "left-of"]]}
     write_lines(tmp_path / "p.jsonl", [line])
-    assert message in failure(capsys, f"checkpoint={mdlm_checkpoint}", *words)
+    assert message in failure("sample", f"checkpoint={mdlm_checkpoint}", *words)
     assert not (tmp_path / "samples").exists()
 
 
-def test_text_has_no_rooms_to_complete(tmp_path, capsys):
+def test_text_has_no_rooms_to_complete(tmp_path, failure):
     (tmp_path / "text.txt").write_text("to be or not to be\n" * 40)
     words = ["data=text", "data.path=text.txt", "data.length=16", "algo.backbone=dit"]
     path = checkpoint(tmp_path, *words)
     for word in ("given=p.jsonl", "trajectory=2"):
-        error = failure(capsys, f"checkpoint={path}", word)
+        error = failure("sample", f"checkpoint={path}", word)
         assert f"{word}: {path} was not trained on diagrams; leave it out" in error

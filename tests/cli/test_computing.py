@@ -57,15 +57,6 @@ def checkpoint(tmp_path_factory):
     return path
 
 
-def failure(capsys, *words):
-    with pytest.raises(SystemExit) as stop:
-        main([*words])
-    assert stop.value.code == 1
-    error = capsys.readouterr().err.strip()
-    assert "\n" not in error
-    return error
-
-
 def config_with(**values):
     return OmegaConf.merge(BASE, values)
 
@@ -86,13 +77,13 @@ def test_values_are_refused(key, value, message):
         check_computing(config_with(**{key: value}))
 
 
-def test_commands_refuse_before_anything_is_read(capsys):
+def test_commands_refuse_before_anything_is_read(failure):
     for command in ("sample", "evaluate"):
         words = [command, "checkpoint=nowhere.ckpt", "precision=bf16-true"]
-        assert "choose one of 32-true, bf16-mixed" in failure(capsys, *words)
-    error = failure(capsys, "sample", "checkpoint=nowhere.ckpt", "num_nodes=2")
+        assert "choose one of 32-true, bf16-mixed" in failure(*words)
+    error = failure("sample", "checkpoint=nowhere.ckpt", "num_nodes=2")
     assert "num_nodes=2: start the command on every machine by torchrun or srun" in error
-    assert "no checkpoint at" in failure(capsys, "sample", "checkpoint=nowhere.ckpt", "devices=2")
+    assert "no checkpoint at" in failure("sample", "checkpoint=nowhere.ckpt", "devices=2")
 
 
 def test_a_sweep_is_of_single_processes(capsys):
@@ -101,8 +92,8 @@ def test_a_sweep_is_of_single_processes(capsys):
     assert "devices=2 does not go with --multirun" in capsys.readouterr().err
 
 
-def test_samples_in_files_are_measured_by_one_process(capsys):
-    error = failure(capsys, "evaluate", "samples=nowhere.jsonl", "devices=2")
+def test_samples_in_files_are_measured_by_one_process(failure):
+    error = failure("evaluate", "samples=nowhere.jsonl", "devices=2")
     assert "devices=2: samples=FILE is measured by one process; leave devices out" in error
 
 

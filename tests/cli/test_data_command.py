@@ -37,17 +37,6 @@ def output(capsys, *arguments: str) -> str:
     return found.out
 
 
-def failure(capsys, *arguments: str) -> str:
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as stop:
-        main(["data", *arguments])
-    assert stop.value.code == 1
-    error = capsys.readouterr().err
-    assert error.startswith("discrete-diffusion: ")
-    assert error.count("\n") == 1
-    return error
-
-
 def spoil(path) -> None:
     """Add a wrong line and one with nine rooms."""
     with path.open("a") as file:
@@ -113,9 +102,9 @@ def test_converted_plans_are_the_same_plans(capsys, folder, name):
     assert read_diagrams(written) == PLANS
 
 
-def test_convert_counts_what_is_left_out(capsys, folder):
+def test_convert_counts_what_is_left_out(capsys, failure, folder):
     spoil(folder / "plans.jsonl")
-    assert "line 7, field 'rooms[1]'" in failure(capsys, "convert", "plans.jsonl", "out.jsonl")
+    assert "line 7, field 'rooms[1]'" in failure("data", "convert", "plans.jsonl", "out.jsonl")
     assert not (folder / "out.jsonl").exists()
     text = output(capsys, "convert", "plans.jsonl", "out.jsonl", "--skip-invalid", "--first", "2")
     assert "2 invalid left out, the first: plans.jsonl, line 7" in text
@@ -133,22 +122,22 @@ def test_codes_node_links_and_single_graphs(capsys, folder):
     assert read_diagrams("one.graphml") == PLANS[:1]
 
 
-def test_pictures(capsys, folder):
+def test_pictures(capsys, failure, folder):
     output(capsys, "convert", "plans.jsonl", "new/grid.svg")
     assert (folder / "new" / "grid.svg").read_text().startswith("<?xml")
     text = output(capsys, "convert", "plans.jsonl", "each.svg", "--each", "--first", "2")
     assert "each: 2 of 6 diagrams written, a file each" in text
     assert sorted(p.name for p in (folder / "each").iterdir()) == ["0001.svg", "0002.svg"]
     write_diagrams("many.jsonl", [BubbleDiagram((0,), ())] * 101)
-    assert "too many for one picture" in failure(capsys, "convert", "many.jsonl", "grid.png")
+    assert "too many for one picture" in failure("data", "convert", "many.jsonl", "grid.png")
 
 
-def test_the_input_is_never_overwritten(capsys, folder):
+def test_the_input_is_never_overwritten(failure, folder):
     before = (folder / "plans.jsonl").read_bytes()
     (folder / "link.jsonl").symlink_to("plans.jsonl")
     for target in ("plans.jsonl", "link.jsonl", str(folder / "plans.jsonl")):
-        assert "is the input" in failure(capsys, "convert", "plans.jsonl", target)
-    assert "is the input" in failure(capsys, "convert", ".", "plans.jsonl")
+        assert "is the input" in failure("data", "convert", "plans.jsonl", target)
+    assert "is the input" in failure("data", "convert", ".", "plans.jsonl")
     assert (folder / "plans.jsonl").read_bytes() == before
 
 
@@ -185,16 +174,16 @@ def test_the_cache_is_shown_and_cleared(capsys, folder):
         (["convert", "plans.jsonl", "folder.json"], "folder.json is a folder"),
     ],
 )
-def test_errors_end_with_a_sentence(capsys, folder, arguments, sentence):
+def test_errors_end_with_a_sentence(failure, folder, arguments, sentence):
     (folder / "folder.json").mkdir()
-    assert sentence in failure(capsys, *arguments)
+    assert sentence in failure("data", *arguments)
 
 
-def test_nothing_read_is_nothing_written(capsys, folder):
+def test_nothing_read_is_nothing_written(failure, folder):
     (folder / "bad.jsonl").write_text("{\n")
-    text = failure(capsys, "convert", "bad.jsonl", "out.jsonl", "--skip-invalid")
+    text = failure("data", "convert", "bad.jsonl", "out.jsonl", "--skip-invalid")
     assert "nothing is written" in text
-    assert "no diagram" in failure(capsys, "describe", "bad.jsonl", "--skip-invalid")
+    assert "no diagram" in failure("data", "describe", "bad.jsonl", "--skip-invalid")
 
 
 @pytest.mark.parametrize("command", ["describe", "check", "convert", "cache"])

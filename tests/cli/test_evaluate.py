@@ -67,16 +67,6 @@ def plans_model(tmp_path) -> Path:
     return save_plans_model(tmp_path)
 
 
-def failure(capsys, *arguments: str) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(["evaluate", *arguments])
-    assert stop.value.code == 1
-    error = capsys.readouterr().err
-    assert "Traceback" not in error
-    assert len(error.strip().splitlines()) == 1
-    return error
-
-
 def metrics(folder: str = "evaluation") -> dict:
     return json.loads(Path(folder, "metrics.json").read_text())
 
@@ -258,7 +248,7 @@ def test_unreadable_samples_are_counted(capsys):
     assert note in Path("evaluation/table.md").read_text()
 
 
-def test_a_diverged_model_has_null_for_what_is_no_number(monkeypatch, tmp_path, capsys):
+def test_a_diverged_model_has_null_for_what_is_no_number(monkeypatch, tmp_path, capsys, failure):
     monkeypatch.setitem(data_package._DATA_BUILDERS, "words", lambda config: Words())
     path = save_words_model(tmp_path, bias=math.nan)
     main(["evaluate", f"checkpoint={path}", *QUICK])
@@ -270,7 +260,7 @@ def test_a_diverged_model_has_null_for_what_is_no_number(monkeypatch, tmp_path, 
     assert Path("evaluation/nelbo_by_t.png").exists()
     path = save_plans_model(tmp_path, bias=math.nan)
     assert "training has diverged; take an earlier checkpoint" in failure(
-        capsys, f"checkpoint={path}", *PLAIN
+        "evaluate", f"checkpoint={path}", *PLAIN
     )
 
 
@@ -310,7 +300,7 @@ def save_words_model(folder: Path, bias: float = 0.0) -> Path:
     return save(folder / "words.safetensors", config, Words().size_counts(), bias=bias)
 
 
-def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, capsys):
+def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, capsys, failure):
     monkeypatch.setitem(data_package._DATA_BUILDERS, "words", lambda config: Words())
     path = save_words_model(tmp_path)
     main(["evaluate", f"checkpoint={path}", *QUICK])
@@ -328,7 +318,7 @@ def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, cap
         *MODEL_PICTURES,
     }
     write_diagrams("real.jsonl", generate_plans(5, seed=1))
-    error = failure(capsys, f"checkpoint={path}", "reference=real.jsonl")
+    error = failure("evaluate", f"checkpoint={path}", "reference=real.jsonl")
     assert "was not trained on plans" in error
 
 
@@ -395,9 +385,9 @@ def test_what_is_refused_with_a_checkpoint(defaults, plans_model):
     assert error.endswith("give reference=FILE")
 
 
-def test_errors_end_with_one_sentence_on_stderr(capsys):
-    assert "got neither" in failure(capsys)
-    assert "did you mean 'samples'?" in failure(capsys, "sampels=b.jsonl")
+def test_errors_end_with_one_sentence_on_stderr(failure):
+    assert "got neither" in failure("evaluate")
+    assert "did you mean 'samples'?" in failure("evaluate", "sampels=b.jsonl")
 
 
 def test_changed_data_is_pointed_out(plans_model, capsys):

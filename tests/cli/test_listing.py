@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
-from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, build_algorithm
+import pytest
+import torch
+
+from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, algorithm_state, build_algorithm
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.listing import sampled_by
-from discrete_diffusion.data import complete_data
+from discrete_diffusion.cli.listing import print_listing, sampled_by
+from discrete_diffusion.data import _DATA_BUILDERS, complete_data
+from discrete_diffusion.models import registry
+from discrete_diffusion.models.registry import available_backbones, register_backbone
 from discrete_diffusion.sampling import _SAMPLER_BUILDERS, fitting_samplers
+
+SMALL = {
+    "tokens": ["algo.backbone=dit", "model=dit_tiny"],
+    "features": ["data.num_windows=10", "data.num_motifs=2"],
+}
 
 
 def test_the_listing_names_the_algorithms_that_each_sampler_accepts():
     accepted = defaultdict(set)
     for name in _ALGORITHM_BUILDERS:  # each with its default noise, absorbing where it can be
-        config = compose("train", [f"algo={name}", "algo.backbone=dit", "model=dit_tiny"])
+        config = compose("train", [f"algo={name}", *SMALL[algorithm_state(name)]])
         built = build_algorithm(complete_data(config))
         assert built.process.absorbing == ("absorbing" in built.processes)
         for sampler in fitting_samplers(built):
@@ -22,3 +33,57 @@ def test_the_listing_names_the_algorithms_that_each_sampler_accepts():
     assert {name: sampled_by(name) for name in _SAMPLER_BUILDERS} == {
         name: sorted(algorithms) for name, algorithms in accepted.items()
     }
+
+
+def listed(capsys, width: int = 120) -> dict[str, dict[str, list[str]]]:
+    """The first words of the rows of every table, by state and by the head of their column."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(width))
+        print_listing()
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    states: dict[str, dict[str, list[str]]] = {}
+    table: list[str] = []
+    for line in out.splitlines():
+        word = line[1:].split(" ")[0]
+        if heading := re.match(r"(\w+): ", line):
+            tables = states.setdefault(heading[1], {})
+        elif line.startswith(" choose with"):
+            break
+        elif word.endswith("="):
+            table = tables.setdefault(word, [])
+        elif word:
+            table.append(word)
+    return states
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_part_stands_under_its_state(capsys, width):
+    states = listed(capsys, width)
+    assert list(states) == ["tokens", "features"]
+    assert states["features"] == {
+        "data=": ["regions"],
+        "algo.backbone=": ["get-region"],
+        "algo=": ["masked-features"],
+        "sampling=": ["row-ancestral"],
+    }
+    everything = {
+        "data=": _DATA_BUILDERS,
+        "algo.backbone=": available_backbones(),
+        "algo=": _ALGORITHM_BUILDERS,
+        "sampling=": _SAMPLER_BUILDERS,
+    }
+    for head, names in everything.items():
+        found = [name for tables in states.values() for name in tables[head]]
+        assert sorted(found) == sorted(names)
+
+
+def test_a_plug_in_backbone_stands_under_its_state(capsys, monkeypatch):
+    for known in ("_BACKBONE_BUILDERS", "_REGISTERED"):
+        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    for name, state in (("my-rows", "features"), ("my-field", "field")):
+        register_backbone(name, state=state)(lambda config, size: torch.nn.Identity())
+    states = listed(capsys)
+    assert states["features"]["algo.backbone="] == ["get-region", "my-rows"]
+    assert states["field"] == {"algo.backbone=": ["my-field"]}
+    assert "my-rows" not in states["tokens"]["algo.backbone="]

@@ -35,27 +35,18 @@ def sample(model, *words):
     main(["sample", f"checkpoint={model}", "num_samples=3", "num_rooms=3", "threads=1", *words])
 
 
-def failure(capsys, *words):
-    with pytest.raises(SystemExit) as stop:
-        main([*words])
-    assert stop.value.code == 1
-    error = capsys.readouterr().err.strip()
-    assert "\n" not in error
-    return error
-
-
-def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, capsys):
+def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, failure):
     folder = tmp_path / "a"
     folder.mkdir()
     line = '{"rooms": [null, 1]}\n'
     for name in ("samples.jsonl", "metrics.json"):
         (folder / name).write_text(line)
-        error = failure(capsys, "sample", "checkpoint=nowhere", "out=a", f"given=a/{name}")
+        error = failure("sample", "checkpoint=nowhere", "out=a", f"given=a/{name}")
         assert f"given=a/{name} would be overwritten by the completions; choose another" in error
         assert (folder / name).read_text() == line
     (tmp_path / "link.jsonl").symlink_to(folder / "samples.jsonl")
     assert "link.jsonl would be" in failure(
-        capsys, "sample", f"checkpoint={model}", "out=a", "given=link.jsonl"
+        "sample", f"checkpoint={model}", "out=a", "given=link.jsonl"
     )
 
 
@@ -72,10 +63,10 @@ def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, capsys)
     ],
 )
 def test_what_cannot_be_written_is_refused_before_the_checkpoint_is_read(
-    tmp_path, capsys, words, message
+    tmp_path, failure, words, message
 ):
     (tmp_path / "file").write_text("mine")
-    assert message in failure(capsys, "sample", "checkpoint=nowhere.ckpt", *words)
+    assert message in failure("sample", "checkpoint=nowhere.ckpt", *words)
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -114,17 +105,17 @@ def test_a_film_shows_the_states_of_its_own_sample(model, tmp_path, monkeypatch,
         assert film.n_frames == 11
 
 
-def test_an_earlier_model_has_the_settings_that_its_sampler_got_since(model, capsys):
+def test_an_earlier_model_has_the_settings_that_its_sampler_got_since(model, failure):
     config = compose("sample", [f"checkpoint={model}", "+sampling.tokens_per_call=3"])
     source = open_sample_source(config)
     assert isinstance(source.sampler, FirstHitting)
     assert source.sampler.tokens_per_call == 3
     words = ["sample", f"checkpoint={model}"]
-    error = failure(capsys, *words, "+sampling.budget=2")
+    error = failure(*words, "+sampling.budget=2")
     assert (
         "which has tokens_per_call, temperature, top_p; take one that has it: sampling=ent" in error
     )
-    error = failure(capsys, *words, "+sampling.tokens_per_call=few")
+    error = failure(*words, "+sampling.tokens_per_call=few")
     assert "sampling.tokens_per_call=few: expected a number" in error
 
 
@@ -168,9 +159,9 @@ def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
         (["sampling=null"], "sampling=null: leave it out for the default, or choose: anc", "None"),
     ],
 )
-def test_settings_that_no_sampler_was_named_for(capsys, words, message, unsaid):
+def test_settings_that_no_sampler_was_named_for(failure, words, message, unsaid):
     for command in ("sample", "evaluate"):
-        error = failure(capsys, command, "checkpoint=nowhere.ckpt", *words)
+        error = failure(command, "checkpoint=nowhere.ckpt", *words)
         assert message in error
         assert unsaid not in error
 

@@ -1,4 +1,4 @@
-"""Every registered algorithm on any layout, with a network that wants what it must not have."""
+"""Every algorithm on tokens, on any layout, with a network that wants what it must not have."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from discrete_diffusion.forward_process import _PROCESS_BUILDERS
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Learned, LogLinear
 
+TOKEN_ALGORITHMS = {
+    name: build
+    for name, build in _ALGORITHM_BUILDERS.items()
+    if build.state == "tokens"  # type: ignore[attr-defined]
+}
 PROCESSES_OF = [
     (name, process)
-    for name, build in _ALGORITHM_BUILDERS.items()
+    for name, build in TOKEN_ALGORITHMS.items()
     for process in build.processes  # type: ignore[attr-defined]
 ]
 
@@ -61,7 +66,7 @@ def algorithm_on(
     layout: TokenLayout, name: str, process: str, *, scale: float, seed: int
 ) -> Algorithm:
     """A registered algorithm with a random network, its exponents (if learned) and prior too."""
-    build = _ALGORITHM_BUILDERS[name]
+    build = TOKEN_ALGORITHMS[name]
     generator = make_generator(seed, 1)
     schedule = LogLinear()
     if build.learns_schedule:  # type: ignore[attr-defined]

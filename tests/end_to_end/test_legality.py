@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 import torch
-from any_network import PROCESSES_OF, algorithm_on, narrowings, random_layout
+from any_network import PROCESSES_OF, TOKEN_ALGORITHMS, algorithm_on, narrowings, random_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, AR, Algorithm, build_algorithm
+from discrete_diffusion.algorithms import AR, Algorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import BatchStream, build_data, draw_sizes
@@ -96,7 +96,7 @@ TINY = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _ALGORITHM_BUILDERS)
+@pytest.mark.parametrize("name", TOKEN_ALGORITHMS)
 def test_trained_networks(name):
     """The backbone of its config, and dit, in whose head nothing keeps the ids legal."""
     own = compose("train", [f"algo={name}"]).algo.backbone

@@ -5,16 +5,16 @@ import torch
 from torch import nn
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.models.builders import PRESETS
 from discrete_diffusion.models.registry import (
     _BACKBONE_BUILDERS,
-    _PRESETS,
     backbone_spec,
     build_backbone,
 )
 
 MASK, PAD = 13, 14
 PAD_ROWS = {28: 14, 15: 14, 13: 12}  # rows of an embedding -> its PAD row
-TOKEN_BACKBONES = [n for n in sorted(_PRESETS) if backbone_spec(n).state == "tokens"]
+TOKEN_BACKBONES = [n for n in sorted(PRESETS) if backbone_spec(n).state == "tokens"]
 
 
 def noisy(num_nodes: list[int], seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -30,7 +30,7 @@ def noisy(num_nodes: list[int], seed: int = 0) -> tuple[torch.Tensor, torch.Tens
 
 @pytest.fixture(params=TOKEN_BACKBONES)
 def backbone(request, make_config, randomise) -> nn.Module:
-    config = make_config(request.param, _PRESETS[request.param][0])
+    config = make_config(request.param, PRESETS[request.param][0])
     return randomise(build_backbone(config, 28))
 
 
@@ -105,7 +105,7 @@ def test_logits_are_a_fresh_tensor(backbone):
 @pytest.mark.parametrize("name", TOKEN_BACKBONES)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_other_precisions(make_config, randomise, name, dtype):
-    backbone = randomise(build_backbone(make_config(name, _PRESETS[name][0]), 28))
+    backbone = randomise(build_backbone(make_config(name, PRESETS[name][0]), 28))
     x, real = noisy([8, 5])
     logits = backbone.to(dtype)(x_t=x, sigma=torch.rand(2))
     assert logits.dtype == dtype

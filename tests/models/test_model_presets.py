@@ -6,16 +6,20 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from discrete_diffusion.models.registry import _PRESETS, backbone_spec, build_backbone
+from discrete_diffusion.models.builders import PRESETS
+from discrete_diffusion.models.registry import backbone_spec, build_backbone
 
 FOLDER = Path(__file__).parents[2] / "configs" / "model"
-FILES = {name: FOLDER / f"{name}.yaml" for names in _PRESETS.values() for name in names}
+FILES = {name: FOLDER / f"{name}.yaml" for names in PRESETS.values() for name in names}
 
 
 def num_parameters(make_config, preset: str) -> int:
-    backbone = OmegaConf.load(FILES[preset]).backbones[0]
+    """At 28 ids, or at the number of features that the preset states."""
+    config = OmegaConf.load(FILES[preset])
     with torch.device("meta"):
-        model = build_backbone(make_config(backbone, preset), 28)
+        model = build_backbone(
+            make_config(config.backbones[0], preset), config.get("counted_at", 28)
+        )
     assert all(parameter.is_meta for parameter in model.parameters())
     return sum(parameter.numel() for parameter in model.parameters())
 
@@ -24,12 +28,13 @@ def num_parameters(make_config, preset: str) -> int:
 def test_preset_states_its_name_its_backbone_and_its_true_size(make_config, preset):
     config = OmegaConf.load(FILES[preset])
     assert config.name == preset
-    assert all(preset in _PRESETS[backbone] for backbone in config.backbones)
+    assert all(preset in PRESETS[backbone] for backbone in config.backbones)
     assert num_parameters(make_config, preset) == config.parameters
 
 
 def test_default_presets_are_of_one_size(make_config):
-    defaults = [backbone_spec(name).default_model for name in _PRESETS]
+    specs = [backbone_spec(name) for name in PRESETS]
+    defaults = [spec.default_model for spec in specs if spec.state == "tokens"]
     small = num_parameters(make_config, "bd_small")
     assert small == 1_281_564
     assert num_parameters(make_config, "bd_base") == 7_389_724

@@ -1,11 +1,12 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from discrete_diffusion.models import registry
+from discrete_diffusion.models.builders import PRESETS
 from discrete_diffusion.models.registry import (
     _BACKBONE_BUILDERS,
     BackboneSpec,
@@ -24,9 +25,11 @@ def build_toy(config, vocab_size):
 
 
 def test_built_in_names_and_specs():
-    assert {"bd-denoiser", "dit", "my-transformer"} <= set(_BACKBONE_BUILDERS)
+    assert {"bd-denoiser", "dit", "my-transformer", "get-region"} <= set(_BACKBONE_BUILDERS)
     assert backbone_spec("bd-denoiser") == BackboneSpec("bd-denoiser", default_model="bd_small")
     assert backbone_spec("dit").causal
+    rows = BackboneSpec("get-region", "features", False, ("masked", "noisy", "real"))
+    assert backbone_spec("get-region") == replace(rows, default_model="get_region_tiny")
 
 
 def test_decorated_builder_is_found_with_its_spec(make_config):
@@ -64,7 +67,7 @@ def test_unknown_state_is_refused():
 def test_misspelt_name_is_refused_in_one_sentence(make_config, typo):
     message = (
         f"^unknown backbone '{typo}'; did you mean 'bd-denoiser'\\? "
-        "Available: bd-denoiser, dit, my-transformer"
+        "Available: bd-denoiser, dit, get-region, my-transformer"
     )
     with pytest.raises(ValueError, match=message):
         check_backbone_name(typo)
@@ -107,6 +110,7 @@ def test_name_check_imports_nothing_heavy():
         ("bd-denoiser", None, r"'bd-denoiser' needs model\.d_model; presets that fit: bd_tiny"),
         ("dit", None, r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, dit_small"),
         ("my-transformer", None, r"needs model\.hidden_size; presets that fit: my_transformer_ti"),
+        ("get-region", "dit_tiny", "fits dit, not 'get-region'; presets that fit: get_region_tiny"),
     ],
 )
 def test_model_that_does_not_fit_is_refused_with_presets_that_do(
@@ -151,9 +155,17 @@ def test_config_values_reach_the_constructors(make_config):
     assert model.head.weight is model.token_emb.weight
     assert build_backbone(make_config("dit", "dit_tiny", text), 12).pad_id == 10
 
+    config = make_config("get-region", "get_region_tiny", data={})
+    config.model.update({"time_scale": 2.0, "dropout": 0.3, "pos": "none", "zero_head": False})
+    regions = build_backbone(config, 7)
+    assert (regions.num_features, regions.pos) == (7, "none")
+    assert regions.timestep_embedder.time_scale == 2.0
+    assert regions.blocks[0].dropout.p == 0.3
+    assert regions.head.weight.abs().max() > 0
 
-@pytest.mark.parametrize("backbone", ["bd-denoiser", "dit", "my-transformer"])
+
+@pytest.mark.parametrize("backbone", PRESETS)
 def test_builders_work_without_allocating(make_config, backbone):
     with torch.device("meta"):
-        model = build_backbone(make_config(backbone, registry._PRESETS[backbone][0]), 28)
+        model = build_backbone(make_config(backbone, PRESETS[backbone][0]), 28)
     assert all(tensor.is_meta for tensor in model.parameters())

@@ -27,7 +27,8 @@ def test_version_is_the_installed_one():
 def test_constraints_pin_every_dependency_inside_its_range():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [Requirement(r) for r in [*project["dependencies"], *extras["tensorboard"]]]
+    of_users = [*project["dependencies"], *extras["tensorboard"], *extras["regions"]]
+    wanted = [Requirement(r) for r in of_users]
     wanted += [Requirement(r) for r in extras["dev"] if not r.startswith("discrete-diffusion")]
     pins = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().split()]
     pinned = {canonicalize_name(pin.name): str(pin.specifier)[2:] for pin in pins}

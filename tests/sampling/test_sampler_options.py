@@ -21,6 +21,7 @@ from discrete_diffusion.sampling.grid import GridSampler
 from toy_algorithms import ZeroBackbone
 from toy_world import ExactBackbone, toy_layout
 
+ON_TOKENS = [name for name, cls in _SAMPLER_BUILDERS.items() if cls.state == "tokens"]
 GRIDS = [name for name, cls in _SAMPLER_BUILDERS.items() if issubclass(cls, GridSampler)]
 K_PER_CALL = ["confidence", "entropy", "first-hitting", "margin"]
 
@@ -30,7 +31,7 @@ def refused(name: str, options: dict, message: str) -> None:
         build_sampler({"name": name, **options})
 
 
-@pytest.mark.parametrize("name", list(_SAMPLER_BUILDERS))
+@pytest.mark.parametrize("name", ON_TOKENS)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

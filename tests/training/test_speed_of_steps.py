@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from toy_training import ToyData, make_module
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import BatchStream, build_data
+from discrete_diffusion.data import BatchStream, build_data, complete_data
 from discrete_diffusion.models import compiling
 from discrete_diffusion.models.blocks import pack_columns
 from discrete_diffusion.models.compiling import compile_backbone
@@ -24,16 +25,29 @@ from discrete_diffusion.types import Batch
 
 TINY = ("model=bd_tiny", "data.num_plans=300", "data.batch_size=16")
 DIT = ("algo.backbone=dit", "model=dit_tiny")
+REGIONS = ("algo=masked-features", "data.num_windows=30", "data.batch_size=16")
 
 
 def module_of(*words: str) -> tuple[DiffusionModule, Batch]:
     """A module and its first batch, not yet on its way to a device."""
-    config = compose("train", [*TINY, *words])
+    config = complete_data(compose("train", list(words if REGIONS[0] in words else TINY + words)))
     torch.manual_seed(0)
     algorithm, data = build_algorithm(config), build_data(config)
-    algorithm.process.fit(data.splits["train"].x0, data.splits["train"].real)
+    algorithm.fit(data.splits["train"].x0, data.splits["train"].real)
     batch = next(iter(BatchStream(data, "train", batch_size=16, seed=0)))
     return DiffusionModule(algorithm, bound=data.bound, seed=0, lr=1e-3), batch
+
+
+def silent_trainer(folder: Path, **options) -> Trainer:
+    """A trainer that leaves nothing behind and says nothing."""
+    return Trainer(
+        default_root_dir=folder,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **options,
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,6 +56,9 @@ def module_of(*words: str) -> tuple[DiffusionModule, Batch]:
         *(("algo=" + name,) for name in ("mdlm", "udlm", "sedd", "gidd", "marginal", "d3pm")),
         ("algo=meld",),
         *(("algo=" + name, *DIT) for name in ("mdlm", "ar", "bd3lm")),
+        REGIONS,
+        (*REGIONS, "algo.objective=ddpm"),
+        (*REGIONS, "algo.t_source=random", "algo.mask_rate=0.5"),
     ],
 )
 def test_a_step_reads_nothing_back_from_its_device(words):
@@ -97,16 +114,8 @@ def test_the_step_is_fused_and_its_gradients_are_clipped(tmp_path, precision):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.optim.AdamW, "step", watched)
-        trainer = Trainer(
-            max_steps=3,
-            precision=precision,
-            accelerator="cpu",
-            gradient_clip_val=0.01,
-            default_root_dir=tmp_path,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
+        trainer = silent_trainer(
+            tmp_path, max_steps=3, precision=precision, accelerator="cpu", gradient_clip_val=0.01
         )
         streams = (BatchStream(ToyData(), s, batch_size=32, seed=0) for s in ("train", "val"))
         trainer.fit(module, *streams)
@@ -166,16 +175,12 @@ def test_steps_on_a_gpu_wait_for_nothing(tmp_path):
             torch.cuda.set_sync_debug_mode("default")
 
     module, _ = module_of()
-    trainer = Trainer(
+    trainer = silent_trainer(
+        tmp_path,
         accelerator="cuda",
         devices=1,
         max_steps=4,
         limit_val_batches=0,
-        default_root_dir=tmp_path,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
         callbacks=[EMA(decay=0.9), Strict()],
     )
     data = build_data(compose("train", list(TINY)))

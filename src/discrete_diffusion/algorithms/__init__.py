@@ -12,12 +12,14 @@ from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.d3pm import D3PM
 from discrete_diffusion.algorithms.gidd import GIDD
 from discrete_diffusion.algorithms.marginal import MarginalDiffusion
+from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.algorithms.meld import MELD
+from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.algorithms.sedd import SEDD
 from discrete_diffusion.algorithms.udlm import UDLM
 from discrete_diffusion.forward_process import build_forward_process
-from discrete_diffusion.layout import build_layout
+from discrete_diffusion.layout import build_layout, data_state
 from discrete_diffusion.models.registry import (
     backbone_spec,
     build_backbone,
@@ -30,7 +32,7 @@ from discrete_diffusion.options import check_options
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm]] = {
+_ALGORITHM_BUILDERS: dict[str, Callable[..., Objective]] = {
     "mdlm": MDLM,
     "udlm": UDLM,
     "marginal": MarginalDiffusion,
@@ -40,13 +42,14 @@ _ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm]] = {
     "bd3lm": BD3LM,
     "ar": AR,
     "meld": MELD,
+    "masked-features": MaskedFeatures,
 }
 
 _BACKBONE_KEYS = ("backbone", "causal_attention")
 """Keys of ``config.algo`` that the backbone's builder reads; the rest are constructor arguments."""
 
 
-def build_algorithm(config: DictConfig) -> Algorithm:
+def build_algorithm(config: DictConfig) -> Objective:
     """The algorithm of a composed config, with its backbone, process and schedule.
 
     ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
@@ -55,28 +58,61 @@ def build_algorithm(config: DictConfig) -> Algorithm:
     Raises ``ValueError`` naming the fix if the parts do not fit each other, or for an option that
     the chosen one does not have.
     """
+    check_states(config)
     options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
-    name, backbone_name = options.pop("name"), config.algo.backbone
-    if name not in _ALGORITHM_BUILDERS:
-        raise ValueError(unknown_name("algorithm", name, _ALGORITHM_BUILDERS))
-    check_options("algo", name, _ALGORITHM_BUILDERS[name], options, given=2)
-    spec = backbone_spec(backbone_name)
-    if spec.state != "tokens":
-        raise ValueError(
-            f"{name} works on tokens, but backbone '{backbone_name}' works on {spec.state}"
-        )
-    needs = getattr(_ALGORITHM_BUILDERS[name], "backbone_needs", ())
-    if not spec.offers(needs):
-        able = " or algo.backbone=".join(usable_backbones(needs)) or "one that does"
-        raise ValueError(
-            f"{name} needs a backbone that offers {', '.join(needs)}, and '{backbone_name}' does "
-            f"not; choose algo.backbone={able}"
-        )
+    name = options.pop("name")
+    build = _ALGORITHM_BUILDERS[name]
     layout = build_layout(config.data)
+    size = layout.vocab_size
+    if data_state(config.data) == "features":
+        size = config.data.get("num_features")
+        if size is None:
+            raise ValueError(
+                "data.num_features is not set; give it, or call complete_data(config), which reads "
+                "it off the data"
+            )
+        options["num_features"] = size
+    check_options("algo", name, build, options, given=2)
     schedule = build_schedule(config.noise, layout)
     process = build_forward_process(config.forward_process, layout, schedule)
-    backbone = build_backbone(config, layout.vocab_size)
-    return _ALGORITHM_BUILDERS[name](backbone, process, **options)
+    return build(build_backbone(config, size), process, **options)
+
+
+def check_states(config: DictConfig) -> None:
+    """Raise ``ValueError``, naming what fits, for an unknown algorithm or backbone, and if one of
+    algorithm, backbone and data works on another state than the others, or the backbone lacks what
+    the algorithm needs."""
+    name, spec = config.algo.name, backbone_spec(config.algo.backbone)
+    if name not in _ALGORITHM_BUILDERS:
+        raise ValueError(unknown_name("algorithm", name, _ALGORITHM_BUILDERS))
+    state, held = algorithm_state(name), data_state(config.data)
+    if held != state:
+        raise ValueError(
+            f"data={config.data.name} holds {held}, but algo={name} works on {state}; for this "
+            f"data choose algo={' or algo='.join(algorithms_on(held))}"
+        )
+    needs = getattr(_ALGORITHM_BUILDERS[name], "backbone_needs", ())
+    able = " or algo.backbone=".join(usable_backbones(needs, state)) or "one that does"
+    if spec.state != state:
+        raise ValueError(
+            f"{name} works on {state}, but backbone '{spec.name}' works on {spec.state}; choose "
+            f"algo.backbone={able}"
+        )
+    if not spec.offers(needs):
+        raise ValueError(
+            f"{name} needs a backbone that offers {', '.join(needs)}, and '{spec.name}' does "
+            f"not; choose algo.backbone={able}"
+        )
+
+
+def algorithm_state(name: str) -> str:
+    """The state that an algorithm of the registry works on."""
+    return getattr(_ALGORITHM_BUILDERS[name], "state", "tokens")
+
+
+def algorithms_on(state: str) -> list[str]:
+    """The sorted names of the algorithms that work on a state."""
+    return sorted(name for name in _ALGORITHM_BUILDERS if algorithm_state(name) == state)
 
 
 __all__ = [
@@ -90,6 +126,11 @@ __all__ = [
     "UDLM",
     "Algorithm",
     "MarginalDiffusion",
+    "MaskedFeatures",
+    "Objective",
+    "algorithm_state",
+    "algorithms_on",
     "build_algorithm",
+    "check_states",
     "general_bound",
 ]

@@ -1,15 +1,14 @@
-"""``Algorithm``: a backbone, a forward process and the objective that ties them."""
+"""``Algorithm``: a backbone on tokens, a forward process and the objective that ties them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from inspect import signature
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.categorical import (
     log_one_hot,
     log_softmax_on,
@@ -20,8 +19,8 @@ from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.types import Batch, LossOutput, Prediction
 
 
-class Algorithm(nn.Module, ABC):
-    """What every algorithm offers: ``loss`` to train with, two distributions to sample with.
+class Algorithm(Objective):
+    """What every algorithm on tokens offers beside its loss: two distributions to sample with.
 
     Two different objects must not be exchanged:
     * D, ``denoise``: the leave-one-out prediction of x0_l from everything but the noisy token at
@@ -35,33 +34,14 @@ class Algorithm(nn.Module, ABC):
     learned and the algorithm has no gradient for it.
     """
 
-    name: ClassVar[str]
-    """What ``algo=`` calls it."""
-    processes: ClassVar[tuple[str, ...]]
-    """Forward processes it is right for."""
-    samplers: ClassVar[tuple[str, ...] | None] = None
-    """The only samplers that draw from the model it trains; None: all that its noise and its times
-    allow."""
-    backbone_needs: ClassVar[tuple[str, ...]] = ()
-    """What a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
+    state = "tokens"
     num_steps: int | None = None
     """Steps of a model of discrete time, whose network knows t = i / num_steps only."""
-    learns_schedule: ClassVar[bool] = False
-    """True if ``loss`` has the gradient of a learned schedule."""
 
     def __init__(
         self, backbone: nn.Module, process: ForwardProcess, *, time_conditioning: bool = True
     ) -> None:
-        if process.name not in self.processes:
-            raise ValueError(
-                f"{self.name} does not work with the forward process {process.name}; "
-                f"set forward_process={' or forward_process='.join(self.processes)}"
-            )
-        if getattr(process.schedule, "learned", False) and not self.learns_schedule:
-            raise ValueError(
-                f"{self.name} cannot learn a noise schedule: its gradient would be wrong; "
-                "use algo=meld, or a schedule that is given, such as noise=log_linear"
-            )
+        self.check_process(process)
         super().__init__()
         self.backbone, self.process = backbone, process
         self.time_conditioning = time_conditioning
@@ -76,23 +56,9 @@ class Algorithm(nn.Module, ABC):
         """Int[L]: positions are generated block after block, ascending; None if all at once."""
         return None
 
-    @abstractmethod
-    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        """Training loss and an unbiased draw of each sample's NELBO; ``draw`` names how t is
-        drawn (default: the one the algorithm was built with)."""
-
-    @property
-    @abstractmethod
-    def evaluation_draw(self) -> str:
-        """The draw of least variance, for reported bounds."""
-
-    def statistics(self) -> dict[str, float]:
-        """Numbers worth a place beside the metrics, such as a learned schedule; none by default."""
-        return {}
-
-    def backbone_takes(self, argument: str) -> bool:
-        """Whether the backbone's ``forward`` has an optional argument of that name."""
-        return argument in signature(self.backbone.forward).parameters
+    def fit(self, x0: Tensor, real: Tensor) -> None:
+        """What the prior of its process needs to know of the training tokens."""
+        self.process.fit(x0, real)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """The conditions under which ``denoise`` is right at every position of a corrupted batch.

@@ -20,7 +20,7 @@ from discrete_diffusion.checkpoints.files import (
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.algorithms import Objective
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,21 @@ class Checkpoint:
     """A run brought back: the algorithm in eval mode, its config, and how many training samples
     had each size (``size_counts[n]``).
 
+    ``algorithm``: an ``Algorithm`` on tokens, ``MaskedFeatures`` on features.
+
     ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on.
     """
 
-    algorithm: Algorithm
+    algorithm: Any
     config: DictConfig
     size_counts: list[int]
     step: int
     data_fingerprint: str
 
 
-def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Algorithm:
-    """The algorithm of a checkpoint, ready to sample: ``load("run/checkpoints/best.ckpt")``.
+def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Any:
+    """The algorithm of a checkpoint, ready to sample: ``load("run/checkpoints/best.ckpt")``; an
+    ``Algorithm`` on tokens, ``MaskedFeatures`` on features.
 
     ``path``: a ``.ckpt`` or a ``.safetensors``. ``ema``: the averaged weights (default) or the last
     training weights, which only a ``.ckpt`` has.
@@ -79,7 +82,7 @@ def split_training_state(
 
 
 def load_weights(
-    algorithm: Algorithm, weights: dict[str, Tensor], info: dict[str, Any], path: object
+    algorithm: Objective, weights: dict[str, Tensor], info: dict[str, Any], path: object
 ) -> None:
     """Load ``weights`` into ``algorithm``, or ``ValueError`` saying what does not fit."""
     try:
@@ -106,7 +109,7 @@ def _read(path: Path, *, ema: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return info, weights
 
 
-def _build(config: DictConfig, info: dict[str, Any], path: object) -> Algorithm:
+def _build(config: DictConfig, info: dict[str, Any], path: object) -> Objective:
     from omegaconf.errors import OmegaConfBaseException
 
     from discrete_diffusion.algorithms import build_algorithm

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.values import check_kinds
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
+from discrete_diffusion.options import is_number
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -173,6 +174,16 @@ def check_counts(config: DictConfig, **smallest: int) -> None:
         whole = isinstance(value, int) and not isinstance(value, bool)
         if value is not None and (not whole or value < least):
             raise ValueError(f"{key}={value}: expected a whole number, at least {least}")
+
+
+def check_shares(config: DictConfig, *keys: str) -> None:
+    """Raise ``ValueError`` naming a key whose value is no number between 0 and 1; null passes."""
+    from omegaconf import OmegaConf
+
+    for key in keys:
+        value = OmegaConf.select(config, key)
+        if value is not None and not (is_number(value) and 0 < value < 1):
+            raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")
 
 
 def _distance(size: int, wanted: int) -> float:

@@ -1,4 +1,4 @@
-"""``discrete-diffusion data``: describe, check and convert plans files; the plan cache."""
+"""``discrete-diffusion data``: describe, check and convert plans files; the cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ discrete-diffusion data: look at plans files before training on them.
   discrete-diffusion data describe [FILE]   what is in it; without FILE, the embedded plans
   discrete-diffusion data check FILE        every plan that cannot be read, and why
   discrete-diffusion data convert IN OUT    write it as .jsonl, .json, .graphml, .svg or .png
-  discrete-diffusion data cache [--clear]   where generated plans are kept
+  discrete-diffusion data cache [--clear]   where generated data is kept
 
 FILE may be JSON lines (rooms and relations, or rooms and boxes), a JSON file, a House-GAN++ plan,
 Graph2Plan's data.mat, a GraphML file, or a folder of such .json, .jsonl and .graphml files.
@@ -126,7 +126,7 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _cache_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--clear", action="store_true", help="delete the cached plans")
+    parser.add_argument("--clear", action="store_true", help="delete the cached data")
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
@@ -198,8 +198,8 @@ def _convert(options: argparse.Namespace) -> None:
 
 
 def _cache(options: argparse.Namespace) -> None:
-    """Show the generated plans that are kept on disk, or delete them."""
-    from discrete_diffusion.data.bubble_diagrams.cache import (
+    """Show the generated data that is kept on disk, or delete it."""
+    from discrete_diffusion.data.cache import (
         CACHE_VARIABLE,
         cache_dir,
         cached_files,

@@ -15,12 +15,10 @@ from lightning.pytorch.callbacks import LearningRateMonitor, TQDMProgressBar
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
-from torch import Tensor
 
 from discrete_diffusion.checkpoints import ResumePoint
 from discrete_diffusion.cli.compose import plain
 from discrete_diffusion.cli.devices import cluster_environment, set_devices
-from discrete_diffusion.evaluation import SampleReport
 from discrete_diffusion.stopping import StopSignals
 from discrete_diffusion.training import (
     EMA,
@@ -30,6 +28,7 @@ from discrete_diffusion.training import (
     ShardedPrecision,
     ValidationLine,
 )
+from discrete_diffusion.training.callbacks import Report
 
 _PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
 """Draws and bounds are computed in float32 and float64 whatever the network computes in."""
@@ -44,8 +43,8 @@ _THIRD_PARTY_WARNINGS = (
 def build_trainer(
     config: DictConfig,
     folder: Path,
-    draw: Callable[[int], Tensor],
-    report: SampleReport,
+    draw: Callable[[int], Any],
+    report: Report,
     *,
     signals: StopSignals,
     resumed: ResumePoint | None = None,
@@ -96,8 +95,8 @@ def build_trainer(
 def build_callbacks(
     config: DictConfig,
     folder: Path,
-    draw: Callable[[int], Tensor],
-    report: SampleReport,
+    draw: Callable[[int], Any],
+    report: Report,
     signals: StopSignals,
 ) -> list[Callback]:
     """Sampling stands before EMA, which swaps weights at the same hook."""

@@ -4,70 +4,113 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from discrete_diffusion.cli.compose import choices, model_presets
-from discrete_diffusion.models.registry import available_backbones, backbone_spec, usable_backbones
+from discrete_diffusion.cli.compose import choices, config_dir, model_presets, plain
+from discrete_diffusion.models.registry import (
+    STATES,
+    available_backbones,
+    backbone_spec,
+    usable_backbones,
+)
 
 _GROUPS = {
     "noise": "noise schedules",
     "forward_process": "forward processes",
-    "data": "data sets",
     "optim": "optimisers",
     "logger": "loggers",
     "experiment": "experiments",
     "debug": "debug recipes",
 }
 
+_HOLD = {
+    "tokens": "ids, one per position",
+    "features": "rows of numbers",
+    "field": "images of numbers",
+    "latent": "latent vectors",
+}
+"""What the samples of a state are."""
+
 
 def print_listing() -> None:
-    """Print backbones with what they read and their presets, algorithms with what fits them,
-    samplers with the noise and the algorithms they fit, then the choices of every other config
-    group."""
-    console = Console()
-    console.print(_backbones())
-    console.print()
-    console.print(_algorithms())
-    console.print()
-    console.print(_samplers())
-    console.print()
+    """Print by state what fits together: data sets, backbones with their presets, algorithms with
+    what fits them, samplers with the noise and the algorithms they fit; then the choices of every
+    other config group. A state of which there is nothing is left out."""
+    console = Console(highlight=False)
+    for state in STATES:
+        if tables := [table for table in _tables(state) if table.row_count]:
+            console.print(f"[bold]{state}[/bold]: {_HOLD[state]}\n")
+            for table in tables:
+                console.print(table)
+                console.print()
     groups = Table("choose with", "what", "choices", box=None)
     for group, title in _GROUPS.items():
         if names := choices(group):
             groups.add_row(f"{group}=", title, ", ".join(names))
     console.print(groups)
     console.print(
-        "\nalgo=NAME chooses a forward process and a sampler that fit it; the first process stands "
-        "first.\nA sampler fits the algorithms beside it, with forward_process=absorbing if it is "
-        "for absorbing noise.\n"
-        "Every algorithm takes every schedule but noise=learned, which is for meld.",
-        highlight=False,
+        "\nData, backbone, algorithm and sampler of a run are of one state; algo=NAME chooses a "
+        "sampler that fits,\nand a forward process; the first process stands first. A sampler fits "
+        "the algorithms beside it,\nwith forward_process=absorbing if it is for absorbing noise. "
+        "Every algorithm takes every schedule\nbut noise=learned, which is for meld."
     )
 
 
-def _backbones() -> Table:
+def _tables(state: str) -> list[Table]:
+    return [_data(state), _backbones(state), _algorithms(state), _samplers(state)]
+
+
+def _data(state: str) -> Table:
+    """Of the choices of ``data=``, with what the first comment of each says."""
+    from omegaconf import OmegaConf
+
+    from discrete_diffusion.layout import data_state
+
+    table = Table("data=", "what it is", box=None)
+    for name in choices("data"):
+        path = config_dir() / "data" / f"{name}.yaml"
+        if data_state(plain(OmegaConf.load(path))) == state:
+            table.add_row(name, _first_sentence(path.read_text()))
+    return table
+
+
+def _first_sentence(yaml: str) -> str:
+    """Of the comment that a YAML begins with."""
+    lines = []
+    for line in yaml.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").strip())
+    return " ".join(lines).partition(". ")[0].removesuffix(".")
+
+
+def _backbones(state: str) -> Table:
     presets = model_presets()
-    table = Table("backbone", "reads", "causal", "model presets", box=None, title_justify="left")
+    table = Table("algo.backbone=", "causal", "model=", box=None)
     for name in available_backbones():
         spec = backbone_spec(name)
+        if spec.state != state:
+            continue
         fitting = [
             f"{preset} ({size:,})" for preset, (fits, size) in presets.items() if name in fits
         ]
         shown = ", ".join(fitting) or spec.default_model or "any"
-        table.add_row(name, spec.state, "yes" if spec.causal else "no", shown)
+        table.add_row(name, "yes" if spec.causal else "no", shown)
     return table
 
 
-def _algorithms() -> Table:
+def _algorithms(state: str) -> Table:
     """Of the registry; what the classes say of themselves."""
-    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, algorithms_on
 
     table = Table("algo=", "forward processes", "backbones", box=None)
-    everything = usable_backbones(())
-    for name, algorithm in sorted(_ALGORITHM_BUILDERS.items()):
-        usable = usable_backbones(getattr(algorithm, "backbone_needs", ()))
+    everything = usable_backbones((), state)
+    for name in algorithms_on(state):
+        algorithm = _ALGORITHM_BUILDERS[name]
+        usable = usable_backbones(getattr(algorithm, "backbone_needs", ()), state)
         table.add_row(
             name,
             ", ".join(getattr(algorithm, "processes", ())),
@@ -76,25 +119,41 @@ def _algorithms() -> Table:
     return table
 
 
-def _samplers() -> Table:
+def _samplers(state: str) -> Table:
     """Of the registry, with what the first lines of their modules say."""
-    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+    from discrete_diffusion.algorithms import algorithms_on
     from discrete_diffusion.sampling import _SAMPLER_BUILDERS
 
     table = Table("sampling=", "noise", "algo=", "what it does", box=None)
     for name, sampler in sorted(_SAMPLER_BUILDERS.items()):
-        noise = "absorbing" if getattr(sampler, "absorbing_only", False) else "any"
+        if _state(sampler) != state:
+            continue
         fitting = sampled_by(name)
-        others = sorted(set(_ALGORITHM_BUILDERS) - set(fitting))
-        few = len(others) < 3
-        shown = ("any but " if others else "any") * few + ", ".join(others if few else fitting)
-        table.add_row(name, noise, shown, _summary(sampler))
+        others = sorted(set(algorithms_on(state)) - set(fitting))
+        few = 0 < len(others) < 3
+        shown = "any but " * few + ", ".join(others if few else fitting)
+        table.add_row(name, _noise_of(sampler, fitting), shown, _summary(sampler))
     return table
 
 
-def sampled_by(name: str) -> list[str]:
-    """The algorithms that a sampler fits with some forward process, as ``Sampler.check`` has it."""
+def _state(sampler: object) -> str:
+    return getattr(sampler, "state", "tokens")
+
+
+def _noise_of(sampler: object, fitting: list[str]) -> str:
+    """``absorbing`` if it is for that alone, or all that it fits is."""
     from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+
+    processes: set[Any] = set()
+    for name in fitting:
+        processes.update(getattr(_ALGORITHM_BUILDERS[name], "processes", ()))
+    absorbing = getattr(sampler, "absorbing_only", False) or processes == {"absorbing"}
+    return "absorbing" if absorbing else "any"
+
+
+def sampled_by(name: str) -> list[str]:
+    """The algorithms that a sampler fits with some forward process, as ``check_sampler`` has it."""
+    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, algorithms_on
     from discrete_diffusion.sampling import _SAMPLER_BUILDERS
 
     sampler = _SAMPLER_BUILDERS[name]
@@ -110,7 +169,7 @@ def sampled_by(name: str) -> list[str]:
             and not (in_steps and getattr(sampler, "continuous_time_only", False))
         )
 
-    return sorted(key for key, algorithm in _ALGORITHM_BUILDERS.items() if fits(algorithm))
+    return [key for key in algorithms_on(_state(sampler)) if fits(_ALGORITHM_BUILDERS[key])]
 
 
 def _summary(of: object) -> str:

@@ -21,7 +21,7 @@ discrete-diffusion: train and sample discrete diffusion models.
 
   discrete-diffusion train   [key=value ...]   train a model (the default command)
   discrete-diffusion sample  checkpoint=FILE   draw samples from a trained model
-  discrete-diffusion sample  checkpoint=FILE given=FILE   complete partial diagrams
+  discrete-diffusion sample  checkpoint=FILE given=FILE   complete partial diagrams, or fill rows
   discrete-diffusion evaluate checkpoint=FILE | samples=FILE   measure samples and model
   discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
   discrete-diffusion data    describe | check | convert | cache   plans files and the plan cache
@@ -38,6 +38,7 @@ Everything is a config value that a key=value on the command line overrides:
   noise=cosine             another schedule        sampling=ancestral     another sampler
   data=plans data.path=plans.jsonl                 your own plans
   data=text data.path=file.txt algo.backbone=dit   text, by characters or bytes
+  algo=masked-features     rows of numbers: regions of a genome, hidden and predicted
   trainer.max_steps=5000   optim.lr=5e-4           hydra.run.dir=runs/a   where the run is written
 
   discrete-diffusion train --help              every group and value of a command

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.cli.checkpoint_data import (
+    UnreadableDataError,
+    checkpoint_data,
+    held_out_split,
+)
 
 if TYPE_CHECKING:
     from discrete_diffusion.checkpoints import Checkpoint
@@ -18,9 +21,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.data.bubble_diagrams.report import ReadReport
 
 logger = logging.getLogger(__name__)
-
-HELD_OUT = ("test", "val")
-"""Splits to compare with, the preferred one first."""
 
 REFERENCE_SEED = 271_828_182
 """``plan_seed`` of the reference plans of samples that come without one; no recipe trains on it."""
@@ -103,7 +103,7 @@ def real_data_for_model(config: DictConfig, checkpoint: Checkpoint) -> RealData:
     if config.reference is not None:
         return _file_for_model(config, checkpoint, own)
     assert own is not None  # or _own_data would have raised
-    split = _held_out(config.split, own)
+    split = held_out_split(own, config.split, "choose another split or give reference=FILE")
     name = f"the {split} split of the checkpoint's data"
     if not isinstance(own, DiagramDataset):
         logger.info("no sample metrics exist for this data; measuring the model alone")
@@ -157,42 +157,17 @@ def _own_data(config: DictConfig, checkpoint: Checkpoint) -> TokenDataset | None
 
     None if that fails and there is a reference file instead; else ``ValueError`` says to give one.
     """
-    from discrete_diffusion.data import build_data
+    from discrete_diffusion.data import TokenDataset
 
     try:
-        data = build_data(checkpoint.config)
-    except (OSError, ValueError, OmegaConfBaseException) as error:
-        reason = str(error).split("\n")[0]
+        data = checkpoint_data(config.checkpoint, checkpoint)
+    except UnreadableDataError as error:
         if config.reference is None:
-            raise ValueError(
-                f"the data of {config.checkpoint} cannot be read ({reason}); give reference=FILE"
-            ) from error
-        logger.warning("the checkpoint's training data cannot be read (%s)", reason)
+            raise ValueError(f"{error}; give reference=FILE") from error
+        logger.warning("the checkpoint's training data cannot be read (%s)", error.reason)
         return None
-    found, expected = data.fingerprint(), checkpoint.data_fingerprint
-    if expected is not None and found != expected:
-        logger.warning(
-            "this is not the data that %s was trained on (fingerprint %s, then %s): what is held "
-            "out here may have been trained on",
-            config.checkpoint,
-            found,
-            expected,
-        )
-    logger.info("data: %s", data.summary())
+    assert isinstance(data, TokenDataset)  # the checkpoint is one of tokens
     return data
-
-
-def _held_out(split: str | None, data: TokenDataset) -> str:
-    """The split asked for, or the first of ``HELD_OUT`` that is not empty."""
-    from discrete_diffusion.data.base import SPLITS
-
-    if split is None:
-        split = next((name for name in HELD_OUT if len(data.splits[name])), HELD_OUT[0])
-    if split not in SPLITS:
-        raise ValueError(unknown_name("split", split, SPLITS))
-    if len(data.splits[split]) == 0:
-        raise ValueError(f"the {split} split is empty; choose another split or give reference=FILE")
-    return split
 
 
 def _known(data: TokenDataset) -> list[BubbleDiagram]:

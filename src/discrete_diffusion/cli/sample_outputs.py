@@ -1,9 +1,10 @@
-"""The files that ``sample`` writes: refused before anything is computed if they would take the
-place of another, and the pictures of a trajectory."""
+"""The files that ``sample`` and ``evaluate`` write: refused before anything is computed if they
+would take the place of another, and the pictures of a trajectory."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TRAJECTORY = ("trajectory.gif", "trajectory.png")
-OUTPUTS = ("samples.jsonl", "samples.txt", "metrics.json", *TRAJECTORY)
+OUTPUTS = ("samples.jsonl", "samples.txt", "samples.npz", "metrics.json", *TRAJECTORY)
 """What ``out`` may receive beside ``picture``."""
 
 MAX_TRAJECTORIES = 36
@@ -50,6 +51,27 @@ def check_outputs(config: DictConfig) -> None:
             f"trajectory={config.trajectory}: expected at most {MAX_TRAJECTORIES} diagrams, more "
             "are too small to see"
         )
+
+
+def refuse_overwriting(
+    folder: Path, names: Iterable[str], key: str, files: Iterable[str | None]
+) -> None:
+    """``ValueError`` if one of the ``files`` that ``key`` names, or one in a folder among them, is
+    one of the ``names`` that will be written into ``folder``; None names nothing."""
+    for path in [Path(file) for file in files if file is not None]:
+        read = [path, *path.iterdir()] if path.is_dir() else [path]
+        for target in [folder / name for name in names]:
+            if any(is_same_file(target, file) for file in read):
+                raise ValueError(
+                    f"{key}={path}: {target} would be overwritten; choose another out=FOLDER"
+                )
+
+
+def refuse_overwriting_data(folder: Path, names: Iterable[str], data: DictConfig) -> None:
+    """The same for the files that a ``config.data`` names."""
+    for key, value in data.items():
+        if str(key).endswith("path") and isinstance(value, str):
+            refuse_overwriting(folder, names, f"data.{key!s}", [value])
 
 
 def save_trajectory(trajectory: Tensor | None, folder: Path, n_max: int) -> None:

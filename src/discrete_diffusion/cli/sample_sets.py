@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+NUM_SAMPLES = 2_000
+
 
 @dataclass(frozen=True)
 class SampleSets:
@@ -34,16 +36,17 @@ class SampleSets:
 def draw_sample_sets(config: DictConfig, source: SampleSource, shard: Shard) -> SampleSets:
     """``num_samples`` of a model for each of ``seeds`` sampling seeds, from ``seed`` on."""
     sets, calls, seconds = [], [], []
+    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     seeds = list(range(config.seed, config.seed + config.seeds))
     for seed in seeds:
-        drawn = source.draw(config.num_samples, seed, shard=shard)
+        drawn = source.draw(num, seed, shard=shard)
         sets.append(drawn.diagrams)
         calls.append(drawn.network_calls)
         seconds.append(drawn.seconds)
         logger.info("seed %d: %s samples in %.1f s", seed, f"{len(sets[-1]):,}", drawn.seconds)
     facts = {
         "seeds": seeds,
-        "num_samples": config.num_samples,
+        "num_samples": num,
         "sampling": source.sampling,
         "sampling_steps": config.steps,
         "network_calls_per_sample": sum(calls) / len(calls),

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.checkpoints import Checkpoint
     from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
-    from discrete_diffusion.sampling import Sampler
     from discrete_diffusion.shards import Shard
 
 
 logger = logging.getLogger(__name__)
+
+MASK_RATE = 0.5
+"""Of features: the share of the rows of a held-out window that is hidden, if none is given."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class SampleSource:
 
     path: str
     checkpoint: Checkpoint
-    sampler: Sampler
+    sampler: Any
     sampling: dict[str, Any]
     device: str
     steps: int | None
@@ -115,6 +117,11 @@ class SampleSource:
                 f"{key}={value}: {self.path} was not trained on diagrams; leave it out"
             )
 
+    def check_state(self, state: str, key: str, value: object) -> None:
+        """``ValueError`` for a setting that only models of ``state`` have."""
+        if self.checkpoint.algorithm.state != state:
+            raise ValueError(f"{key}={value}: {self.path} was not trained on {state}; leave it out")
+
     def check_weights(self) -> None:
         """``ValueError`` for a model that has diverged."""
         if not all(weight.isfinite().all() for weight in self.checkpoint.algorithm.parameters()):
@@ -134,14 +141,16 @@ def open_sample_source(config: DictConfig, device: str = "cpu") -> SampleSource:
 
     from discrete_diffusion.checkpoints import read_checkpoint
     from discrete_diffusion.models.compiling import check_compiler, compile_backbone
-    from discrete_diffusion.sampling import build_sampler
+    from discrete_diffusion.sampling import build_sampler, check_sampler
 
     if config.compile:
         check_compiler(torch.device(device))
     _check_numbers(config)
     given = _given(config)
-    # a bad value is refused before the checkpoint is read; these two every sampler has
+    # a bad value is refused before the checkpoint is read; these two every sampler of tokens has
     shared = {key: value for key, value in given.items() if key in ("temperature", "top_p")}
+    if shared.get("temperature") == 0:  # some samplers take it: seen once the model's is known
+        del shared["temperature"]
     build_sampler(given if "name" in given else {"name": "ancestral", **shared})
     checkpoint = read_checkpoint(config.checkpoint, ema=config.ema, device=device)
     if config.compile:
@@ -149,8 +158,7 @@ def open_sample_source(config: DictConfig, device: str = "cpu") -> SampleSource:
         compile_backbone(checkpoint.algorithm.backbone, torch.device(device))
     sampling = sampling_of(config, checkpoint.config)
     sampler = build_sampler(sampling)
-    sampler.check(checkpoint.algorithm)
-    sampler.check_steps(checkpoint.algorithm, config.steps)
+    check_sampler(sampler, checkpoint.algorithm, config.steps)
     return SampleSource(
         path=str(config.checkpoint),
         checkpoint=checkpoint,
@@ -167,7 +175,8 @@ def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
     name there the rest from ``trained.sampling``, what the model was trained with, and what that
     does not say, because the sampler did not have it yet, by default.
 
-    Raises ``ValueError`` for an argument that the sampler of the model does not have.
+    Raises ``ValueError`` for an argument that the sampler of the model does not have, naming those
+    of the same state that do.
     """
     given = _given(config)
     if "name" in given:
@@ -176,8 +185,12 @@ def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
     name = trained.sampling.name
     own = {**settings.get(name, {}), **plain(trained.sampling)}
     if unknown := sorted(given.keys() - own.keys()):
-        having = [f"sampling={other}" for other, has in settings.items() if unknown[0] in has]
-        remedy = f"; take one that has it: {', '.join(having)}" if having else ""
+        having = [
+            f"sampling={other}"
+            for other, has in settings.items()
+            if unknown[0] in has and _sampled_state(other) == _sampled_state(name)
+        ]
+        remedy = f"; take one that has it: {', '.join(having)}" if having else "; leave it out"
         raise ValueError(
             f"sampling.{unknown[0]}: the model was trained with sampling={name}, which has "
             f"{', '.join(key for key in own if key != 'name')}{remedy}"
@@ -189,6 +202,12 @@ def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
 
 def _given(config: DictConfig) -> dict[str, Any]:
     return {key: value for key, value in plain(config.sampling).items() if value is not None}
+
+
+def _sampled_state(name: str) -> str:
+    from discrete_diffusion.sampling import _SAMPLER_BUILDERS
+
+    return getattr(_SAMPLER_BUILDERS.get(name), "state", "tokens")
 
 
 def _check_numbers(config: DictConfig) -> None:

@@ -8,30 +8,37 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.data.base import (
     BatchStream,
+    Dataset,
     Examples,
     TokenDataset,
     bucket_batches,
     draw_sizes,
 )
 from discrete_diffusion.data.bubble_diagrams.build import build_from_files, build_generated
+from discrete_diffusion.data.regions.build import build_regions, complete_regions
 from discrete_diffusion.data.text.build import build_text, complete_text
 from discrete_diffusion.naming import unknown_name
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-_DATA_BUILDERS: dict[str, Callable[[DictConfig], TokenDataset]] = {
+_DATA_BUILDERS: dict[str, Callable[[DictConfig], Dataset]] = {
     "bubble_diagrams": build_generated,
     "plans": build_from_files,
     "text": build_text,
+    "regions": build_regions,
 }
 
-_CONFIG_COMPLETERS: dict[str, Callable[[DictConfig], None]] = {"text": complete_text}
-"""Data sets whose vocabulary comes from the data: how it gets into the config."""
+_CONFIG_COMPLETERS: dict[str, Callable[[DictConfig], None]] = {
+    "text": complete_text,
+    "regions": complete_regions,
+}
+"""Data sets that decide what a backbone must know: how it gets into the config."""
 
 
 def complete_data(config: DictConfig) -> DictConfig:
-    """A composed config whose ``data`` states the layout, read off the data where that decides it.
+    """A composed config whose ``data`` states the layout, or the number of features, read off the
+    data where that decides it.
 
     Call it before anything is built from the config; a checkpoint holds the completed one. Returns
     ``config`` itself if there is nothing to read, else a copy.
@@ -44,7 +51,7 @@ def complete_data(config: DictConfig) -> DictConfig:
     return completed
 
 
-def build_data(config: DictConfig) -> TokenDataset:
+def build_data(config: DictConfig) -> Dataset:
     """The data set of a completed config, read from ``config.data``."""
     name = config.data.name
     if name not in _DATA_BUILDERS:
@@ -52,12 +59,22 @@ def build_data(config: DictConfig) -> TokenDataset:
     return _DATA_BUILDERS[name](config.data)
 
 
+def build_tokens(config: DictConfig) -> TokenDataset:
+    """The same, for what works on tokens alone; ``ValueError`` for other data."""
+    data = build_data(config)
+    if not isinstance(data, TokenDataset):
+        raise ValueError(f"data={config.data.name} holds {data.state}; this works on tokens only")
+    return data
+
+
 __all__ = [
     "BatchStream",
+    "Dataset",
     "Examples",
     "TokenDataset",
     "bucket_batches",
     "build_data",
+    "build_tokens",
     "complete_data",
     "draw_sizes",
 ]

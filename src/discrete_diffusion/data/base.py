@@ -1,4 +1,4 @@
-"""``TokenDataset``: a tokenised data set, split, and the batches drawn from it."""
+"""``Dataset``: a data set in whatever state, split, and the batches drawn from it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,8 +22,8 @@ _ORDER_STREAM, _AUGMENT_STREAM = 10, 11
 
 @dataclass(frozen=True)
 class Examples:
-    """One split. ``x0``: Int[M, L]; ``real``: Bool[M, L]; ``log_num_orders``: Float64[M] or None,
-    see ``Batch``."""
+    """One split of M samples: ``x0``, ``real`` and ``log_num_orders`` (Float64[M] or None) as in
+    ``Batch``."""
 
     x0: Tensor
     real: Tensor
@@ -36,21 +37,60 @@ class Examples:
         return Examples(self.x0[rows], self.real[rows], orders)
 
 
-class TokenDataset(ABC):
-    """Clean token sequences with a layout, in three splits.
+class Dataset(ABC):
+    """Clean samples in three splits.
 
+    ``state``: what a sample is, one of ``models.registry.STATES``.
     ``bound``: which quantity the mean NELBO of its batches bounds, per sample: ``ordered_random``
-    (every batch relabels its samples at random), ``ordered_fixed`` (one order per sample) or
-    ``plain`` (sequences: order is part of the data).
+    (every batch relabels its samples at random), ``ordered_fixed`` (one order per sample),
+    ``plain`` (sequences: order is part of the data) or, of real numbers, ``gaussian``.
     """
 
-    layout: TokenLayout
+    state: ClassVar[str]
     splits: dict[str, Examples]
-    bound: str = "plain"
+    bound: str
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:
         """Examples as a batch; overridden where a sample has several equivalent forms."""
         return Batch(examples.x0, examples.real, examples.log_num_orders)
+
+    def size_counts(self) -> list[int]:
+        """How many training samples have k real positions, for k = 0, 1, ..."""
+        real = self.splits["train"].real
+        return torch.bincount(real.sum(dim=1), minlength=real.shape[1] + 1).tolist()
+
+    def fingerprint(self) -> str:
+        """16 hex digits that say which data this is: SHA-256 of what the samples mean and of those
+        of every split, in order; the same on every machine."""
+        digest = hashlib.sha256(self._meaning().encode())
+        tensors = self._meaning_tensors()
+        for name in SPLITS:
+            tensors += [self.splits[name].x0, self.splits[name].real]
+        for tensor in tensors:
+            digest.update(repr(tuple(tensor.shape)).encode())
+            kind = "<f4" if tensor.is_floating_point() else "<i4"
+            digest.update(tensor.cpu().numpy().astype(kind).tobytes())
+        return digest.hexdigest()[:16]
+
+    def _meaning(self) -> str:
+        """What else than their numbers makes samples what they are, as text ..."""
+        return ""
+
+    def _meaning_tensors(self) -> list[Tensor]:
+        """... and as tensors."""
+        return []
+
+    @abstractmethod
+    def summary(self) -> str:
+        """One line for the log: what was read and how it was split."""
+
+
+class TokenDataset(Dataset):
+    """Clean token sequences with a layout."""
+
+    state = "tokens"
+    layout: TokenLayout
+    bound = "plain"
 
     def exchangeable(self, examples: Examples, generator: torch.Generator) -> Batch:
         """Examples in a random one of their equivalent forms, whatever ``augment`` does."""
@@ -60,25 +100,11 @@ class TokenDataset(ABC):
     def real_positions(self, sizes: Tensor) -> Tensor:
         """Int[B] sizes -> Bool[B, L], the positions to fill for samples of those sizes."""
 
-    @abstractmethod
-    def size_counts(self) -> list[int]:
-        """How many training samples have k nodes (or tokens), for k = 0, 1, ..."""
+    def _meaning(self) -> str:
+        return repr((self.layout.mask_id, self.layout.pad_id))
 
-    def fingerprint(self) -> str:
-        """16 hex digits that say which data this is: SHA-256 of the layout and of the tokens of
-        every split, in order; the same on every machine."""
-        digest = hashlib.sha256(repr((self.layout.mask_id, self.layout.pad_id)).encode())
-        tensors = [self.layout.support, self.layout.group]
-        for name in SPLITS:
-            tensors += [self.splits[name].x0, self.splits[name].real]
-        for tensor in tensors:
-            digest.update(repr(tuple(tensor.shape)).encode())
-            digest.update(tensor.cpu().numpy().astype("<i4").tobytes())
-        return digest.hexdigest()[:16]
-
-    @abstractmethod
-    def summary(self) -> str:
-        """One line for the log: what was read and how it was split."""
+    def _meaning_tensors(self) -> list[Tensor]:
+        return [self.layout.support, self.layout.group]
 
 
 def draw_sizes(counts: list[int], num: int, generator: torch.Generator) -> Tensor:
@@ -134,7 +160,7 @@ class BatchStream:
 
     def __init__(
         self,
-        dataset: TokenDataset,
+        dataset: Dataset,
         split: str,
         *,
         batch_size: int,

@@ -10,32 +10,61 @@ from discrete_diffusion.evaluation.bound import (
 )
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
+from discrete_diffusion.evaluation.filling import Filling, draw_held_out_masks, fill_held_out
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
 from discrete_diffusion.evaluation.pictures import draw_model_pictures, draw_sample_pictures
 from discrete_diffusion.evaluation.report import SampleReport, save_diagrams, save_samples
+from discrete_diffusion.evaluation.row_files import FILLED_ROWS, write_filling, write_rows
+from discrete_diffusion.evaluation.row_report import RowReport, draw_filling_scores
+from discrete_diffusion.evaluation.row_scores import (
+    FillingScores,
+    RowBaselines,
+    ScoresByMaskRate,
+    fit_baselines,
+    score_filling,
+    scores_by_mask_rate,
+)
+from discrete_diffusion.evaluation.row_table import rate_section, row_notes, row_section
 from discrete_diffusion.evaluation.sample_scores import SampleScores, score_samples
 from discrete_diffusion.evaluation.text_scores import text_bits, text_facts
 
 __all__ = [
+    "FILLED_ROWS",
     "BoundByTime",
     "BoundEstimate",
     "BoundMeter",
     "Calibration",
+    "Filling",
+    "FillingScores",
     "ModelScores",
+    "RowBaselines",
+    "RowReport",
     "SampleBounds",
     "SampleReport",
     "SampleScores",
+    "ScoresByMaskRate",
     "blind_bounds",
     "bound_by_time",
+    "draw_filling_scores",
+    "draw_held_out_masks",
     "draw_model_pictures",
     "draw_sample_pictures",
     "estimate_bound",
+    "fill_held_out",
+    "fit_baselines",
     "measure_calibration",
+    "rate_section",
+    "row_notes",
+    "row_section",
     "sample_bounds",
     "save_diagrams",
     "save_samples",
+    "score_filling",
     "score_model",
     "score_samples",
+    "scores_by_mask_rate",
     "text_bits",
     "text_facts",
+    "write_filling",
+    "write_rows",
 ]

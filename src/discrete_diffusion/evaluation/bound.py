@@ -16,12 +16,16 @@ from discrete_diffusion.evaluation.measuring import eval_mode
 from discrete_diffusion.shards import Shard
 from discrete_diffusion.types import Batch, LossOutput
 
+ORDERINGS = ("ordered_random", "ordered_fixed")
+"""Quantities of samples whose order is a choice."""
+
 _ORDERS_SEED = 0
 
 
 @dataclass(frozen=True)
 class BoundEstimate:
-    """NELBO in nats. ``quantity`` says of what: ``ordered_random``, ``ordered_fixed``, ``plain``.
+    """NELBO in nats. ``quantity`` says of what: one of ``ORDERINGS``, or of data without orders
+    ``plain``, ``gaussian``, ``gaussian_given_observed``.
 
     ``unordered`` bounds -log p of the object in whatever order: ``ordered_random`` minus
     log(n!/|Aut|), ``ordered_fixed`` as it stands. ``standard_error``, of ``per_sample``, and
@@ -86,15 +90,15 @@ class BoundMeter:
         count, total, squares, tokens, unordered, unordered_squares = self.sums.tolist()
         if count == 0:
             return BoundEstimate(quantity, math.nan, math.nan, math.nan, None, None, 0)
-        plain = quantity == "plain"
+        no_orders = quantity not in ORDERINGS
         return BoundEstimate(
             quantity=quantity,
             per_sample=total / count,
             standard_error=_standard_error(count, total, squares),
             per_token=total / tokens,
-            unordered=None if plain else unordered / count,
+            unordered=None if no_orders else unordered / count,
             unordered_standard_error=(
-                None if plain else _standard_error(count, unordered, unordered_squares)
+                None if no_orders else _standard_error(count, unordered, unordered_squares)
             ),
             num_samples=int(count),
         )

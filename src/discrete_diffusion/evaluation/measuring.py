@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.forward_process import ForwardProcess
 
 
+class HasMode(Protocol):
+    """A network, as far as its mode goes."""
+
+    training: bool
+
+    def train(self, mode: bool = True) -> Any: ...
+
+    def eval(self) -> Any: ...
+
+
 @contextmanager
-def eval_mode(algorithm: Algorithm) -> Iterator[None]:
+def eval_mode(algorithm: HasMode) -> Iterator[None]:
     """No dropout and no gradients inside the block; the mode it was in afterwards."""
     was_training = algorithm.training
     algorithm.eval()

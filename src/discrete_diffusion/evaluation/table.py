@@ -14,9 +14,12 @@ COLUMNS = ("metric", "value", "real data", "ratio")
 
 @dataclass(frozen=True)
 class TableRow:
-    """One metric. ``value``: with its 95 % interval over seeds (or standard error), ``real``: the
-    floor of a distance, else the reference's own value; ``ratio``: value / floor, of distances.
-    Texts, "" where there is nothing."""
+    """One metric, or what else the section's heads say.
+
+    ``value``: with its 95 % interval over seeds (or standard error), ``real``: the floor of a
+    distance, else the reference's own value; ``ratio``: value / floor, of distances. Texts, ""
+    where there is nothing.
+    """
 
     name: str
     value: str
@@ -26,22 +29,23 @@ class TableRow:
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
-        """What stands under ``COLUMNS``."""
+        """What stands under the heads."""
         return (self.name, self.value, self.real, self.ratio)
 
 
 @dataclass(frozen=True)
 class TableSection:
-    """Rows under a heading."""
+    """Rows under a heading. ``heads``: what stands above their cells."""
 
     title: str
     rows: tuple[TableRow, ...]
+    heads: tuple[str, ...] = COLUMNS
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those of ``COLUMNS`` up to the last that any row fills."""
+        """The heads up to the last that any row fills."""
         filled = [k for row in self.rows for k, cell in enumerate(row.cells) if cell]
-        return COLUMNS[: max(filled, default=1) + 1]
+        return self.heads[: max(filled, default=1) + 1]
 
 
 def sample_sections(scores: SampleScores) -> list[TableSection]:

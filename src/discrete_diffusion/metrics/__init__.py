@@ -22,6 +22,15 @@ from discrete_diffusion.metrics.distances import (
 from discrete_diffusion.metrics.floors import MetricFloors, metric_floors
 from discrete_diffusion.metrics.intervals import Interval, confidence_interval
 from discrete_diffusion.metrics.mmd import GraphMMD, graph_mmd
+from discrete_diffusion.metrics.row_baselines import (
+    ColumnMean,
+    MaskedWindows,
+    NeighbourMean,
+    ProgrammeMean,
+    RowBaseline,
+    WindowMean,
+)
+from discrete_diffusion.metrics.rows import RowScores, score_rows
 from discrete_diffusion.metrics.structure import (
     SpatialTransitivity,
     Validity,
@@ -37,15 +46,22 @@ from discrete_diffusion.metrics.structure import (
 __all__ = [
     "DISTANCES",
     "METRIC_MEANINGS",
+    "ColumnMean",
     "ConditionalDistance",
     "DiagramSet",
     "GraphMMD",
     "HistogramDistance",
     "Interval",
+    "MaskedWindows",
     "MetricFloors",
     "ModeCoverage",
+    "NeighbourMean",
+    "ProgrammeMean",
+    "RowBaseline",
+    "RowScores",
     "SpatialTransitivity",
     "Validity",
+    "WindowMean",
     "bubble_metrics",
     "conditional_pair_distance",
     "conditional_relation_distance",
@@ -63,6 +79,7 @@ __all__ = [
     "novelty",
     "relation_distance",
     "room_count_w1",
+    "score_rows",
     "spatial_transitivity",
     "stratified_metrics",
     "structure_metrics",

@@ -1,14 +1,15 @@
 """Backbones by name.
 
 A *builder* takes the composed config and the vocabulary size and returns a module that maps
-``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]. Three ways to add one:
+``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]; for features, the number of
+features M, and rows Float[B, N, M] to rows. Three ways to add one:
 
 * decorate it: ``@register_backbone("mine")``;
 * assign it: ``_BACKBONE_BUILDERS["mine"] = build_mine``;
 * ship it: an entry point of the group ``discrete_diffusion.backbones`` in an installed package.
 
-Builders are the only place where a config turns into constructor arguments. They import their
-classes when called, so that a misspelt name is refused before torch is loaded.
+Builders are the only place where a config turns into constructor arguments. The built-in ones are
+registered below.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from discrete_diffusion.models import builders
 from discrete_diffusion.naming import unknown_name
 
 if TYPE_CHECKING:
@@ -112,10 +114,10 @@ def backbone_spec(name: str) -> BackboneSpec:
     return spec
 
 
-def usable_backbones(needs: Iterable[str]) -> list[str]:
-    """The sorted names of the backbones that read tokens and offer all of ``needs``."""
+def usable_backbones(needs: Iterable[str], state: str = "tokens") -> list[str]:
+    """The sorted names of the backbones that read that ``state`` and offer all of ``needs``."""
     specs = [backbone_spec(name) for name in available_backbones()]
-    return [spec.name for spec in specs if spec.state == "tokens" and spec.offers(needs)]
+    return [spec.name for spec in specs if spec.state == state and spec.offers(needs)]
 
 
 def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
@@ -123,7 +125,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
 
     ``vocab_size``: V for tokens, the number of features, or the channels of a field.
     """
-    algo = _section(config, "algo")
+    algo = builders.section(config, "algo")
     name = algo.get("backbone")
     if not name:
         raise ValueError(
@@ -179,108 +181,19 @@ def _load_plugin(entry_point: EntryPoint) -> None:
         register_backbone(entry_point.name)(loaded)
 
 
-def _section(config: DictConfig, name: str) -> Any:
-    """A part of the config, empty if it is not there."""
-    return config.get(name) or {}
-
-
-def _model_options(
-    config: DictConfig, backbone: str, required: tuple[str, ...], optional: tuple[str, ...]
-) -> dict[str, Any]:
-    """Constructor arguments from ``config.model``; built-in backbones name their presets."""
-    presets = f"presets that fit: {', '.join(_PRESETS[backbone])}"
-    model = _section(config, "model")
-    fits = model.get("backbones")
-    if fits is not None and backbone not in fits:
-        raise ValueError(
-            f"model preset {model.get('name', '?')!r} fits {', '.join(fits)}, not {backbone!r}; "
-            f"{presets}"
-        )
-    for key in required:
-        if model.get(key) is None:
-            raise ValueError(f"backbone {backbone!r} needs model.{key}; {presets}")
-    return {key: model.get(key) for key in (*required, *optional) if model.get(key) is not None}
-
-
-_PRESETS = {
-    "bd-denoiser": ("bd_tiny", "bd_small", "bd_base"),
-    "dit": ("dit_tiny", "dit_small"),
-    "my-transformer": ("my_transformer_tiny", "my_transformer_small"),
-}
-_TOKEN_KEYS = ("hidden_size", "n_blocks", "n_heads")
-_ADALN_KEYS = ("cond_dim", "mlp_ratio", "dropout", "frequency_embedding_size", "time_scale")
-
-
-@register_backbone("bd-denoiser", default_model="bd_small")
-def _build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
-
-    options = _model_options(
-        config,
-        "bd-denoiser",
-        required=("d_model", "n_layers", "n_heads"),
-        optional=_ADALN_KEYS,
-    )
-    n_max = _section(config, "data").get("n_max")
-    if n_max is None:
-        raise ValueError(
-            "backbone 'bd-denoiser' reads graphs and needs data.n_max, the largest number of "
-            "nodes; for plain sequences set algo.backbone=dit or algo.backbone=my-transformer"
-        )
-    vocab_config = VocabConfig(n_max=n_max)
-    if vocab_size != vocab_config.vocab_size:
-        raise ValueError(
-            f"backbone 'bd-denoiser' predicts {vocab_config.vocab_size} ids "
-            f"({vocab_config.node_vocab_size} for nodes, {vocab_config.edge_vocab_size} for edges),"
-            f" but the data has vocab_size={vocab_size}"
-        )
-    denoiser = BDDenoiser(vocab_config=vocab_config, **options)
-    return BDDenoiserBackbone(
-        denoiser, legal_only=_section(config, "model").get("legal_only", True)
-    )
-
-
-@register_backbone(
+register_backbone("bd-denoiser", default_model="bd_small")(builders.build_bd_denoiser)
+register_backbone(
     "dit",
     causal=True,
     conditions=("group_idxs", "context", "cache"),
     default_model="dit_small",
+)(builders.build_dit)
+register_backbone("my-transformer", default_model="my_transformer_small")(
+    builders.build_my_transformer
 )
-def _build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.layout import build_layout
-    from discrete_diffusion.models.dit import DiT
-
-    options = _model_options(
-        config,
-        "dit",
-        required=_TOKEN_KEYS,
-        optional=(*_ADALN_KEYS, "tie_word_embeddings"),
-    )
-    return DiT(
-        vocab_size=vocab_size,
-        causal=_section(config, "algo").get("causal_attention", False),
-        pad_id=build_layout(_section(config, "data")).pad_id,
-        **options,
-    )
-
-
-@register_backbone("my-transformer", default_model="my_transformer_small")
-def _build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.layout import build_layout
-    from discrete_diffusion.models.my_transformer import MyTransformer
-
-    layout = build_layout(_section(config, "data"))
-    options = _model_options(
-        config,
-        "my-transformer",
-        required=_TOKEN_KEYS,
-        optional=("mlp_ratio", "dropout", "tie_word_embeddings"),
-    )
-    return MyTransformer(
-        vocab_size=vocab_size,
-        length=layout.length,
-        pad_id=layout.pad_id,
-        time_conditioning=_section(config, "algo").get("time_conditioning", True),
-        **options,
-    )
+register_backbone(
+    "get-region",
+    state="features",
+    conditions=("masked", "noisy", "real"),
+    default_model="get_region_tiny",
+)(builders.build_get_region)

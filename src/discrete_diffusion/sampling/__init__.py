@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import Algorithm, MaskedFeatures, Objective
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_options
 from discrete_diffusion.sampling.ancestral import Ancestral
 from discrete_diffusion.sampling.autoregressive import Autoregressive
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.confidence import Confidence
-from discrete_diffusion.sampling.draw_samples import draw_samples
+from discrete_diffusion.sampling.draw_samples import draw_samples, rows_at_once
 from discrete_diffusion.sampling.entropy import Entropy
 from discrete_diffusion.sampling.entropy_bounded import EntropyBounded
 from discrete_diffusion.sampling.first_hitting import FirstHitting
@@ -20,8 +20,11 @@ from discrete_diffusion.sampling.margin import Margin
 from discrete_diffusion.sampling.predictor_corrector import PredictorCorrector
 from discrete_diffusion.sampling.remdm import ReMDM
 from discrete_diffusion.sampling.renoise import Renoise
+from discrete_diffusion.sampling.row_ancestral import RowAncestral
 
-_SAMPLER_BUILDERS: dict[str, Callable[..., Sampler]] = {
+AnySampler = Sampler | RowAncestral
+
+_SAMPLER_BUILDERS: dict[str, Callable[..., AnySampler]] = {
     "ancestral": Ancestral,
     "autoregressive": Autoregressive,
     "confidence": Confidence,
@@ -32,10 +35,11 @@ _SAMPLER_BUILDERS: dict[str, Callable[..., Sampler]] = {
     "predictor-corrector": PredictorCorrector,
     "remdm": ReMDM,
     "renoise": Renoise,
+    "row-ancestral": RowAncestral,
 }
 
 
-def build_sampler(config: Mapping[str, Any]) -> Sampler:
+def build_sampler(config: Mapping[str, Any]) -> AnySampler:
     """The sampler of a composed config, or of its ``sampling`` part: ``name`` and arguments.
 
     Raises ``ValueError`` for an unknown sampler, or an option that it does not have.
@@ -48,12 +52,29 @@ def build_sampler(config: Mapping[str, Any]) -> Sampler:
     return _SAMPLER_BUILDERS[name](**options)
 
 
-def fitting_samplers(algorithm: Algorithm) -> list[str]:
+def check_sampler(sampler: AnySampler, algorithm: Objective, steps: int | None = None) -> None:
+    """Raise ``ValueError``, naming samplers that do, if one does not draw from the model that the
+    algorithm trains, or makes no such number of ``steps`` of it."""
+    if isinstance(sampler, Sampler) and isinstance(algorithm, Algorithm):
+        sampler.check(algorithm)
+        sampler.check_steps(algorithm, steps)
+    elif isinstance(sampler, RowAncestral) and isinstance(algorithm, MaskedFeatures):
+        sampler.check_steps(algorithm, steps)
+    else:
+        known = ((name, getattr(s, "state", "tokens")) for name, s in _SAMPLER_BUILDERS.items())
+        able = algorithm.samplers or [name for name, state in known if state == algorithm.state]
+        raise ValueError(
+            f"{algorithm.name} works on {algorithm.state} and cannot be sampled by {sampler.name}, "
+            f"which samples {sampler.state}; use sampling={' or sampling='.join(able)}"
+        )
+
+
+def fitting_samplers(algorithm: Objective) -> list[str]:
     """Names of the samplers that draw from the model an algorithm trains."""
 
     def fits(name: str) -> bool:
         try:
-            _SAMPLER_BUILDERS[name]().check(algorithm)
+            check_sampler(_SAMPLER_BUILDERS[name](), algorithm)
         except ValueError:
             return False
         return True
@@ -63,6 +84,7 @@ def fitting_samplers(algorithm: Algorithm) -> list[str]:
 
 __all__ = [
     "Ancestral",
+    "AnySampler",
     "Autoregressive",
     "Confidence",
     "Entropy",
@@ -72,8 +94,11 @@ __all__ = [
     "PredictorCorrector",
     "ReMDM",
     "Renoise",
+    "RowAncestral",
     "Sampler",
     "build_sampler",
+    "check_sampler",
     "draw_samples",
     "fitting_samplers",
+    "rows_at_once",
 ]

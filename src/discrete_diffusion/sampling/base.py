@@ -29,6 +29,8 @@ class Sampler(ABC):
 
     name: ClassVar[str]
     """What ``sampling=`` calls it."""
+    state: ClassVar[str] = "tokens"
+    """What it samples."""
     absorbing_only: ClassVar[bool] = False
     """True if it reveals MASKs, and so needs the absorbing process."""
     continuous_time_only: ClassVar[bool] = False

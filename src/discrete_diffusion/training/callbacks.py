@@ -5,17 +5,30 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from torch import Tensor
 
-from discrete_diffusion.evaluation import SampleReport
 from discrete_diffusion.training.sharding import whole_weights
 
 logger = logging.getLogger(__name__)
 
 _LOGGED_SHARES = ("valid", "exactly_one_living_room", "transitive")
+_LOGGED_NUMBERS = ("per_motif_r", "per_motif_r2")
+
+
+class Report(Protocol):
+    """What makes numbers, files and pictures of samples, whatever they are."""
+
+    def measure(self, samples: Any) -> dict[str, float]:
+        """Numbers by name."""
+
+    def save(self, samples: Any, folder: Path) -> None:
+        """Write them into a folder."""
+
+    def draw(self, samples: Any, path: Path) -> None:
+        """Picture the first ones."""
 
 
 class SampleAtValidation(Callback):
@@ -25,12 +38,12 @@ class SampleAtValidation(Callback):
     validation. A failure fails the run; the sanity check before training draws a few samples, so
     that it does so at once.
 
-    ``draw``: number of samples -> tokens Int[B, L]; called in every process, which all are given
-    the same samples. The first process measures and pictures them.
+    ``draw``: number of samples -> samples; called in every process, which all are given the same
+    ones. The first process measures and pictures them, by ``report``.
     """
 
     def __init__(
-        self, draw: Callable[[int], Tensor], report: SampleReport, *, num_samples: int, folder: Path
+        self, draw: Callable[[int], Any], report: Report, *, num_samples: int, folder: Path
     ) -> None:
         self.draw, self.report = draw, report
         self.num_samples, self.folder = num_samples, folder
@@ -40,15 +53,15 @@ class SampleAtValidation(Callback):
         if num == 0 and not trainer.sanity_checking:
             return
         with whole_weights(trainer):
-            tokens = self.draw(num)
-        measured = self.report.measure(tokens) if trainer.is_global_zero else {}
+            samples = self.draw(num)
+        measured = self.report.measure(samples) if trainer.is_global_zero else {}
         if trainer.sanity_checking:
             return
         measured = trainer.strategy.broadcast(measured)
         pl_module.log_dict({f"val/{name}": x for name, x in measured.items()}, sync_dist=True)
         if trainer.is_global_zero:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.report.draw(tokens, self.folder / f"step_{trainer.global_step:06d}.png")
+            self.report.draw(samples, self.folder / f"step_{trainer.global_step:06d}.png")
 
 
 class ValidationLine(Callback):
@@ -66,4 +79,7 @@ class ValidationLine(Callback):
         for name in _LOGGED_SHARES:
             if (share := values.get(f"val/{name}")) is not None:
                 parts.append(f"{name.replace('_', ' ')} {100 * share:.1f} %")
+        for name in _LOGGED_NUMBERS:
+            if (number := values.get(f"val/{name}")) is not None:
+                parts.append(f"{name.replace('_', ' ')} {number:.3f}")
         logger.info("%s", "  ".join(parts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import Objective
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.data import BatchStream
@@ -46,7 +47,7 @@ def lr_factor(step: int, *, schedule: str, warmup_steps: int, num_steps: int) ->
 
 
 class DiffusionModule(LightningModule):
-    """Trains any ``Algorithm`` with AdamW.
+    """Trains any ``Objective`` with AdamW.
 
     A step over W processes of A batches each has A W of them; part ``a W + rank`` is batch a of a
     rank, as ``BatchStream`` deals them out. The noise of a part is a function of (seed, step,
@@ -54,7 +55,7 @@ class DiffusionModule(LightningModule):
     own, the same every time, a function of the batch counted over all processes, and the draw of
     least variance. ``train/loss`` is the mean over the parts of a step; several processes form it
     for the steps that are logged. ``bound`` names what the NELBO bounds
-    (``TokenDataset.bound``); ``checkpoint_info`` is stored in every checkpoint, see
+    (``Dataset.bound``); ``checkpoint_info`` is stored in every checkpoint, see
     ``checkpoints.checkpoint_info``: plain containers only, so that no pickle is needed.
     ``compiled``: by ``torch.compile``, once training starts.
     ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end, which
@@ -63,7 +64,7 @@ class DiffusionModule(LightningModule):
 
     def __init__(
         self,
-        algorithm: Algorithm,
+        algorithm: Objective,
         *,
         bound: str,
         seed: int,
@@ -81,6 +82,7 @@ class DiffusionModule(LightningModule):
         if not lr > 0:
             raise ValueError(f"lr={lr}: expected a positive number")
         self.algorithm = algorithm
+        self._takes_packing = "packing" in signature(algorithm.backbone.forward).parameters
         self.bound, self.seed = bound, seed
         self.lr, self.betas, self.weight_decay = lr, betas, weight_decay
         self.lr_schedule, self.warmup_steps = lr_schedule, warmup_steps
@@ -115,7 +117,7 @@ class DiffusionModule(LightningModule):
     def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         """Which columns hold PAD is read off here, before the batch leaves for a device from which
         it would have to be read back."""
-        if not self.algorithm.backbone_takes("packing"):
+        if not self._takes_packing:
             return batch
         conditions = {**batch.conditions, "packing": pack_columns(batch.real)}
         return replace(batch, conditions=conditions)

@@ -11,14 +11,9 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.data.bubble_diagrams import cache
-from discrete_diffusion.data.bubble_diagrams.cache import (
-    cache_dir,
-    cache_file,
-    cached_files,
-    cached_plans,
-    clear_cache,
-)
+from discrete_diffusion.data.bubble_diagrams.cache import cache_file, cached_plans
 from discrete_diffusion.data.bubble_diagrams.generator import PlanArrays, draw_plans
+from discrete_diffusion.data.cache import cache_dir, cached_files, clear_cache
 
 
 @pytest.fixture

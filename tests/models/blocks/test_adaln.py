@@ -31,6 +31,18 @@ def test_block_takes_its_chunks_in_order(randomise):
     torch.testing.assert_close(block(x, c), expected + gate2 * branch)
 
 
+def test_norms_of_a_block_may_go_without_scale_and_shift(randomise):
+    options = {"d_model": 8, "n_heads": 2, "cond_dim": 6}
+    affine, plain = AdaLNZeroBlock(**options), AdaLNZeroBlock(**options, norm_affine=False)
+    sizes = [sum(p.numel() for p in block.parameters()) for block in (affine, plain)]
+    assert sizes[0] - sizes[1] == 4 * 8
+    plain = randomise(AdaLNZeroBlock(**options, norm_affine=False, norm_eps=0.5))
+    x, c = torch.randn(2, 5, 8), torch.randn(2, 6)
+    assert torch.equal(plain.norm1(x), F.layer_norm(x, (8,), eps=0.5))
+    assert torch.equal(plain.norm2(x), F.layer_norm(x, (8,), eps=0.5))
+    assert plain(x, c).isfinite().all()
+
+
 def test_dropout_acts_on_the_branches_only(randomise):
     block = randomise(AdaLNZeroBlock(d_model=8, n_heads=2, cond_dim=6, dropout=1.0)).train()
     x = torch.randn(2, 5, 8)

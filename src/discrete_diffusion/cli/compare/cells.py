@@ -19,7 +19,7 @@ from discrete_diffusion.cli.compare.options import (
 )
 from discrete_diffusion.cli.compose import compose_plainly, model_presets
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.models.registry import backbone_spec, usable_backbones
+from discrete_diffusion.models.registry import usable_backbones
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Algorithm
@@ -65,8 +65,9 @@ def plan_cells(
     """All cells, in the order of the table, checked on the meta device.
 
     ``config``: of the command; ``overrides``: those of ``shared_overrides``. Raises ``ValueError``
-    that lists every cell that cannot be, by name.
+    that lists every cell that cannot be, by name, or for an algorithm that is not on tokens.
     """
+    _check_on_tokens(config.algos)
     planner = _Planner(list(overrides), list(config.algos), user_config_dir)
     cells: list[Cell] = []
     refused: list[str] = []
@@ -85,6 +86,19 @@ def plan_cells(
     for line in planner.said:
         logger.info("%s", line)
     return [_with_seed(cell, seed) for cell in cells for seed in config.seeds]
+
+
+def _check_on_tokens(names: Sequence[str]) -> None:
+    """``ValueError`` for algorithms whose numbers cannot stand in one table."""
+    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, algorithm_state, algorithms_on
+
+    for name in names:
+        if name in _ALGORITHM_BUILDERS and (state := algorithm_state(name)) != "tokens":
+            raise ValueError(
+                f"compare measures algorithms on tokens, and {name} works on {state}; choose "
+                f"algos= from {', '.join(algorithms_on('tokens'))}, or train and evaluate {name} "
+                "by itself"
+            )
 
 
 def _with_seed(cell: Cell, seed: int) -> Cell:
@@ -190,21 +204,20 @@ def build_on_meta(config: DictConfig) -> Algorithm:
     import torch
     from omegaconf.errors import OmegaConfBaseException
 
-    from discrete_diffusion.algorithms import build_algorithm
+    from discrete_diffusion.algorithms import Algorithm, build_algorithm
     from discrete_diffusion.cli.train import check_values
     from discrete_diffusion.data import complete_data
-    from discrete_diffusion.sampling import build_sampler
+    from discrete_diffusion.sampling import build_sampler, check_sampler
 
     check_values(config)
-    if backbone_spec(config.algo.backbone).state != "tokens":
-        raise ValueError(f"backbone '{config.algo.backbone}' does not read tokens")
     try:
         sampler = build_sampler(config)
         with torch.device("meta"):
             algorithm = build_algorithm(complete_data(config))
     except (TypeError, OmegaConfBaseException) as error:
         raise ValueError(str(error)) from error
-    sampler.check(algorithm)
+    check_sampler(sampler, algorithm)
+    assert isinstance(algorithm, Algorithm)  # see _check_on_tokens
     return algorithm
 
 

@@ -150,10 +150,10 @@ def _without_metrics() -> Iterator[None]:
 def _read_data(config: DictConfig) -> TokenDataset:
     """The data of all cells, read once before the first run; ``ValueError`` if nothing is held
     out."""
-    from discrete_diffusion.data import build_data, complete_data
+    from discrete_diffusion.data import build_tokens, complete_data
     from discrete_diffusion.evaluation.equal_terms import held_out_split
 
-    data = build_data(complete_data(config))
+    data = build_tokens(complete_data(config))
     if (num := len(data.splits[split := held_out_split(data)])) < 2:
         source = config.data.get("path") or f"data={config.data.name}"
         raise ValueError(

@@ -46,10 +46,10 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
 
     from discrete_diffusion.checkpoints import read_checkpoint
     from discrete_diffusion.cli.compare.folder import config_digest
-    from discrete_diffusion.data import build_data
+    from discrete_diffusion.data import build_tokens
     from discrete_diffusion.evaluation.equal_terms import held_out_bounds, score_samples_drawn
     from discrete_diffusion.evaluation.json_values import finite
-    from discrete_diffusion.sampling import build_sampler
+    from discrete_diffusion.sampling import Sampler, build_sampler
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -58,10 +58,12 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     algorithm = checkpoint.algorithm
     if not all(weight.isfinite().all() for weight in algorithm.parameters()):
         raise ValueError("training has diverged: the weights hold NaN or infinity")
-    data = build_data(checkpoint.config)
+    data = build_tokens(checkpoint.config)
     bounds = held_out_bounds(algorithm, data, terms, device=device)
     bounds.check()
-    drawn = score_samples_drawn(algorithm, build_sampler(config), data, terms, device=device)
+    sampler = build_sampler(config)
+    assert isinstance(sampler, Sampler)  # or the cell would have been refused
+    drawn = score_samples_drawn(algorithm, sampler, data, terms, device=device)
     return finite(
         {
             "digest": config_digest(config),

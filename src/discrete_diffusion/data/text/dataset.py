@@ -56,10 +56,6 @@ class TextDataset(TokenDataset):
     def real_positions(self, sizes: Tensor) -> Tensor:
         return real_positions({"length": self.layout.length}, sizes)
 
-    def size_counts(self) -> list[int]:
-        sizes = self.splits["train"].real.sum(dim=1)
-        return torch.bincount(sizes, minlength=self.layout.length + 1).tolist()
-
     def fingerprint(self) -> str:
         """As for all data, and of what the ids mean: other characters are other data."""
         meaning = f"{super().fingerprint()} {self.vocabulary.characters}"

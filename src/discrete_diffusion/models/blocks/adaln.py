@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -32,6 +34,8 @@ class AdaLNZeroBlock(nn.Module):
         x <- x + gate2 * dropout(mlp(modulate(norm2(x), shift2, scale2)))
 
     The linear layer starts at 0, so the block starts as the identity.
+
+    ``norm_affine``: both norms have a scale and a shift of their own, beside those made of c.
     """
 
     def __init__(
@@ -43,11 +47,13 @@ class AdaLNZeroBlock(nn.Module):
         mlp_ratio: float = 4,
         dropout: float = 0.1,
         causal: bool = False,
+        norm_affine: bool = True,
+        norm_eps: float = 1e-5,
     ) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(d_model)
+        self.norm1 = nn.LayerNorm(d_model, eps=norm_eps, elementwise_affine=norm_affine)
         self.attention = MultiHeadSelfAttention(d_model=d_model, n_heads=n_heads, causal=causal)
-        self.norm2 = nn.LayerNorm(d_model)
+        self.norm2 = nn.LayerNorm(d_model, eps=norm_eps, elementwise_affine=norm_affine)
         self.mlp = MLP(d_model=d_model, mlp_ratio=mlp_ratio)
         self.dropout = nn.Dropout(dropout)
         self.modulation = zero_linear(cond_dim, 6 * d_model)
@@ -66,16 +72,24 @@ class AdaLNZeroBlock(nn.Module):
         shift1, scale1, gate1, shift2, scale2, gate2 = (
             self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
         )
-        normed = self.norm1(x)
-        steered = modulate(normed, shift1, scale1)
-        with recomputed(steered, lambda: modulate(normed, shift1, scale1)):
-            branch = self.attention(steered, mask, rotary, cache, num_queries)
+        branch = _of_modulated(
+            lambda steered: self.attention(steered, mask, rotary, cache, num_queries),
+            self.norm1(x),
+            shift1,
+            scale1,
+        )
         x = torch.addcmul(x[:, :num_queries], gate1, self.dropout(branch))
-        normed2 = self.norm2(x)
-        steered = modulate(normed2, shift2, scale2)
-        with recomputed(steered, lambda: modulate(normed2, shift2, scale2)):
-            branch = self.mlp(steered)
+        branch = _of_modulated(self.mlp, self.norm2(x), shift2, scale2)
         return torch.addcmul(x, gate2, self.dropout(branch))
+
+
+def _of_modulated(
+    branch: Callable[[Tensor], Tensor], normed: Tensor, shift: Tensor, scale: Tensor
+) -> Tensor:
+    """branch(modulate(normed, shift, scale)); the backward pass modulates again."""
+    steered = modulate(normed, shift, scale)
+    with recomputed(steered, lambda: modulate(normed, shift, scale)):
+        return branch(steered)
 
 
 class AdaLNFinal(nn.Module):

@@ -1,0 +1,270 @@
+"""Regions hidden and predicted: the recipe several times, and its choices one by one.
+
+    python benchmarks/regions.py [--seeds 3] [--steps 800] [--early-steps 300] [--threads 1]
+        [--only recipe arms early] [--quick]
+
+Writes ``benchmarks/results/regions.json``, after every run, and its tables in ``docs/results.md``.
+Everything is measured on the test split, of which nothing is chosen, under masks that are the same
+for all. ``--quick`` makes a few steps of everything once and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.checkpoints import load
+from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.train import train
+from discrete_diffusion.data import build_data, complete_data
+from discrete_diffusion.data.regions import RegionDataset
+from discrete_diffusion.evaluation import Filling, fill_held_out, fit_baselines, score_filling
+from discrete_diffusion.sampling import RowAncestral
+from record import RESULTS, write_result
+from regions_report import CONSTANT_ATAC, MEASURED, MEASURED_ATAC, write_tables
+from speed_clock import Stopwatch
+
+PARTS = ("recipe", "arms", "early")
+EXPERIMENT = "experiment=regions"
+MASK_RATE, MASK_SEEDS = 0.5, range(4)
+DRAWS, DRAW_STEPS = 16, 20
+SHORT_RUN = ("callbacks.num_samples=1", "logger=none", "eval.num_samples=1", "eval.bound_draws=1")
+LITERAL_SIZE = (
+    "model.d_model=64",
+    "model.n_layers=2",
+    "model.n_heads=4",
+    "data.rows=64",
+    "data.num_motifs=32",
+)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A variant of the short run: what it changes, and how many seeds it is run with."""
+
+    overrides: tuple[str, ...] = ()
+    seeds: int = 2
+    experiment: str = EXPERIMENT
+
+
+ARMS = {
+    "as the recipe": Arm(seeds=4),
+    "random t": Arm(("algo.t_source=random",), seeds=4),
+    "no positions": Arm(("model.pos=none",)),
+    "divided by the maximum": Arm(("algo.normalise=max",)),
+    "divided by the maximum, no positions": Arm(("algo.normalise=max", "model.pos=none")),
+    "noised (ddpm)": Arm(("algo.objective=ddpm",)),
+    "published choices": Arm(
+        (
+            "algo.t_source=random",
+            "algo.mask_rate=0.5",
+            "algo.normalise=max",
+            "model.pos=none",
+            "model.zero_head=false",
+            "data.quantitative_atac=false",
+        )
+    ),
+    "published recipe": Arm(LITERAL_SIZE, experiment="experiment=get_region_literal"),
+}
+EARLY, EARLY_SEEDS = ("as the recipe", "random t"), 8
+"""Variants that are compared once more while they still learn."""
+
+
+class HeldOut:
+    """The test split of a data set under four draws of masks, and what scores a prediction."""
+
+    def __init__(self, data: RegionDataset) -> None:
+        self.data, self.baselines = data, fit_baselines(data, MASK_RATE)
+        train_rows = data.splits["train"].x0[data.splits["train"].real]
+        self.scale = train_rows.amax(dim=0)
+        self.mean = train_rows.mean(dim=0)
+        self.of_baselines: dict[str, float] = {}
+
+    def measure(self, algorithm: Any) -> dict[str, float]:
+        """Of one network call; the means over the draws of masks. Those of the baselines, which are
+        the same every time, go to ``of_baselines``."""
+        found = _means([self.scores(filling) for filling in self.predictions(algorithm)])
+        self.of_baselines = {k: x for k, x in found.items() if k not in MEASURED}
+        return {k: found[k] for k in MEASURED}
+
+    def measure_draws(self, algorithm: Any) -> dict[str, float]:
+        """Of the mean of ``DRAWS`` samples, under the first draw of masks alone."""
+        filling = next(iter(self.predictions(algorithm)))
+        hidden = torch.where(filling.masked.unsqueeze(-1), 0.0, filling.truth)
+        sampler = RowAncestral()
+        drawn = [
+            sampler.fill(
+                *(algorithm, hidden, filling.masked, filling.real),
+                generator=make_generator(0, k),
+                steps=DRAW_STEPS,
+            ).rows
+            for k in range(DRAWS)
+        ]
+        found = self.scores(replace(filling, predicted=torch.stack(drawn).mean(dim=0)))
+        return {k: found[k] for k in MEASURED}
+
+    def predictions(self, algorithm: Any) -> list[Filling]:
+        return [
+            fill_held_out(
+                *(algorithm, None, self.data, "test"),
+                num=None,
+                mask_rate=MASK_RATE,
+                seed=seed,
+                batch_size=256,
+            )
+            for seed in MASK_SEEDS
+        ]
+
+    def scores(self, filling: Filling) -> dict[str, float]:
+        """The model's and the baselines', and the one correlation of all numbers at once."""
+        scored = score_filling(filling, self.data, "test", MASK_RATE, baselines=self.baselines)
+        column_mean = self.mean.expand_as(filling.truth)
+        return scored.as_dict() | {
+            "flat_r": self.flat_r(filling.predicted, filling),
+            "column_mean_flat_r": self.flat_r(column_mean, filling),
+        }
+
+    def flat_r(self, predicted: Tensor, filling: Filling) -> float:
+        """Pearson's r over all hidden rows and columns together, each divided by its maximum."""
+        scaled = [(x[filling.masked] / self.scale).flatten() for x in (predicted, filling.truth)]
+        return float(torch.corrcoef(torch.stack(scaled).double())[0, 1])
+
+
+def _means(found: list[dict[str, float]]) -> dict[str, float]:
+    return {key: statistics.fmean(scores[key] for scores in found) for key in found[0]}
+
+
+def run(held_out: HeldOut, words: list[str], *, draws: bool = False) -> dict[str, Any]:
+    """Train, and measure the averaged weights (the last ones without averaging)."""
+    with tempfile.TemporaryDirectory() as folder:
+        watch = Stopwatch(torch.device("cpu"))
+        metrics = train(compose("train", words), Path(folder))
+        spent = watch.stop(1)
+        algorithm = load(Path(folder) / "checkpoints" / "last.ckpt")
+    found: dict[str, Any] = {
+        "seed": metrics["seed"],
+        "steps": metrics["steps"],
+        "parameters": metrics["parameters"],
+        "cpu_seconds": spent.cpu,
+        "seconds": spent.wall,
+        "test": held_out.measure(algorithm),
+    }
+    if draws:
+        found["test_of_drawn"] = held_out.measure_draws(algorithm)
+    return found
+
+
+def held_out_of(words: list[str]) -> HeldOut:
+    data = build_data(complete_data(compose("train", words)))
+    assert isinstance(data, RegionDataset)
+    return HeldOut(data)
+
+
+def short_run(arm: Arm, steps: int) -> list[str]:
+    words = [arm.experiment, *SHORT_RUN, *arm.overrides]
+    words += [f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}"]
+    if arm.experiment != EXPERIMENT:
+        words.append(f"optim.warmup_steps={steps // 2}")  # half of the steps, as published
+    return words
+
+
+class Benchmark:
+    """Trains, measures and keeps; what is not in ``only`` is taken from the file, as it stands."""
+
+    def __init__(self, command: str, threads: int, quick: bool, only: Sequence[str]) -> None:
+        self.command, self.threads, self.quick = command, threads, quick
+        self.data = {
+            name: held_out_of([EXPERIMENT, f"data.quantitative_atac={value}"])
+            for name, value in ((MEASURED_ATAC, "true"), (CONSTANT_ATAC, "false"))
+        }
+        former = {}
+        if set(only) != set(PARTS) and not quick:
+            former = json.loads((RESULTS / "regions.json").read_text())["results"]
+        self.results: dict[str, Any] = {"baselines": {}, **former} | {
+            "train": f"discrete-diffusion train {EXPERIMENT}",
+            "threads": threads,
+            "mask_rate": MASK_RATE,
+            "draws": DRAWS,
+        }
+        if "recipe" in only:
+            self.results["recipe"] = []
+
+    def add(self, words: list[str], runs: list[dict[str, Any]], *, draws: bool = False) -> None:
+        """Run, append to ``runs`` and write all there is so far."""
+        words = [*words, f"threads={self.threads}"]
+        quantitative = compose("train", words).data.quantitative_atac
+        name = MEASURED_ATAC if quantitative else CONSTANT_ATAC
+        runs.append(run(self.data[name], words, draws=draws))
+        self.results["baselines"][name] = self.data[name].of_baselines
+        print(json.dumps(runs[-1]), flush=True)
+        self.write()
+
+    def write(self) -> None:
+        if self.quick:
+            return
+        runs = list(self.results.get("recipe", []))
+        for part in ("arms", "early"):
+            runs += [r for arm in self.results.get(part, {}).values() for r in arm["runs"]]
+        seeds = sorted({run["seed"] for run in runs})
+        write_result("regions", command=self.command, seed=seeds, results=self.results)
+
+
+def train_recipe(benchmark: Benchmark, seeds: int) -> None:
+    for seed in range(seeds):
+        words = [EXPERIMENT, f"seed={seed}", "logger=none"]
+        words += ["trainer.max_steps=4"] if benchmark.quick else []
+        benchmark.add(words, benchmark.results["recipe"])
+
+
+def train_arms(benchmark: Benchmark, part: str, arms: dict[str, Arm], steps: int) -> None:
+    """All variants with the first seed, then with the next."""
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in arms}
+    benchmark.results[part] = {
+        name: {"overrides": [arm.experiment, *arm.overrides], "runs": runs[name]}
+        for name, arm in arms.items()
+    }
+    for seed in range(1 if benchmark.quick else max(arm.seeds for arm in arms.values())):
+        for name, arm in arms.items():
+            if seed < arm.seeds:
+                words = short_run(arm, 4 if benchmark.quick else steps)
+                draws = "algo.objective=ddpm" in arm.overrides
+                benchmark.add([*words, f"seed={seed}"], runs[name], draws=draws)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--seeds", type=int, default=3, help="runs of the recipe")
+    parser.add_argument("--steps", type=int, default=800, help="of every variant")
+    parser.add_argument("--early-steps", type=int, default=300, help="of two of them once more")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="a few steps; writes nothing")
+    given = parser.parse_args()
+    command = f"--seeds {given.seeds} --steps {given.steps} --early-steps {given.early_steps}"
+    command = f"python benchmarks/regions.py {command} --threads {given.threads}"
+    benchmark = Benchmark(command, given.threads, given.quick, given.only)
+    if "recipe" in given.only:
+        train_recipe(benchmark, 1 if given.quick else given.seeds)
+    if "arms" in given.only:
+        train_arms(benchmark, "arms", ARMS, given.steps)
+    if "early" in given.only:
+        early = {name: replace(ARMS[name], seeds=EARLY_SEEDS) for name in EARLY}
+        train_arms(benchmark, "early", early, given.early_steps)
+        benchmark.results["early_steps"] = given.early_steps
+        benchmark.write()
+    if not given.quick:
+        write_tables(benchmark.results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""``evaluate`` of a model of features: hidden rows predicted and filled, beside baselines."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.cli.checkpoint_data import (
+    UnreadableDataError,
+    checkpoint_data,
+    held_out_split,
+)
+from discrete_diffusion.cli.sample_source import MASK_RATE
+from discrete_diffusion.data import BatchStream
+from discrete_diffusion.evaluation import (
+    BoundEstimate,
+    Filling,
+    FillingScores,
+    RowReport,
+    ScoresByMaskRate,
+    draw_filling_scores,
+    estimate_bound,
+    fill_held_out,
+    rate_section,
+    row_notes,
+    row_section,
+    scores_by_mask_rate,
+)
+from discrete_diffusion.evaluation.json_values import write_metrics
+from discrete_diffusion.evaluation.row_files import write_filling
+from discrete_diffusion.evaluation.row_table import number
+from discrete_diffusion.evaluation.table import TableRow, TableSection, markdown
+from discrete_diffusion.metrics.intervals import Interval, confidence_interval
+from discrete_diffusion.sampling import rows_at_once
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.cli.computing import Computing
+    from discrete_diffusion.cli.sample_source import SampleSource
+    from discrete_diffusion.data.regions import RegionDataset
+    from discrete_diffusion.shards import Shard
+
+logger = logging.getLogger(__name__)
+
+_BOUND = (21,)
+"""Keeps the draws of the bound apart from those of masks and fillings."""
+
+
+@dataclass(frozen=True)
+class FeatureEvaluation:
+    """``filling``: of the first sampling seed. ``scores``: of every one. ``facts``: how all was
+    measured, for ``metrics.json``."""
+
+    facts: dict[str, Any]
+    report: RowReport
+    filling: Filling
+    scores: tuple[FillingScores, ...]
+    by_rate: ScoresByMaskRate
+    bound: BoundEstimate
+
+    @cached_property
+    def per_seed(self) -> dict[str, list[float]]:
+        """Every score by name, one per sampling seed."""
+        found = [scores.as_dict() for scores in self.scores]
+        return {name: [each[name] for each in found] for name in found[0]}
+
+    def sections(self) -> list[TableSection]:
+        shown = {name: _shown(confidence_interval(x)) for name, x in self.per_seed.items()}
+        return [row_section(shown), rate_section(self.by_rate), self._bound_section()]
+
+    def notes(self) -> list[str]:
+        num = len(self.scores)
+        notes = [f"Windows: {self.facts['reference']}.", *row_notes(self.scores[0])]
+        if num > 1:
+            notes.append(
+                f"± of scores is half of the 95 % interval (Student's t) over {num} sampling "
+                "seeds, each with masks of its own."
+            )
+        windows = f"{self.bound.num_samples:,} windows"
+        return [*notes, f"± of the bound is its standard error over {windows}."]
+
+    def metrics(self) -> dict[str, Any]:
+        """What ``metrics.json`` holds; scores are means over sampling seeds."""
+        intervals = {name: confidence_interval(x) for name, x in self.per_seed.items()}
+        return {
+            **self.facts,
+            **self.bound.as_dict(),
+            **{name: interval.mean for name, interval in intervals.items()},
+            "intervals": {name: [x.low, x.high] for name, x in intervals.items()},
+            "per_seed": self.per_seed,
+            "by_mask_rate": self.by_rate.as_dict(),
+        }
+
+    def write(self, folder: Path) -> None:
+        """Numbers, table and the windows of the first sampling seed."""
+        write_metrics(folder, self.metrics())
+        (folder / "table.md").write_text(markdown(self.sections(), self.notes()))
+        write_filling(folder, self.filling, self.report.data.feature_names)
+
+    def draw(self, folder: Path) -> None:
+        """Maps of the first windows; scores by feature and by mask rate."""
+        names = self.report.data.feature_names
+        self.report.draw(self.filling, folder / "samples.png")
+        draw_filling_scores(self.scores[0], names, folder / "row_scores.png", self.by_rate)
+
+    def _bound_section(self) -> TableSection:
+        bound = self.bound
+        of = "a window's rows"
+        if bound.quantity == "gaussian_given_observed":
+            of = "a window's hidden rows given the others, at all mask rates"
+        rows = (
+            TableRow(
+                f"nelbo_{bound.quantity}",
+                f"{bound.per_sample:.3f} ± {bound.standard_error:.3f}",
+                meaning=f"held-out bound on -log p of {of}, scaled, nats (± standard error)",
+            ),
+            TableRow(
+                f"nelbo_{bound.quantity}_per_token",
+                f"{bound.per_token:.4f}",
+                meaning="the bound per row",
+            ),
+        )
+        return TableSection("the model on held-out data", rows)
+
+
+def evaluate_features(
+    config: DictConfig, source: SampleSource, here: Computing
+) -> FeatureEvaluation:
+    """Measure a model of features on windows that its checkpoint held out.
+
+    Raises ``ValueError`` for ``reference`` and ``training``, and if the data of the checkpoint
+    cannot be read.
+    """
+    data = _own_data(config, source)
+    split = held_out_split(data, config.split)
+    algorithm = source.checkpoint.algorithm
+    size = config.batch_size or rows_at_once(here.device)
+    report = RowReport(
+        data, split, MASK_RATE if config.mask_rate is None else config.mask_rate, config.seed
+    )
+    with here.shared() as shard:
+        filling, scores, facts = _fill_by_seed(config, source, report, size, shard)
+        logger.info("measuring the model on %s held-out windows", f"{len(data.splits[split]):,}")
+        bound = estimate_bound(
+            algorithm,
+            BatchStream(data, split, batch_size=size, seed=config.seed),
+            quantity=algorithm.bound or data.bound,
+            draws=config.bound_draws,
+            seed=config.seed,
+            stream=_BOUND,
+            device=source.device,
+            shard=shard,
+        )
+        by_rate = scores_by_mask_rate(
+            algorithm,
+            data,
+            split,
+            num=config.num_samples,
+            seed=config.seed,
+            batch_size=size,
+            device=source.device,
+            shard=shard,
+        )
+    facts = {
+        "checkpoint": source.path,
+        "step": source.checkpoint.step,
+        "data_fingerprint": data.fingerprint(),
+        "trained_on_fingerprint": source.checkpoint.data_fingerprint,
+        "seed": config.seed,
+        "precision": str(config.precision),
+        "ema": config.ema,
+        "reference": f"the {split} split of the checkpoint's data",
+        "num_reference": len(data.splits[split]),
+        **facts,
+    }
+    return FeatureEvaluation(facts, report, filling, scores, by_rate, bound)
+
+
+def _own_data(config: DictConfig, source: SampleSource) -> RegionDataset:
+    """What the checkpoint was trained on; nothing else can be measured on."""
+    for key in ("reference", "training"):
+        if config[key] is not None:
+            source.check_diagrams(key, config[key])
+    source.check_weights()
+    try:
+        return checkpoint_data(source.path, source.checkpoint)
+    except UnreadableDataError as error:
+        raise ValueError(f"{error}; put it back where the run found it") from error
+
+
+def _fill_by_seed(
+    config: DictConfig, source: SampleSource, report: RowReport, size: int, shard: Shard
+) -> tuple[Filling, tuple[FillingScores, ...], dict[str, Any]]:
+    """The filling of the first sampling seed, the scores of all, and how they were made."""
+    fillings: list[Filling] = []
+    scores, calls, seconds = [], [], []
+    seeds = list(range(config.seed, config.seed + config.seeds))
+    for seed in seeds:
+        filling = fill_held_out(
+            source.checkpoint.algorithm,
+            source.sampler,
+            report.data,
+            report.split,
+            num=config.num_samples,
+            mask_rate=report.mask_rate,
+            seed=seed,
+            steps=source.steps,
+            batch_size=size,
+            device=source.device,
+            shard=shard,
+        )
+        assert filling.nfe is not None  # there is a sampler
+        fillings = fillings or [filling]
+        scores.append(report.scores(filling))
+        calls.append(float(filling.nfe.double().mean()))
+        seconds.append(filling.seconds)
+        logger.info("seed %d: %s windows in %.1f s", seed, f"{len(filling):,}", filling.seconds)
+    facts = {
+        "seeds": seeds,
+        "num_samples": len(fillings[0]),
+        "sampling": source.sampling,
+        "sampling_steps": config.steps,
+        "network_calls_per_sample": sum(calls) / len(calls),
+        "seconds": sum(seconds) / len(seconds),
+    }
+    return fillings[0], tuple(scores), facts
+
+
+def _shown(interval: Interval) -> str:
+    value = number(interval.mean)
+    return value if interval.low is None else f"{value} ± {interval.mean - interval.low:.4f}"

@@ -1,0 +1,108 @@
+"""``sample`` of a model of features: hidden rows of windows are filled in."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.cli.checkpoint_data import (
+    UnreadableDataError,
+    checkpoint_data,
+    held_out_split,
+)
+from discrete_diffusion.cli.sample_outputs import refuse_overwriting_data
+from discrete_diffusion.cli.sample_source import MASK_RATE
+from discrete_diffusion.evaluation import RowReport, fill_held_out
+from discrete_diffusion.evaluation.json_values import write_metrics
+from discrete_diffusion.evaluation.row_files import FILLED_ROWS, write_filling
+from discrete_diffusion.sampling import rows_at_once
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.cli.computing import Computing
+    from discrete_diffusion.cli.sample_source import SampleSource
+
+logger = logging.getLogger(__name__)
+
+NUM_WINDOWS = 64
+GIVE = "give windows of your own with given=FILE.npz"
+
+
+def sample_features(config: DictConfig, source: SampleSource, here: Computing) -> None:
+    """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or of the
+    windows of ``given``.
+
+    Writes ``samples.npz``, ``samples.png`` and ``metrics.json``; observed rows are as they were,
+    bit for bit.
+    """
+    for key in ("num_rooms", "trajectory"):
+        if config[key]:
+            source.check_diagrams(key, config[key])
+    source.check_weights()
+    trained_on = source.checkpoint.config.data
+    refuse_overwriting_data(Path(str(config.out)), (FILLED_ROWS, "metrics.json"), trained_on)
+    if config.given is None:
+        _fill_held_out(config, source, here)
+    else:
+        from discrete_diffusion.cli.given_windows import fill_given
+
+        fill_given(config, source, here)
+
+
+def _fill_held_out(config: DictConfig, source: SampleSource, here: Computing) -> None:
+    folder = Path(str(config.out))
+    try:
+        data = checkpoint_data(source.path, source.checkpoint)
+    except UnreadableDataError as error:
+        raise ValueError(f"{error}; {GIVE}") from error
+    split = held_out_split(data, remedy=GIVE)
+    rate = MASK_RATE if config.mask_rate is None else config.mask_rate
+    with here.shared() as shard:
+        filling = fill_held_out(
+            source.checkpoint.algorithm,
+            source.sampler,
+            data,
+            split,
+            num=NUM_WINDOWS if config.num_samples is None else config.num_samples,
+            mask_rate=rate,
+            seed=config.seed,
+            steps=source.steps,
+            batch_size=source.batch_size or rows_at_once(here.device),
+            device=here.device,
+            shard=shard,
+        )
+    if config.num_samples is not None and len(filling) < config.num_samples:
+        logger.info("the %s split has %d windows, all are filled", split, len(filling))
+    assert filling.nfe is not None  # there is a sampler
+    report = RowReport(data, split, rate, config.seed)
+    scores = report.measure(filling)
+    facts = {
+        "checkpoint": source.path,
+        "seed": config.seed,
+        "precision": str(config.precision),
+        "sampling": source.sampling,
+        "split": split,
+        "num_samples": len(filling),
+        "network_calls_per_sample": float(filling.nfe.double().mean()),
+        "seconds": filling.seconds,
+        **scores,
+    }
+    write_filling(folder, filling, data.feature_names)
+    report.draw(filling, folder / config.picture)
+    write_metrics(folder, facts)
+    logger.info(
+        "%d windows of the %s split filled in %.1f s: %s; %s",
+        *(len(filling), split, filling.seconds, shown_scores(scores), folder / config.picture),
+    )
+
+
+def shown_scores(scores: dict[str, Any]) -> str:
+    """What is known of the correlation with the truth, in a few words."""
+    known = {
+        "filled_per_motif_r": "per-motif r",
+        "neighbour_mean_per_motif_r": "neighbour mean",
+        "oracle_per_motif_r": "oracle",
+    }
+    return ", ".join(f"{name} {scores[key]:.3f}" for key, name in known.items() if key in scores)

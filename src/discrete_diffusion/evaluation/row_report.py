@@ -1,0 +1,92 @@
+"""What is said of filled rows: numbers, a file, a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from discrete_diffusion.data.regions import RegionDataset
+from discrete_diffusion.evaluation.filling import Filling
+from discrete_diffusion.evaluation.row_files import write_filling
+from discrete_diffusion.evaluation.row_scores import (
+    FillingScores,
+    ScoresByMaskRate,
+    fit_baselines,
+    score_filling,
+)
+from discrete_diffusion.viz import draw_region_maps, draw_row_scores
+
+DRAWN = ("model", "neighbour_mean", "oracle")
+
+
+class RowReport:
+    """Scores of filled windows beside those of baselines, and what they look like.
+
+    The baselines are fitted once, for rows masked at ``mask_rate``. Every ``filling`` is of the
+    first windows of ``split``.
+    """
+
+    def __init__(
+        self, data: RegionDataset, split: str = "val", mask_rate: float = 0.5, seed: int = 0
+    ) -> None:
+        self.data, self.split, self.mask_rate, self.seed = data, split, mask_rate, seed
+        self.baselines = fit_baselines(data, mask_rate, seed)
+
+    def scores(self, filling: Filling) -> FillingScores:
+        """Model, sampler and baselines."""
+        return score_filling(
+            filling, self.data, self.split, self.mask_rate, self.seed, baselines=self.baselines
+        )
+
+    def measure(self, filling: Filling) -> dict[str, float]:
+        """Scores by name; none of no window."""
+        return self.scores(filling).as_dict() if len(filling) else {}
+
+    def save(self, filling: Filling, folder: Path) -> None:
+        """Write ``samples.npz`` (see ``write_filling``) and ``samples.png`` into a folder."""
+        if len(filling) == 0:
+            return
+        write_filling(folder, filling, self.data.feature_names)
+        self.draw(filling, folder / "samples.png")
+
+    def draw(self, filling: Filling, path: Path) -> None:
+        """Draw the first windows: true, masked and filled (predicted, without a sampler)."""
+        if len(filling) == 0:
+            return
+        rows, title = filling.filled, "Filled"
+        if rows is None:
+            rows, title = filling.predicted, "Predicted"
+        draw_region_maps(
+            filling.truth.numpy(),
+            filling.masked.numpy(),
+            rows.numpy(),
+            path,
+            feature_names=self.data.feature_names,
+            real=filling.real.numpy(),
+            filled_title=title,
+        )
+
+
+def draw_filling_scores(
+    scores: FillingScores,
+    feature_names: Sequence[str],
+    path: Path,
+    by_rate: ScoresByMaskRate | None = None,
+) -> None:
+    """Draw Pearson's r by column, of the model, the neighbour mean and the oracle, and its mean by
+    mask rate if that was measured."""
+    found = {"model": scores.predicted, **scores.baselines}
+    draw_row_scores(
+        {_shown(name): found[name].r.numpy() for name in DRAWN if name in found},
+        feature_names,
+        path,
+        rates=by_rate.rates if by_rate else (),
+        r_by_rate={
+            _shown(name): [each.per_motif_r for each in values]
+            for name, values in (by_rate.by_name if by_rate else {}).items()
+        },
+    )
+
+
+def _shown(name: str) -> str:
+    return name.replace("_", " ")

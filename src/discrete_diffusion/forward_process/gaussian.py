@@ -1,0 +1,94 @@
+"""Gaussian noise in discrete steps, on real numbers."""
+
+from __future__ import annotations
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.options import check_whole_number
+
+
+class LinearGaussian(nn.Module):
+    """The noise of DDPM with linear beta (Ho et al., arXiv 2006.11239, eq. 4 and 7).
+
+        beta_k = beta_start + k / (T - 1) (beta_end - beta_start)       k = 0 .. T - 1
+        alpha_bar_k = (1 - beta_0) ... (1 - beta_k),  alpha_bar_-1 = 1
+        q(x_k | x0) = N(sqrt(alpha_bar_k) x0, (1 - alpha_bar_k) I)
+
+    Numbers stand in arrays Float[B, N, M]; steps are Int[B], one per sample, -1 the clean data.
+
+    The bound on -log p(x0) is a sum over steps of precision_k |x0 - xhat|^2 / 2, with precision_0 =
+    1 / beta_start of N(xhat, beta_start), the others SNR_{k-1} - SNR_k, SNR = alpha_bar / (1 -
+    alpha_bar) (arXiv 2107.00630, eq. 14).
+    Raises ``ValueError`` for fewer than two steps, or betas that are not 0 < start <= end < 1.
+    """
+
+    def __init__(
+        self, *, num_timesteps: int = 1000, beta_start: float = 1e-4, beta_end: float = 0.02
+    ) -> None:
+        super().__init__()
+        check_whole_number("algo.num_timesteps", num_timesteps, least=2)
+        if not 0 < beta_start <= beta_end < 1:
+            raise ValueError(
+                f"algo.beta_start={beta_start}, algo.beta_end={beta_end}: expected "
+                "0 < beta_start <= beta_end < 1"
+            )
+        self.num_timesteps, self.beta_start = num_timesteps, beta_start
+        beta = torch.linspace(beta_start, beta_end, num_timesteps, dtype=torch.float64)
+        kept = torch.cat([torch.ones(1, dtype=torch.float64), (1 - beta).cumprod(dim=0)])
+        self.register_buffer("kept", kept, persistent=False)
+        self.kept: Tensor  # alpha_bar_{k - 1} at place k, Float64[T + 1]
+        kept = kept[1:]
+        ratio = kept / (1 - kept)  # signal to noise after step k
+        gained = torch.cat([torch.tensor([1 / beta_start]), ratio[:-1] - ratio[1:]])
+        self.register_buffer("precision", gained, persistent=False)
+        self.precision: Tensor  # of the prediction at step k in the bound, Float64[T]
+        self.register_buffer("importance", gained / (1 + ratio), persistent=False)
+        self.importance: Tensor  # where a prediction is as good as its input's noise, Float64[T]
+
+    def alpha_bar(self, k: Tensor) -> Tensor:
+        """Float64[B]: the share of variance that is left of the data after step k Int[B]."""
+        return self.kept[k + 1]
+
+    def sigma(self, k: Tensor) -> Tensor:
+        """-log(1 - k / T), Float32[B]: a backbone, which reads 1 - exp(-sigma), is told k / T."""
+        return -torch.log1p(-k.double() / self.num_timesteps).float()
+
+    def draw_steps(self, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
+        """Int64[num], uniform on 0 .. T - 1, spread evenly over the batch in random order."""
+        u = _spread(num, generator, device)
+        return (u * self.num_timesteps).long()
+
+    def draw_important_steps(
+        self, num: int, generator: torch.Generator, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        """Steps Int64[num] and 1 / probability, Float64[num], for sums over all T steps whose terms
+        grow like the precision of the bound: the probability is precision / (1 + SNR)."""
+        cumulative = self.importance.cumsum(dim=0)
+        u = _spread(num, generator, device) * cumulative[-1]
+        k = torch.searchsorted(cumulative, u, right=True).clamp(max=self.num_timesteps - 1)
+        return k, cumulative[-1] / self.importance[k]
+
+    def corrupt(self, x0: Tensor, k: Tensor, noise: Tensor) -> Tensor:
+        """x_k from x0 and standard normal ``noise``, both Float[B, N, M]."""
+        kept = rearrange(self.alpha_bar(k), "b -> b 1 1")
+        return (kept.sqrt() * x0 + (1 - kept).sqrt() * noise).to(x0)
+
+    def posterior(self, xk: Tensor, x0: Tensor, k: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean Float64[B, N, M] and variance Float64[B, 1, 1] of q(x_j | x_k, x0) for j < k; a
+        point mass on x0 at j = -1."""
+        kept_k, kept_j = (rearrange(self.alpha_bar(i), "b -> b 1 1") for i in (k, j))
+        kept_between = kept_k / kept_j
+        from_x0 = kept_j.sqrt() * (1 - kept_between) / (1 - kept_k)
+        from_xk = kept_between.sqrt() * (1 - kept_j) / (1 - kept_k)
+        variance = (1 - kept_j) * (1 - kept_between) / (1 - kept_k)
+        return from_x0 * x0 + from_xk * xk, variance
+
+
+def _spread(num: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    """Float64[num] in [0, 1): (u + i / num) mod 1 with one shared u, in random order."""
+    u = uniform_draws((1,), generator) + torch.arange(num, device=generator.device) / num
+    order = torch.randperm(num, generator=generator, device=generator.device)
+    return (u[order] % 1).to(device)

@@ -1,0 +1,171 @@
+"""Heat maps of windows: the true rows, those that are observed, and the hidden ones filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import leaves_list, linkage
+
+from discrete_diffusion.viz.chart_style import (
+    DIFFERENCE_MAP,
+    LABEL_POINTS,
+    TICK_POINTS,
+    TITLE_POINTS,
+    new_figure,
+    save,
+    style_axes,
+)
+from discrete_diffusion.viz.palette import LINE, MUTED_TEXT, TEXT
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+MAX_WINDOWS = 3
+_SPAN = 2.5
+"""Colours end at so many standard deviations."""
+_HIDDEN, _HATCH = "#d8d8d6", "#c4c4c1"
+_MOST_NAMES = 44
+"""More columns than that are numbered, not named."""
+
+
+def draw_region_maps(
+    truth: NDArray[np.floating],
+    masked: Flags,
+    filled: NDArray[np.floating],
+    path: str | Path | None = None,
+    *,
+    feature_names: Sequence[str],
+    real: Flags | None = None,
+    truth_title: str = "True",
+    filled_title: str = "Filled",
+) -> Figure:
+    """The first windows, a line of three maps each: true, observed (hidden rows blank, as they are
+    to the model) and filled, with the hidden rows marked at the side; written to ``path`` if given.
+
+    Every column is in standard deviations from its mean over the true rows of all windows given,
+    alike columns stand side by side. ``truth``, ``filled``: Float[W, N, M]. ``masked``: Bool[W, N].
+    ``real``: Bool[W, N], rows that exist (None: all). ``feature_names``: of the M columns.
+
+    Raises ``ValueError`` without a real row or for shapes that do not belong together.
+    """
+    real = np.ones_like(masked) if real is None else real
+    _check(truth, masked, filled, feature_names, real)
+    rows = truth[real]
+    truth, filled = _z_scores(truth, rows), _z_scores(filled, rows)
+    order = similar_columns(truth[real])
+    names = [feature_names[k] for k in order.tolist()]
+    num = min(MAX_WINDOWS, len(truth))
+    figure = new_figure(11.2, 0.9 + 3.1 * num + (0.7 if len(names) <= _MOST_NAMES else 0.0))
+    grid = figure.subplots(num, 3, squeeze=False, sharex=True, sharey="row")
+    norm = Normalize(-_SPAN, _SPAN)
+    for w in range(num):
+        hidden, size = masked[w] & real[w], int(np.flatnonzero(real[w]).max(initial=-1)) + 1
+        seen = np.where(hidden[:, None], np.nan, truth[w])
+        for axes, values in zip(grid[w], (truth[w], seen, filled[w]), strict=True):
+            _draw_map(axes, np.where(real[w][:, None], values, np.nan)[:size, order], norm)
+        _mark_rows(grid[w][2], hidden[:size])
+        _title(grid[w][1], f"Observed: {hidden.sum()} of {real[w].sum()} rows hidden")
+        grid[w][0].set_ylabel(f"window {w + 1}: region", fontsize=LABEL_POINTS, color=MUTED_TEXT)
+    _title(grid[0][0], truth_title)
+    _title(grid[0][2], f"{filled_title} (bars: hidden rows)")
+    for axes in grid[-1]:
+        _name_columns(axes, names)
+    _add_bar(figure, grid, norm)
+    return save(figure, path)
+
+
+def _z_scores(values: NDArray[np.floating], rows: NDArray[np.floating]) -> Array:
+    """Float64[W, N, M] in standard deviations of Float[rows, M] from their mean; 0 in a column that
+    is constant there."""
+    rows = rows.astype(np.float64)
+    mean, scale = rows.mean(axis=0), rows.std(axis=0)
+    scale[scale <= 1e-12 * np.abs(rows).max(axis=0)] = np.inf
+    return (values - mean) / scale
+
+
+def similar_columns(values: Array) -> NDArray[np.intp]:
+    """Int[M]: an order of the columns of Float[rows, M] in which alike ones are neighbours: the
+    leaves of average linkage on Euclidean distance (of z-scores: a function of correlation)."""
+    num = values.shape[1]
+    if num < 3 or len(values) == 0:
+        return np.arange(num)
+    return leaves_list(linkage(values.T, method="average", optimal_ordering=True)).astype(np.intp)
+
+
+def _check(
+    truth: NDArray[np.floating],
+    masked: Flags,
+    filled: NDArray[np.floating],
+    feature_names: Sequence[str],
+    real: Flags,
+) -> None:
+    expected = (*masked.shape, len(feature_names))
+    if truth.shape != expected or filled.shape != expected or real.shape != masked.shape:
+        raise ValueError(
+            f"truth {truth.shape}, filled {filled.shape}, masked {masked.shape}, real {real.shape} "
+            f"and {len(feature_names)} names do not belong together; expected (W, N, M) twice, "
+            "(W, N) twice and M names"
+        )
+    if not real.any():
+        raise ValueError("no row to draw: give at least one window with a real row")
+
+
+def _draw_map(axes: Axes, values: Array, norm: Normalize) -> None:
+    axes.patch.set(facecolor=_HIDDEN, edgecolor=_HATCH, hatch="/////", linewidth=0)
+    axes.imshow(values, cmap=DIFFERENCE_MAP, norm=norm, aspect="auto", interpolation="nearest")
+    style_axes(axes, title="", xlabel="", ylabel="", grid=None)
+    axes.tick_params(length=0)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+
+
+def _title(axes: Axes, title: str) -> None:
+    axes.set_title(title, loc="left", fontsize=TITLE_POINTS, color=TEXT, pad=10)
+
+
+def _mark_rows(axes: Axes, hidden: Flags) -> None:
+    """A bar at the right of every row that was hidden."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], hidden, [False]]).astype(int)))
+    for start, end in edges.reshape(-1, 2).tolist():
+        axes.plot(
+            [1.015, 1.015],
+            [start - 0.4, end - 0.6],
+            transform=axes.get_yaxis_transform(),
+            color=MUTED_TEXT,
+            linewidth=2.4,
+            solid_capstyle="butt",
+            clip_on=False,
+        )
+
+
+def _name_columns(axes: Axes, names: Sequence[str]) -> None:
+    if len(names) <= _MOST_NAMES:
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=TICK_POINTS - 2.2)
+    else:
+        axes.set_xticks([])
+    axes.set_xlabel(
+        f"{len(names)} features, alike ones together", fontsize=LABEL_POINTS, color=MUTED_TEXT
+    )
+
+
+def _add_bar(figure: Figure, grid: NDArray[np.object_], norm: Normalize) -> None:
+    bar = figure.colorbar(
+        ScalarMappable(norm, DIFFERENCE_MAP),
+        ax=grid,
+        extend="both",
+        aspect=14 + 8 * len(grid),
+        shrink=0.6 if len(grid) > 1 else 0.9,
+        fraction=0.03,
+        pad=0.015,
+    )
+    bar.set_label("standard deviations from the mean", fontsize=LABEL_POINTS, color=MUTED_TEXT)
+    bar.ax.tick_params(labelsize=TICK_POINTS, labelcolor=MUTED_TEXT, color=LINE, length=3)
+    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}".replace("-", "−"))
+    bar.outline.set_visible(False)

@@ -1,0 +1,58 @@
+"""How the benchmark of regions scores, pairs seeds, and what its variants change."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.cli import compose
+from discrete_diffusion.data import complete_data
+from regions import ARMS, EXPERIMENT, held_out_of, short_run
+from regions_report import difference
+
+SMALL = ("data.num_windows=40", "data.rows=16", "data.num_motifs=4", "data.peak_length=40")
+
+
+@pytest.mark.parametrize("measured", ["true", "false"])
+def test_a_model_that_says_the_column_mean_has_its_flat_correlation(measured):
+    """A zero head on standardised rows predicts the column mean, whatever is observed."""
+    words = [EXPERIMENT, *SMALL, f"data.quantitative_atac={measured}"]
+    held_out = held_out_of(words)
+    untrained = build_algorithm(complete_data(compose("train", words)))
+    train = held_out.data.splits["train"]
+    untrained.fit(train.x0, train.real)
+    found = held_out.measure(untrained)
+    assert found["flat_r"] == pytest.approx(held_out.of_baselines["column_mean_flat_r"], abs=1e-5)
+    assert found["flat_r"] > 0.1
+    assert found["per_motif_r"] == 0
+    filling = held_out.predictions(untrained)[0]
+    assert held_out.flat_r(filling.truth, filling) == pytest.approx(1)
+    assert held_out.flat_r(-filling.truth, filling) == pytest.approx(-1)
+
+
+def test_differences_are_taken_within_a_seed():
+    """Seeds differ by 10, the variants by 1 and 3."""
+    first = [{"seed": k, "test": {"r": 10.0 * k}} for k in range(4)]
+    other = [{"seed": 1, "test": {"r": 11.0}}, {"seed": 2, "test": {"r": 23.0}}]
+    assert difference(other, first, "r") == "+2.0000 ± 1.0000"
+    assert difference(other[:1], first, "r") == "+1.0000 ± nan"
+
+
+def test_variants_change_what_they_say():
+    made = {name: compose("train", short_run(arm, 8)) for name, arm in ARMS.items()}
+    plain = made["as the recipe"]
+    for name, config in made.items():
+        assert config.trainer.max_steps == 8
+        if name != "as the recipe":
+            assert (config.algo, config.model) != (plain.algo, plain.model)
+    choices, recipe = made["published choices"], made["published recipe"]
+    for key in ("objective", "t_source", "mask_rate", "normalise", "weighting"):
+        assert choices.algo[key] == recipe.algo[key]
+    for config in (choices, recipe):
+        assert not config.data.quantitative_atac
+        assert (config.data.rows, config.data.num_motifs) == (plain.data.rows, 32)
+        with torch.device("meta"):
+            sizes = sum(p.numel() for p in build_algorithm(complete_data(config)).parameters())
+        assert sizes == 174561
+        assert (config.model.pos, config.model.zero_head) == ("none", False)

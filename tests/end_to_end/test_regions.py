@@ -1,0 +1,62 @@
+"""Regions end to end: what a short training reaches; a resumed run ends as one left alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.train import train
+
+SHORT = (
+    *(
+        "algo=masked-features",
+        "data.num_windows=60",
+        "data.batch_size=8",
+        "threads=1",
+        "logger=none",
+    ),
+    *("trainer.val_check_interval=3", "callbacks.num_samples=2", "eval.num_samples=4"),
+)
+
+
+@pytest.mark.slow
+def test_a_short_training_beats_the_neighbours_and_stays_below_the_ceiling(tmp_path):
+    """400 steps of the recipe's 1500."""
+    config = compose(
+        "train",
+        [
+            *("experiment=regions", "threads=1", "logger=none"),
+            *("trainer.max_steps=400", "trainer.val_check_interval=400", "callbacks.num_samples=0"),
+        ],
+    )
+    metrics = train(config, tmp_path)
+    assert 0.24 <= metrics["per_motif_r"] < metrics["oracle_per_motif_r"]
+    assert 0.07 <= metrics["per_motif_r2"] < metrics["oracle_per_motif_r2"]
+    assert metrics["neighbour_mean_per_motif_r"] < 0.2
+    assert metrics["neighbour_mean_per_motif_r2"] < 0.05
+    assert metrics["num_columns"] == 33
+    assert (tmp_path / "samples.npz").is_file()
+    assert (tmp_path / "samples.png").is_file()
+
+
+@pytest.mark.parametrize("objective", ["mask", "ddpm"])
+def test_a_resumed_run_ends_as_one_left_alone(tmp_path, objective):
+    options = [*SHORT, f"algo.objective={objective}", "sampling.default_steps=2"]
+
+    def run(folder, steps, *more):
+        config = compose("train", [*options, f"trainer.max_steps={steps}", *more])
+        return train(config, tmp_path / folder)
+
+    whole = run("whole", 6, "optim.lr_schedule=constant")
+    run("parts", 3, "optim.lr_schedule=constant")
+    last = tmp_path / "parts" / "checkpoints" / "last.ckpt"
+    resumed = run("parts", 6, "optim.lr_schedule=constant", f"resume={last}")
+    weights = [
+        read_training_file(tmp_path / name / "checkpoints" / "last.ckpt")["state_dict"]
+        for name in ("whole", "parts")
+    ]
+    assert weights[0].keys() == weights[1].keys()
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
+    assert whole == resumed
