@@ -128,6 +128,15 @@ def test_numbers_of_the_readme_come_from_the_results():
         f"samples {ratios['sampling', 'first-hitting, steps=12, bfloat16']:.1f} times",
         f"{ratios['sampling', 'entropy-bounded, bfloat16']:.1f} times with\n`entropy-bounded`",
     ]
+    regions = json.loads((folder / "regions.json").read_text())["results"]
+    r = [run["test"]["per_motif_r"] for run in regions["recipe"]]
+    around = regions["baselines"]["accessibility measured"]
+    assert max(run["cpu_seconds"] for run in regions["recipe"]) < 66  # "a minute"
+    quoted += [
+        f"hidden scores is {sum(r) / len(r):.3f}; the mean of the neighbours has "
+        f"{around['neighbour_mean_per_motif_r']:.3f}, and knowing the\ntrue programme of every "
+        f"region {around['oracle_per_motif_r']:.3f}",
+    ]
     for text in quoted:
         assert text in README, f"the README does not say {text}"
 
