@@ -64,9 +64,9 @@ class GaussianWorld:
 class ExactRows(nn.Module):
     """The backbone that knows the world: E[x0 | what is seen]."""
 
-    def __init__(self, world: GaussianWorld, gaussian: LinearGaussian | None = None) -> None:
+    def __init__(self, world: GaussianWorld) -> None:
         super().__init__()
-        self.world, self.gaussian = world, gaussian or LinearGaussian()
+        self.world, self.gaussian = world, LinearGaussian()
         self.sigmas: list[Tensor | None] = []
 
     def forward(
@@ -108,12 +108,13 @@ def exact_model(
 ) -> MaskedFeatures:
     """``MaskedFeatures`` with the exact network, values left as they are."""
     process = Absorbing(row_layout(world.num_rows), schedule or LogLinear())
+    backbone = ExactRows(world)
     options = {"normalise": "none", **options}
     model = MaskedFeatures(
-        nn.Identity(),
+        backbone,
         process,
         num_features=world.num_features,
         **options,  # type: ignore[arg-type]
     )
-    model.backbone = ExactRows(world, model.gaussian)
+    backbone.gaussian = model.gaussian
     return model.eval()

@@ -11,7 +11,8 @@ import discrete_diffusion
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
 FOUNDATION = {
-    *("types", "layout", "categorical", "naming", "options", "rooms", "shards", "whole_files"),
+    *("types", "layout", "categorical", "naming", "options", "rooms", "shards", "states"),
+    "whole_files",
 }
 ALLOWED = {
     "types": set(),
@@ -20,6 +21,7 @@ ALLOWED = {
     "whole_files": set(),
     "categorical": set(),
     "rooms": set(),
+    "states": set(),
     "shards": set(),
     "stopping": set(),
     "layout": {"categorical", "rooms"},

@@ -268,16 +268,9 @@ def row_layout(num_rows: int) -> TokenLayout:
     return TokenLayout.flat(num_rows, 3, mask_id=1, pad_id=2)
 
 
-def data_state(data_config: Mapping[str, Any]) -> str:
-    """What the samples of a ``config.data`` are: ``features`` if they have ``rows``, else
-    ``tokens``."""
-    return "features" if data_config.get("rows") is not None else "tokens"
-
-
 def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
-    """The layout of a ``config.data``: a graph's if it has ``n_max``, that of rows of features if
-    it has ``rows``, else that of plain sequences from ``length``, ``vocab_size``, ``mask_id`` and,
-    optionally, ``pad_id``.
+    """The layout of a ``config.data``: of a graph if it has ``n_max``, of features if it has
+    ``rows``, else plain: ``length``, ``vocab_size``, ``mask_id`` and, optionally, ``pad_id``.
 
     Raises ``ValueError`` naming the keys if it has none of them.
     """

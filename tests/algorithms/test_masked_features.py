@@ -257,6 +257,33 @@ def test_a_fixed_mask_rate(rate):
     assert not model.loss(batch_of(world, 4), make_generator(0), "forced_mask").nelbo.isnan().any()
 
 
+@pytest.mark.parametrize("objective", ["mask", "ddpm"])
+def test_what_is_not_there_comes_back_as_it_is(objective):
+    batch = random_batch()
+    model = MaskedFeatures(random_network(), process(6), num_features=3, objective=objective)
+    found = model.eval().predict(batch.x0, torch.ones_like(batch.real), batch.real)
+    assert torch.equal(found[~batch.real], batch.x0[~batch.real])
+    assert not found.requires_grad
+
+
+def test_a_network_that_cannot_be_told_is_refused():
+    class Deaf(nn.Module):
+        def forward(self, x_t, sigma=None, masked=None, real=None):
+            return x_t
+
+    MaskedFeatures(Deaf(), process(6), num_features=3)
+    with pytest.raises(ValueError, match=r"Deaf.forward has no argument noisy; a backbone of fea"):
+        MaskedFeatures(Deaf(), process(6), num_features=3, objective="ddpm")
+
+
+def test_the_elbo_of_ddpm_is_minimised_by_important_steps():
+    """Drawn uniformly, one of a thousand steps would carry nearly all of the loss."""
+    batch = batch_of(WORLD, 64)
+    model = exact_model(WORLD, objective="ddpm", weighting="elbo")
+    losses = [float(model.loss(batch, make_generator(k)).loss) for k in range(30)]
+    assert torch.tensor(losses).std() < 1.5
+
+
 def test_the_elbo_can_be_minimised():
     batch = batch_of(WORLD, 30)
     output = exact_model(WORLD, weighting="elbo").loss(batch, make_generator(0))
@@ -273,6 +300,7 @@ def test_the_elbo_can_be_minimised():
         ({"draw": "forced"}, "did you mean 'forced_mask'"),
         ({"mask_rate": 0.0}, "algo.mask_rate=0.0: expected a number in"),
         ({"mask_rate": 0.5, "weighting": "elbo"}, "leave one of the two out"),
+        ({"objective": "ddpm", "t_source": "random"}, "t_source=random is for algo.objective=mask"),
     ],
 )
 def test_options_that_there_are_not(options, says):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from discrete_diffusion.algorithms import row_scaling
 from discrete_diffusion.algorithms.row_scaling import RowScaling
 
 
@@ -43,6 +44,26 @@ def test_none_leaves_values_as_they_are():
     scaling = RowScaling("none", 3)
     scaling.fit(x0, real)
     assert torch.equal(scaling(x0), x0)
+
+
+@pytest.mark.parametrize("how", ["zscore", "max"])
+def test_the_size_of_chunks_changes_nothing(how, monkeypatch):
+    x0, real = rows()
+    x0[..., 1] -= 1e4  # below 0, and far from it
+    real[4:6] = False
+    expected = x0[real].double()
+    shift, scale = expected.mean(dim=0), expected.std(dim=0, correction=0)
+    if how == "max":
+        shift, scale = torch.zeros(3), expected.amax(dim=0)
+    scale = torch.where(scale > 0, scale, 1.0).float()
+    for size in (1, 2, 3, 100):
+        monkeypatch.setattr(row_scaling, "CHUNK", size)
+        scaling = RowScaling(how, 3)
+        scaling.fit(x0, real)
+        assert torch.allclose(scaling.shift, shift.float(), rtol=1e-7)
+        assert torch.allclose(scaling.scale, scale, rtol=1e-6)
+    scaling.fit(x0, real & False)
+    assert torch.allclose(scaling.scale, scale, rtol=1e-6)  # nothing to fit to
 
 
 def test_other_features_and_names_are_refused():

@@ -135,6 +135,10 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
         (["max_arrangements=0"], "max_arrangements=0"),
         (["given=nowhere.jsonl"], "no file of partial diagrams at"),
         (["given=[a.jsonl,b.jsonl]"], "expected one file of JSON lines; put the lines of several"),
+        (
+            ["given=w.npz"],
+            "model.ckpt was trained on diagrams; give partial diagrams, JSON lines (d",
+        ),
         (["given=3"], "no file of partial diagrams at"),
         (["given=p.jsonl"], "p.jsonl, line 1, field 'relations[1]': rooms 1 and 0: left-of, but"),
     ],

@@ -153,6 +153,21 @@ def test_the_cache_is_shown_and_cleared(capsys, folder):
     assert [p.name for p in (folder / "cache").iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.parametrize("command", ["check", "describe"])
+def test_tables_of_regions_are_for_other_commands(failure, folder, command):
+    (folder / "t.npz").write_bytes(b"PK")
+    error = failure("data", command, "t.npz")
+    assert "t.npz is a table of regions or rows of features, not a file of plans; a table" in error
+    assert "'discrete-diffusion train algo=masked-features data.path=t.npz'" in error
+    assert "'discrete-diffusion sample checkpoint=FILE given=t.npz'" in error
+    for name, mark in (("t.zarr", "zarr.json"), ("t", ".zgroup")):
+        (folder / name).mkdir()
+        (folder / name / mark).write_text("{}")
+        error = failure("data", command, name)
+        assert f"{name} is a table of regions, not a file of plans; it is read by" in error
+        assert f"train algo=masked-features data.path={name}'" in error
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

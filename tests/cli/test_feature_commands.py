@@ -15,13 +15,17 @@ from omegaconf import DictConfig, OmegaConf
 
 from checkpoints.made_checkpoints import MACHINE, training_state
 from discrete_diffusion import load
+from discrete_diffusion.algorithms.row_scaling import RowScaling
+from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.given_rows import read_given_rows
 from discrete_diffusion.data import build_data, complete_data
+from discrete_diffusion.data.regions import RegionTable, write_regions
 
 NUM_MOTIFS, ROWS = 5, 12
 M = NUM_MOTIFS + 1
+NAMES = [*(f"motif_{k}" for k in range(1, M)), "accessibility"]
 DATA = [
     *("data.num_windows=40", f"data.num_motifs={NUM_MOTIFS}", f"data.rows={ROWS}"),
     *("data.peak_length=40", "data.num_programmes=2", "data.split=[0.5,0.2,0.3]"),
@@ -130,7 +134,7 @@ def windows(num: int = 3, rows: int = ROWS) -> np.ndarray:
 
 def test_given_windows_are_filled(model, refused):
     x = windows()
-    np.savez("given.npz", rows=x, feature_names=[f"m{k}" for k in range(M)])
+    np.savez("given.npz", rows=x, feature_names=NAMES)
     main(["sample", model, "given=given.npz", "out=mine", "threads=1"])
     found, made = read("mine"), arrays("mine")
     masked = np.isnan(x).all(axis=2)
@@ -139,7 +143,7 @@ def test_given_windows_are_filled(model, refused):
     assert made["filled"][0][~masked].tobytes() == x[~masked].tobytes()
     assert np.isfinite(made["filled"]).all()
     assert "truth" not in made
-    assert made["feature_names"].tolist()[0] == "m0"
+    assert made["feature_names"].tolist() == NAMES
     assert (found["completions"], found["num_inputs"], found["num_samples"]) == (1, 3, 3)
     assert "per_motif_r" not in found
     assert Path("mine/samples.png").exists()
@@ -215,12 +219,16 @@ def at(index, value) -> np.ndarray:
         (spoilt(masked=np.zeros((3, 12))), "masked is float64 of shape (3, 12); expected bool"),
         (spoilt(masked=np.zeros(12, bool)), "expected bool of shape (3, 12), one per row"),
         (spoilt(feature_names=["a"]), "feature_names holds 1 names; expected 6"),
+        (
+            spoilt(feature_names=[NAMES[-1], *NAMES[:-1]]),
+            "feature_names[0] is 'accessibility', the model was trained with 'motif_1' there",
+        ),
     ],
 )
 def test_what_is_wrong_with_given_windows_is_named(content, sentence):
     np.savez("g.npz", **content)
     with pytest.raises(ValueError, match=r"^g\.npz") as error:
-        read_given_rows("g.npz", num_features=M, most_rows=ROWS)
+        read_given_rows("g.npz", feature_names=NAMES, most_rows=ROWS)
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -233,7 +241,97 @@ def test_a_file_that_is_none(model, refused):
     content = Path("cut.npz").read_bytes()
     Path("cut.npz").write_bytes(content[:400] + b"!!!!" + content[404:])
     with pytest.raises(ValueError, match=r"cut\.npz: rows is damaged"):
-        read_given_rows("cut.npz", num_features=M, most_rows=ROWS)
+        read_given_rows("cut.npz", feature_names=NAMES, most_rows=ROWS)
+    Path("cut.npz").write_bytes(content[:400])
+    error = refused("sample", model, "given=cut.npz")
+    assert error.startswith("cut.npz is no .npz file, or damaged (was it copied in full?)")
+    np.save("one.npy", windows())
+    assert "one.npy holds one array" in refused("sample", model, "given=one.npy")
+    Path("p.jsonl").write_text('{"rooms": [null, null]}\n')
+    assert refused("sample", model, "given=p.jsonl") == (
+        f"p.jsonl is no .npz file, and {model.removeprefix('checkpoint=')} was trained on "
+        "features: write windows with numpy.savez(FILE, rows=...)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("normalise", "limit"),
+    [
+        ("zscore", "1,000,000 training standard deviations from the mean"),
+        ("max", "1,000,000 times the largest of training"),
+        ("none", "1,000,000"),
+    ],
+)
+def test_numbers_of_another_size_are_refused(normalise, limit):
+    scaling = RowScaling(normalise, M)
+    scaling.fit(torch.rand(4, ROWS, M, generator=make_generator(0)), torch.ones(4, ROWS) > 0)
+    asked = {"feature_names": NAMES, "most_rows": ROWS, "scaling": scaling}
+    np.savez("g.npz", rows=at((1, 3, 2), 1e30))
+    with pytest.raises(ValueError, match="rows") as error:
+        read_given_rows("g.npz", **asked)
+    assert str(error.value).startswith(
+        f"g.npz: rows[1, 3, 2] is 1e+30 (motif_3), more than {limit}; give raw values"
+    )
+    np.savez("g.npz", rows=at((1, 3, 2), 1e30)[1])
+    with pytest.raises(ValueError, match=r"g.npz: rows\[3, 2\] is 1e\+30"):
+        read_given_rows("g.npz", **asked)
+    hidden = np.isnan(windows()).all(axis=2)
+    hidden[1, 3] = True
+    np.savez("g.npz", rows=at((1, 3, 2), 1e30), masked=hidden)  # nobody is shown it
+    read_given_rows("g.npz", **asked)
+    np.savez("g.npz", rows=at((1, 3, 2), 1000.0))
+    read_given_rows("g.npz", **asked)
+
+
+def test_a_given_number_of_another_size_ends_the_command(model, refused):
+    np.savez("given.npz", rows=at((1, 3, 2), -1e30))
+    error = refused("sample", model, "given=given.npz", "threads=1")
+    assert error.startswith("given.npz: rows[1, 3, 2] is -1e+30 (motif_3), more than 1,000,000")
+    assert not Path("samples").exists()
+
+
+@pytest.mark.parametrize("words", [[], ["given=given.npz"]])
+def test_output_that_is_not_finite_is_not_written(words, refused):
+    state = with_weight(training_state(composed()), 3e38)  # finite, and overflows
+    torch.save(state, "model.ckpt")
+    np.savez("given.npz", rows=windows())
+    error = refused("sample", "checkpoint=model.ckpt", "threads=1", *words)
+    assert error.startswith("the model's output is not finite (window 0, row ")
+    assert not Path("samples").exists()
+
+
+def test_one_filling_of_one_window(model, capsys):
+    np.savez("one.npz", rows=windows()[1])
+    main(["sample", model, "given=one.npz", "threads=1", "steps=1"])
+    assert "1 filling of 1 window in " in capsys.readouterr().out
+    main(["sample", model, "num_samples=1", "threads=1", "steps=1"])
+    assert "1 window of the test split filled in" in capsys.readouterr().out
+
+
+def test_samples_of_a_table_know_where_they_lie(tmp_path):
+    rng = np.random.default_rng(0)
+    names = tuple(f"chr1:{1000 * k + 100}-{1000 * k + 600}" for k in range(80))
+    table = RegionTable(
+        rng.exponential(size=(80, NUM_MOTIFS)).astype(np.float32),
+        names,
+        tuple(NAMES[:-1]),
+        {"b_cell": rng.random(80, dtype=np.float32)},
+    )
+    write_regions("t.npz", table)
+    model = untrained(tmp_path / "model.ckpt", "data.path=t.npz")
+    main(["sample", model, "threads=1", "steps=1", "num_samples=2"])
+    made = arrays("samples")
+    assert made["cell_types"].tolist() == ["b_cell", "b_cell"]
+    assert made["peak_names"].tolist() == [list(names[56:68]), list(names[68:80])]
+    assert (made["truth"][1, :, :-1] == table.scores[68:80]).all()
+
+
+def test_features_are_no_samples_of_plans(refused):
+    np.savez("t.npz", rows=windows())
+    error = refused("evaluate", "samples=t.npz")
+    assert error.startswith("t.npz is a table of regions or rows of features, not a file of plans")
+    assert "train algo=masked-features data.path=t.npz'" in error
+    assert "sample checkpoint=FILE given=t.npz'" in error
 
 
 @pytest.mark.parametrize(
@@ -291,6 +389,9 @@ def test_evaluate(model, capsys):
         assert found[name] == pytest.approx(np.mean(found["per_seed"][name]))
         assert f" {found[name]:.4f} ± {high - found[name]:.4f} |" in table
     assert found["column_mean_per_motif_r"] == 0
+    assert "masked_mse" in found["intervals"]
+    assert all(n.endswith(("_r", "_r2", "masked_mse")) for n in found["intervals"])
+    assert (found["num_windows"], found["num_columns"] + found["dropped_columns"]) == (12, M)
     # the first seed's windows are those written, scored as they are read
     masked = made["masked"]
     x, y = made["truth"][masked], made["predicted"][masked]
@@ -371,8 +472,15 @@ def test_a_model_that_has_diverged(tmp_path, refused):
 
 def with_nan(state: dict) -> dict:
     """A training state with a weight that is no number, sealed again."""
+    return with_weight(state, math.nan)
+
+
+def with_weight(state: dict, value: float) -> dict:
+    """A training state with another first bias of the head and scale of its feature, sealed
+    again."""
     weights = state["state_dict"]
-    weights["algorithm.backbone.head.bias"][0] = math.nan
+    weights["algorithm.backbone.head.bias"][0] = value
+    weights["algorithm.scaling.scale"][0] = 100.0
     info = {k: v for k, v in state[INFO_KEY].items() if k not in ("digest", "step", "machine")}
     info.pop("scheduled_steps", None)
     return {**state, INFO_KEY: sealed(info, weights, step=7, machine=MACHINE)}

@@ -23,19 +23,20 @@ SHORT = (
 
 @pytest.mark.slow
 def test_a_short_training_beats_the_neighbours_and_stays_below_the_ceiling(tmp_path):
-    """400 steps of the recipe's 1500."""
+    """600 steps of the recipe's 1500."""
     config = compose(
         "train",
         [
             *("experiment=regions", "threads=1", "logger=none"),
-            *("trainer.max_steps=400", "trainer.val_check_interval=400", "callbacks.num_samples=0"),
+            *("trainer.max_steps=600", "trainer.val_check_interval=600", "callbacks.num_samples=0"),
         ],
     )
     metrics = train(config, tmp_path)
     assert 0.24 <= metrics["per_motif_r"] < metrics["oracle_per_motif_r"]
     assert 0.07 <= metrics["per_motif_r2"] < metrics["oracle_per_motif_r2"]
-    assert metrics["neighbour_mean_per_motif_r"] < 0.2
-    assert metrics["neighbour_mean_per_motif_r2"] < 0.05
+    for score in ("per_motif_r", "per_motif_r2"):
+        assert metrics[f"neighbour_mean_{score}"] < 0.7 * metrics[f"filled_{score}"]
+        assert metrics[f"filled_{score}"] < metrics[f"oracle_{score}"]
     assert metrics["num_columns"] == 33
     assert (tmp_path / "samples.npz").is_file()
     assert (tmp_path / "samples.png").is_file()

@@ -159,11 +159,23 @@ def test_baselines_are_fitted_on_the_training_split_alone():
     assert torch.allclose(fitted.scale, rows.std(dim=0, correction=0))
 
 
+def by_mask_rate(rates: tuple[float, ...], data=DATA) -> ScoresByMaskRate:
+    """Beside baselines that were fitted at another rate and under other masks."""
+    return scores_by_mask_rate(
+        ChainModel(),
+        data,
+        "val",
+        baselines=fit_baselines(data, 0.4, seed=7),
+        rates=rates,
+        num=None,
+        seed=1,
+        batch_size=8,
+    )
+
+
 def test_scores_by_mask_rate_are_those_of_each_rate():
     rates = (0.2, 0.5, 0.8)
-    found = scores_by_mask_rate(
-        ChainModel(), DATA, "val", rates=rates, num=None, seed=1, batch_size=8
-    )
+    found = by_mask_rate(rates)
     assert list(found.by_name) == ["model", "neighbour_mean", "oracle"]
     records = found.as_dict()
     assert [record["mask_rate"] for record in records] == list(rates)
@@ -171,15 +183,7 @@ def test_scores_by_mask_rate_are_those_of_each_rate():
         alone = score_filling(filled(rate=rate), DATA, "val", rate, seed=1).as_dict()
         assert len(record) == 10
         assert record == {name: alone[name] for name in record}
-    without = scores_by_mask_rate(
-        ChainModel(),
-        changed(DATA, programmes=None),
-        "val",
-        rates=(0.5,),
-        num=4,
-        seed=1,
-        batch_size=8,
-    )
+    without = by_mask_rate((0.5,), changed(DATA, programmes=None))
     assert list(without.by_name) == ["model", "neighbour_mean"]
 
 
@@ -216,6 +220,33 @@ def test_a_report_measures_saves_and_draws(tmp_path):
             assert np.array_equal(saved[name], getattr(filling, name).numpy()), name
 
 
+class Counting:
+    """A baseline that says how often it was asked."""
+
+    def __init__(self, baseline) -> None:
+        self.baseline, self.times = baseline, 0
+
+    def predict(self, windows):
+        self.times += 1
+        return self.baseline.predict(windows)
+
+
+def test_a_report_scores_baselines_once_while_the_masks_are_the_same():
+    report = RowReport(DATA, "val", 0.5, seed=3)
+    counting = {name: Counting(x) for name, x in report.baselines.by_name.items()}
+    report.baselines = replace(report.baselines, by_name=counting)
+    first, few = filled(), filled(num=5)
+    other_model = filled(algorithm=ChainModel(0.2), sampler=SpreadSampler())
+    other_masks = filled(seed=2)
+    assert torch.equal(first.masked, other_model.masked)
+    for filling, times in (
+        *((first, 1), (other_model, 1), (other_masks, 2), (few, 3), (few, 3), (first, 4)),
+    ):
+        expected = score_filling(filling, DATA, "val", 0.5, seed=3).as_dict()
+        assert report.measure(filling) == expected
+        assert {each.times for each in counting.values()} == {times}
+
+
 def test_a_report_without_a_sampler_or_without_windows(tmp_path):
     report = RowReport(DATA, "val", 0.5)
     filling = filled(num=2)
@@ -238,9 +269,7 @@ def test_a_report_without_a_sampler_or_without_windows(tmp_path):
 
 def test_scores_are_drawn(tmp_path):
     scores = score_filling(filled(), DATA, "val", 0.5)
-    by_rate = scores_by_mask_rate(
-        ChainModel(), DATA, "val", rates=(0.3, 0.6), num=None, seed=1, batch_size=8
-    )
+    by_rate = by_mask_rate((0.3, 0.6))
     for path, given in ((tmp_path / "a.png", by_rate), (tmp_path / "b.png", None)):
         draw_filling_scores(scores, DATA.feature_names, path, given)
         assert path.read_bytes().startswith(b"\x89PNG")

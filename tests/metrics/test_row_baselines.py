@@ -13,7 +13,9 @@ from discrete_diffusion.metrics import (
     NeighbourMean,
     ProgrammeMean,
     WindowMean,
+    row_baselines,
 )
+from discrete_diffusion.metrics.row_baselines import column_scale
 
 W, N, M = 6, 11, 3
 
@@ -88,6 +90,49 @@ def test_column_mean_is_that_of_real_rows():
     assert not torch.allclose(mean, train.rows.double().mean(dim=(0, 1)))
     with pytest.raises(ValueError, match="no real row"):
         ColumnMean.fit(train.rows, train.real & False)
+
+
+def test_deviations_are_those_of_real_rows():
+    """At a mean that is large beside them, too: of squares that are summed none would be left."""
+    train = windows(1)
+    rows = train.rows.double() + 1e8
+    rows[..., 2] = 0.1
+    mean = ColumnMean.fit(rows, train.real).mean
+    expected = rows[train.real].std(dim=0, correction=0)
+    assert torch.allclose(column_scale(rows, train.real, mean), expected, rtol=1e-7, atol=1e-15)
+
+
+def test_windows_are_worked_on_in_chunks_whose_size_changes_nothing(monkeypatch):
+    train, held_out = windows(1, num=37), windows(2, num=35)
+    of, asked = (torch.where(x.real, torch.arange(N) % 3, -1) for x in (train, held_out))
+    train.real[16:32] = False  # a chunk without a row
+
+    def everything(size: int) -> list[Tensor]:
+        monkeypatch.setattr(row_baselines, "CHUNK", size)
+        column = ColumnMean.fit(train.rows, train.real)
+        near = NeighbourMean.fit(train.rows, train.real, train.masked, radius=2)
+        window = WindowMean.fit(train.rows, train.real, train.masked, mean=column.mean)
+        programme = ProgrammeMean.fit(train.rows, train.real, of, mean=column.mean)
+        given = MaskedWindows(held_out.rows, held_out.masked, held_out.real, asked)
+        predicted = [each.predict(given).double() for each in (column, near, window, programme)]
+        scale = column_scale(train.rows, train.real, column.mean)
+        return [column.mean, scale, near.slope, window.slope, programme.means, *predicted]
+
+    one, at_once, many = everything(1), everything(100), everything(16)
+    for first, *others in zip(one, at_once, many, strict=True):
+        for other in others:
+            assert torch.allclose(first, other, rtol=1e-12, atol=1e-6 if first.ndim == 3 else 1e-12)
+
+
+def test_a_mean_that_is_handed_on_is_not_taken_again():
+    train, given = windows(1), torch.arange(M).double()
+    of = torch.zeros_like(train.real).long()
+    for fitted in (
+        NeighbourMean.fit(train.rows, train.real, train.masked, mean=given),
+        WindowMean.fit(train.rows, train.real, train.masked, mean=given),
+        ProgrammeMean.fit(train.rows, train.real, of, mean=given),
+    ):
+        assert fitted.mean is given
 
 
 def test_the_slope_of_a_linear_relation_is_recovered():

@@ -19,7 +19,7 @@ from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.algorithms.sedd import SEDD
 from discrete_diffusion.algorithms.udlm import UDLM
 from discrete_diffusion.forward_process import build_forward_process
-from discrete_diffusion.layout import build_layout, data_state
+from discrete_diffusion.layout import build_layout
 from discrete_diffusion.models.registry import (
     backbone_spec,
     build_backbone,
@@ -28,6 +28,7 @@ from discrete_diffusion.models.registry import (
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import build_schedule
 from discrete_diffusion.options import check_options
+from discrete_diffusion.states import data_state
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -54,13 +55,15 @@ class MaskedFeatures(Objective):
 
     ``objective=ddpm``: masked rows are not hidden but noised by ``LinearGaussian``, the others stay
     clean; the network, told k / T, predicts x0. The loss is the same; the NELBO is that of DDPM on
-    the masked rows given the others, with the posterior's variance (arXiv 2107.00630, eq. 14). With
-    a ``draw``, which asks for the bound, steps are drawn by importance, else uniformly.
+    the masked rows given the others, with the posterior's variance (arXiv 2107.00630, eq. 14).
+    Steps are drawn uniformly for the loss, by importance for the bound.
 
     Rows are scaled as ``normalise`` says (``RowScaling``), and both bounds are about scaled rows.
 
     ``mask_rate``: None draws masks in the way ``draw`` (one of ``MASK_DRAWS``); a number masks
     every row with that probability, at least one row of a sample.
+    ``t_source``: ``random`` tells a time that is drawn apart from the mask, in training; where
+    nothing is drawn, in evaluation and sampling, the share is told all the same.
 
     Deviation: GETRegionDiffusion draws t apart from the mask, so that it says nothing (``t_source=
     random``); its loss divides by all rows, masked or not, so that it falls with the mask rate.
@@ -103,6 +106,12 @@ class MaskedFeatures(Objective):
                 raise ValueError(unknown_name(kind, chosen, known))
         if mask_rate is not None and not 0 < mask_rate <= 1:
             raise ValueError(f"algo.mask_rate={mask_rate}: expected a number in (0, 1], or null")
+        if objective == "ddpm" and t_source == "random":
+            raise ValueError(
+                "algo.t_source=random is for algo.objective=mask: with ddpm the network is told "
+                "the step of the noise; leave it out"
+            )
+        _check_backbone(backbone, "masked" if objective == "mask" else "noisy")
         if mask_rate is not None and weighting == "elbo" and objective == "mask":
             raise ValueError(
                 "algo.weighting=elbo is a mean over all mask rates, and algo.mask_rate="
@@ -127,7 +136,9 @@ class MaskedFeatures(Objective):
         if self.objective == "mask":
             corrupted = self._hide(x0, masked, weight, batch.real, generator)
         else:
-            corrupted = self._noise(x0, masked, generator, for_bound=draw is not None)
+            corrupted = self._noise(
+                x0, masked, generator, for_bound=draw is not None or self.weighting == "elbo"
+            )
         xhat = self._ask(
             corrupted.xt,
             corrupted.sigma,
@@ -144,6 +155,7 @@ class MaskedFeatures(Objective):
         rows = batch.real if self.objective == "mask" else masked
         return LossOutput(loss.float(), nelbo.detach().float(), rows.sum(dim=1))
 
+    @torch.no_grad()
     def predict(
         self,
         rows: Tensor,
@@ -153,10 +165,11 @@ class MaskedFeatures(Objective):
     ) -> Tensor:
         """E[masked rows | the others] in raw units, Float32[B, N, M], by one network call.
 
-        ``rows`` Float[B, N, M], raw, of which those ``masked`` Bool[B, N] are not read; the others
-        are returned bit for bit. With ``objective=ddpm`` the network is shown noise of value 0 at
-        the last step.
+        ``rows`` Float[B, N, M], raw, of which those ``masked`` Bool[B, N] are not read; the others,
+        and those that are not ``real``, are returned bit for bit. Without a gradient. With
+        ``objective=ddpm`` the network is shown noise of value 0 at the last step.
         """
+        masked = masked & real
         scaled = self.scaling(rows).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
         if self.objective == "mask":
             xhat = self.denoise_masked(scaled, masked, real, conditions)
@@ -267,3 +280,15 @@ class MaskedFeatures(Objective):
     ) -> Tensor:
         told = sigma if self.time_conditioning else None
         return self.backbone(x_t=xt, sigma=told, real=real, **conditions).float()
+
+
+def _check_backbone(backbone: nn.Module, flag: str) -> None:
+    """``ValueError`` if ``forward`` cannot be told which rows are hidden or noised."""
+    taken = signature(backbone.forward).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in taken.values()):
+        return
+    if missing := [name for name in (flag, "real") if name not in taken]:
+        raise ValueError(
+            f"{type(backbone).__name__}.forward has no argument {' and no '.join(missing)}; a "
+            "backbone of features takes x_t, sigma, masked or noisy (Bool[B, N]), and real"
+        )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.naming import unknown_name
 
 SCALINGS = ("zscore", "max", "none")
+CHUNK = 16
+"""Windows that are worked on in float64 at once; a split may fill much of the memory."""
 
 
 class RowScaling(nn.Module):
@@ -33,17 +37,27 @@ class RowScaling(nn.Module):
 
         Raises ``ValueError`` for another number of features.
         """
-        rows = x0[real].double()  # (R, M)
-        if rows.shape[1] != len(self.scale):
+        if x0.shape[-1] != len(self.scale):
             raise ValueError(
-                f"the data has {rows.shape[1]} features, the model {len(self.scale)}; "
+                f"the data has {x0.shape[-1]} features, the model {len(self.scale)}; "
                 "set data.num_features=null to take it from the data"
             )
-        if self.how == "none" or len(rows) == 0:
+        num = int(real.sum())
+        if self.how == "none" or num == 0:
             return
-        shift, scale = torch.zeros_like(rows[0]), rows.amax(dim=0)
-        if self.how == "zscore":
-            shift, scale = rows.mean(dim=0), rows.std(dim=0, correction=0)
+        shift = torch.zeros(x0.shape[-1], dtype=torch.float64, device=x0.device)
+        if self.how == "max":
+            scale = torch.zeros_like(shift)
+            for rows in _real_rows(x0, real):
+                scale = torch.maximum(scale, rows.amax(dim=0))
+        else:
+            for rows in _real_rows(x0, real):
+                shift += rows.sum(dim=0)
+            shift /= num
+            squares = torch.zeros_like(shift)
+            for rows in _real_rows(x0, real):
+                squares += (rows - shift).square().sum(dim=0)
+            scale = (squares / num).sqrt()
             scale = torch.where(scale > 1e-9 * shift.abs(), scale, 0.0)
         self.shift.copy_(shift)
         self.scale.copy_(torch.where(scale > 0, scale, 1.0))
@@ -55,3 +69,10 @@ class RowScaling(nn.Module):
     def inverse(self, x: Tensor) -> Tensor:
         """Scaled values to raw ones, Float32[B, N, M]."""
         return x.float() * self.scale + self.shift
+
+
+def _real_rows(x0: Tensor, real: Tensor) -> Iterator[Tensor]:
+    """The real rows of ``CHUNK`` windows at a time, Float64[R, M]; R is at least 1."""
+    for rows, there in zip(x0.split(CHUNK), real.split(CHUNK), strict=True):
+        if there.any():
+            yield rows[there].double()

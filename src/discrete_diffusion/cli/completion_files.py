@@ -41,6 +41,11 @@ def complete_file(config: DictConfig, source: SampleSource, here: Computing) -> 
     line that is wrong, and for one that the model cannot complete.
     """
     source.check_diagrams("given", config.given)
+    if Path(str(config.given)).suffix == ".npz":
+        raise ValueError(
+            f"given={config.given}: {source.path} was trained on diagrams; give partial diagrams, "
+            "JSON lines (docs/completion.md)"
+        )
     source.check_weights()
     n_max = source.checkpoint.config.data.n_max
     partials = numbered_partials(str(config.given), n_max=n_max)

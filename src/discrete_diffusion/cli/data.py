@@ -130,8 +130,10 @@ def _cache_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
+    from discrete_diffusion.cli.feature_files import refuse_features
     from discrete_diffusion.data.bubble_diagrams.readers import read_report
 
+    refuse_features(file)
     return read_report(
         file, skip_invalid=skip_invalid, n_max=options.n_max, threshold=options.threshold
     )

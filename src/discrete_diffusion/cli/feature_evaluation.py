@@ -74,23 +74,27 @@ class FeatureEvaluation:
 
     def notes(self) -> list[str]:
         num = len(self.scores)
-        notes = [f"Windows: {self.facts['reference']}.", *row_notes(self.scores[0])]
+        notes = [f"Windows: {self.facts['reference']}.", *row_notes(*self.scores)]
         if num > 1:
             notes.append(
                 f"± of scores is half of the 95 % interval (Student's t) over {num} sampling "
                 "seeds, each with masks of its own."
             )
+        notes.append("The scores by how much is hidden are of one draw of masks.")
         windows = f"{self.bound.num_samples:,} windows"
         return [*notes, f"± of the bound is its standard error over {windows}."]
 
     def metrics(self) -> dict[str, Any]:
-        """What ``metrics.json`` holds; scores are means over sampling seeds."""
+        """What ``metrics.json`` holds; scores are means over sampling seeds, with intervals."""
         intervals = {name: confidence_interval(x) for name, x in self.per_seed.items()}
         return {
             **self.facts,
             **self.bound.as_dict(),
             **{name: interval.mean for name, interval in intervals.items()},
-            "intervals": {name: [x.low, x.high] for name, x in intervals.items()},
+            "intervals": {
+                name: [intervals[name].low, intervals[name].high]
+                for name in self.scores[0].scores()
+            },
             "per_seed": self.per_seed,
             "by_mask_rate": self.by_rate.as_dict(),
         }
@@ -99,7 +103,9 @@ class FeatureEvaluation:
         """Numbers, table and the windows of the first sampling seed."""
         write_metrics(folder, self.metrics())
         (folder / "table.md").write_text(markdown(self.sections(), self.notes()))
-        write_filling(folder, self.filling, self.report.data.feature_names)
+        data, num = self.report.data, len(self.filling)
+        places = data.places(self.report.split, num)
+        write_filling(folder, self.filling, data.feature_names, places)
 
     def draw(self, folder: Path) -> None:
         """Maps of the first windows; scores by feature and by mask rate."""
@@ -137,28 +143,18 @@ def evaluate_features(
     """
     data = _own_data(config, source)
     split = held_out_split(data, config.split)
-    algorithm = source.checkpoint.algorithm
     size = config.batch_size or rows_at_once(here.device)
     report = RowReport(
         data, split, MASK_RATE if config.mask_rate is None else config.mask_rate, config.seed
     )
     with here.shared() as shard:
         filling, scores, facts = _fill_by_seed(config, source, report, size, shard)
-        logger.info("measuring the model on %s held-out windows", f"{len(data.splits[split]):,}")
-        bound = estimate_bound(
-            algorithm,
-            BatchStream(data, split, batch_size=size, seed=config.seed),
-            quantity=algorithm.bound or data.bound,
-            draws=config.bound_draws,
-            seed=config.seed,
-            stream=_BOUND,
-            device=source.device,
-            shard=shard,
-        )
+        bound = _held_out_bound(config, source, report, size, shard)
         by_rate = scores_by_mask_rate(
-            algorithm,
+            source.checkpoint.algorithm,
             data,
             split,
+            baselines=report.baselines,
             num=config.num_samples,
             seed=config.seed,
             batch_size=size,
@@ -190,6 +186,24 @@ def _own_data(config: DictConfig, source: SampleSource) -> RegionDataset:
         return checkpoint_data(source.path, source.checkpoint)
     except UnreadableDataError as error:
         raise ValueError(f"{error}; put it back where the run found it") from error
+
+
+def _held_out_bound(
+    config: DictConfig, source: SampleSource, report: RowReport, size: int, shard: Shard
+) -> BoundEstimate:
+    """Of all windows of the split, whatever ``num_samples``."""
+    data, split, algorithm = report.data, report.split, source.checkpoint.algorithm
+    logger.info("measuring the model on %s held-out windows", f"{len(data.splits[split]):,}")
+    return estimate_bound(
+        algorithm,
+        BatchStream(data, split, batch_size=size, seed=config.seed),
+        quantity=algorithm.bound or data.bound,
+        draws=config.bound_draws,
+        seed=config.seed,
+        stream=_BOUND,
+        device=source.device,
+        shard=shard,
+    )
 
 
 def _fill_by_seed(

@@ -14,12 +14,14 @@ from discrete_diffusion.cli.checkpoint_data import (
 from discrete_diffusion.cli.sample_outputs import refuse_overwriting_data
 from discrete_diffusion.cli.sample_source import MASK_RATE
 from discrete_diffusion.evaluation import RowReport, fill_held_out
+from discrete_diffusion.evaluation.comparison_table import counted
 from discrete_diffusion.evaluation.json_values import write_metrics
 from discrete_diffusion.evaluation.row_files import FILLED_ROWS, write_filling
 from discrete_diffusion.sampling import rows_at_once
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.cli.computing import Computing
     from discrete_diffusion.cli.sample_source import SampleSource
@@ -74,8 +76,11 @@ def _fill_held_out(config: DictConfig, source: SampleSource, here: Computing) ->
             shard=shard,
         )
     if config.num_samples is not None and len(filling) < config.num_samples:
-        logger.info("the %s split has %d windows, all are filled", split, len(filling))
+        which = "which is filled" if len(filling) == 1 else "all are filled"
+        logger.info("the %s split has %s, %s", split, counted(len(filling), "window"), which)
     assert filling.nfe is not None  # there is a sampler
+    assert filling.filled is not None
+    check_finite(source.path, filling.predicted, filling.filled)
     report = RowReport(data, split, rate, config.seed)
     scores = report.measure(filling)
     facts = {
@@ -89,13 +94,28 @@ def _fill_held_out(config: DictConfig, source: SampleSource, here: Computing) ->
         "seconds": filling.seconds,
         **scores,
     }
-    write_filling(folder, filling, data.feature_names)
+    write_filling(folder, filling, data.feature_names, data.places(split, len(filling)))
     report.draw(filling, folder / config.picture)
     write_metrics(folder, facts)
     logger.info(
-        "%d windows of the %s split filled in %.1f s: %s; %s",
-        *(len(filling), split, filling.seconds, shown_scores(scores), folder / config.picture),
+        "%s of the %s split filled in %.1f s: %s; %s",
+        *(counted(len(filling), "window"), split, filling.seconds, shown_scores(scores)),
+        folder / config.picture,
     )
+
+
+def check_finite(checkpoint: str, *outputs: Tensor) -> None:
+    """``ValueError`` for rows Float[..., W, N, M] that the model at ``checkpoint`` made and that
+    hold NaN or infinity, with the indices of the first."""
+    for rows in outputs:
+        bad = ~rows.isfinite().all(dim=-1)
+        if bad.any():
+            window, row = bad.nonzero()[0].tolist()[-2:]
+            raise ValueError(
+                f"the model's output is not finite (window {window}, row {row}); {checkpoint} has "
+                "diverged, take an earlier checkpoint, or the observed rows are far from those of "
+                "its training"
+            )
 
 
 def shown_scores(scores: dict[str, Any]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,7 +15,16 @@ from torch import Tensor
 from discrete_diffusion.data.regions.npz_file import open_npz
 from discrete_diffusion.data.regions.stored_arrays import StoredArrays, names_of, numbers_of
 
+if TYPE_CHECKING:
+    from discrete_diffusion.algorithms.row_scaling import RowScaling
+
 Flags = NDArray[np.bool_]
+
+FARTHEST = 1e6
+"""An observed number this far from those of training, on their scale, is taken for a mistake."""
+
+_ARRAY_FILES = (b"PK", b"\x93N")
+"""First bytes of what numpy.savez and numpy.save write."""
 
 
 @dataclass(frozen=True)
@@ -22,47 +33,64 @@ class GivenRows:
 
     ``rows``: Float32[W, N, M], 0 in masked rows of which the file says nothing. ``masked``:
     Bool[W, N], rows to fill. ``has_truth``: whether the file has values for all of those.
-    ``feature_names``: of the M features, if the file has them.
     """
 
     rows: Tensor
     masked: Tensor
     has_truth: bool
-    feature_names: tuple[str, ...] | None
 
     def __len__(self) -> int:
         return self.rows.shape[0]
 
 
-def read_given_rows(path: str | Path, *, num_features: int, most_rows: int) -> GivenRows:
+def check_kind(path: str, checkpoint: str) -> None:
+    """``ValueError`` for a file that holds no arrays, given to a ``checkpoint`` of features."""
+    if not Path(path).is_file():
+        return  # said by the reader
+    with Path(path).open("rb") as file:
+        if file.read(2) not in _ARRAY_FILES:
+            raise ValueError(
+                f"{path} is no .npz file, and {checkpoint} was trained on features: write windows "
+                "with numpy.savez(FILE, rows=...)"
+            )
+
+
+def read_given_rows(
+    path: str | Path,
+    *,
+    feature_names: Sequence[str],
+    most_rows: int,
+    scaling: RowScaling | None = None,
+) -> GivenRows:
     """The windows of a ``.npz`` file.
 
     ``rows``: (W, N, M) or, of one window, (N, M), raw values; a row to fill is NaN throughout.
     ``masked``, optional: bool (W, N) or (N,), further rows to fill, whatever they hold.
-    ``feature_names``, optional: text (M,).
+    ``feature_names``, optional: text (M,), to be those of the model.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with file, array and index for a file that cannot
-    be read, other shapes or kinds, another number of features than ``num_features``, windows of
-    more than ``most_rows`` rows, numbers that are missing or infinite in rows that are observed,
-    and windows without a row to fill or one to fill it from.
+    be read, other shapes or kinds, other features than ``feature_names``, windows of more than
+    ``most_rows`` rows, numbers that are missing or infinite in rows that are observed, or above
+    ``FARTHEST`` by the model's ``scaling``, and windows without a row to fill or one to fill it
+    from.
     """
-    path = Path(path)
+    path, num_features = Path(path), len(feature_names)
     if not path.is_file():
         raise FileNotFoundError(f"no windows at {path.absolute()}; expected an .npz file")
     with open_npz(path) as store:
         values, single = _values(store, num_features, most_rows)
         masked = _masked(store, values, single)
-        names = None
         if "feature_names" in store.keys:
             names = names_of(store.read("feature_names"), "feature_names", store.source)
-            _check_names(names, num_features, store.source)
+            _check_names(names, feature_names, store.source)
         _check_windows(values, masked, single, store.source)
+        if scaling is not None:
+            _check_sizes(values, masked, single, scaling, feature_names, store.source)
     hidden = masked[..., None]
     return GivenRows(
         rows=torch.from_numpy(np.where(hidden & ~np.isfinite(values), np.float32(0), values)),
         masked=torch.from_numpy(masked),
         has_truth=bool(np.isfinite(values).all()),
-        feature_names=names,
     )
 
 
@@ -112,12 +140,18 @@ def _masked(store: StoredArrays, values: NDArray[np.float32], single: bool) -> F
     return masked | named.reshape(masked.shape)
 
 
-def _check_names(names: tuple[str, ...], num_features: int, source: str) -> None:
-    if len(names) != num_features:
+def _check_names(names: Sequence[str], expected: Sequence[str], source: str) -> None:
+    if len(names) != len(expected):
         raise ValueError(
-            f"{source}: feature_names holds {len(names)} names; expected {num_features}, one per "
+            f"{source}: feature_names holds {len(names)} names; expected {len(expected)}, one per "
             "feature"
         )
+    for k, (name, own) in enumerate(zip(names, expected, strict=True)):
+        if name != own:
+            raise ValueError(
+                f"{source}: feature_names[{k}] is {name!r}, the model was trained with {own!r} "
+                "there; bring rows and names into the order of its data"
+            )
 
 
 def _check_windows(values: NDArray[np.float32], masked: Flags, single: bool, source: str) -> None:
@@ -143,3 +177,28 @@ def _check_windows(values: NDArray[np.float32], masked: Flags, single: bool, sou
                 f"{source}: {at} has no observed row, so there is nothing to fill it from; give at "
                 "least one"
             )
+
+
+def _check_sizes(
+    values: NDArray[np.float32],
+    masked: Flags,
+    single: bool,
+    scaling: RowScaling,
+    feature_names: Sequence[str],
+    source: str,
+) -> None:
+    """Every observed number is of a size that training has seen the like of."""
+    scaled = scaling(torch.from_numpy(values).to(scaling.scale.device)).cpu().numpy()
+    far = (np.abs(scaled) > FARTHEST) & ~masked[..., None]
+    if not far.any():
+        return
+    w, n, k = np.argwhere(far)[0].tolist()
+    at = f"rows[{n}, {k}]" if single else f"rows[{w}, {n}, {k}]"
+    limit = {
+        "zscore": f"{FARTHEST:,.0f} training standard deviations from the mean",
+        "max": f"{FARTHEST:,.0f} times the largest of training",
+    }.get(scaling.how, f"{FARTHEST:,.0f}")
+    raise ValueError(
+        f"{source}: {at} is {values[w, n, k]:g} ({feature_names[k]}), more than {limit}; give raw "
+        "values in the units of the training data, or make the row NaN to have it filled"
+    )

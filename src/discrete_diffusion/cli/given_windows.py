@@ -14,10 +14,11 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli.checkpoint_data import UnreadableDataError, checkpoint_data
-from discrete_diffusion.cli.feature_samples import shown_scores
-from discrete_diffusion.cli.given_rows import GivenRows, read_given_rows
+from discrete_diffusion.cli.feature_samples import check_finite, shown_scores
+from discrete_diffusion.cli.given_rows import GivenRows, check_kind, read_given_rows
 from discrete_diffusion.data.regions import RegionDataset
 from discrete_diffusion.evaluation import Filling, fit_baselines, score_filling
+from discrete_diffusion.evaluation.comparison_table import counted
 from discrete_diffusion.evaluation.json_values import write_metrics
 from discrete_diffusion.evaluation.measuring import eval_mode
 from discrete_diffusion.evaluation.row_files import write_rows
@@ -58,17 +59,15 @@ def fill_given(config: DictConfig, source: SampleSource, here: Computing) -> Non
     call, ``masked`` Bool[W, N], ``feature_names``, and ``truth`` Float32[W, N, M] if the file has
     it; then the fillings are scored too, against what the checkpoint's training split says.
     """
-    trained_on = source.checkpoint.config.data
-    given = read_given_rows(
-        str(config.given), num_features=trained_on.num_features, most_rows=trained_on.rows
-    )
+    given = _read(str(config.given), source)
     completions = _completions(config, source)
     with here.shared() as shard:
         start = time.perf_counter()
         done = _fill(given, source, completions, config.seed, shard)
         seconds = time.perf_counter() - start
+    check_finite(source.path, done.predicted, done.filled)
     scores = _scores(given, done, source, config.seed) if given.has_truth else {}
-    names = given.feature_names or tuple(f"feature {k}" for k in range(given.rows.shape[2]))
+    names = tuple(source.checkpoint.config.data.feature_names)
     folder = Path(str(config.out))
     arrays = {
         "filled": done.filled,
@@ -93,9 +92,23 @@ def fill_given(config: DictConfig, source: SampleSource, here: Computing) -> Non
     }
     write_metrics(folder, facts)
     logger.info(
-        "%d fillings of %d windows in %.1f s%s; %s",
-        *(len(given) * completions, len(given), seconds),
+        "%s of %s in %.1f s%s; %s",
+        counted(len(given) * completions, "filling"),
+        counted(len(given), "window"),
+        seconds,
         *(f": {shown_scores(scores)}" if scores else "", folder / config.picture),
+    )
+
+
+def _read(path: str, source: SampleSource) -> GivenRows:
+    """As the checkpoint can use them."""
+    trained_on = source.checkpoint.config.data
+    check_kind(path, source.path)
+    return read_given_rows(
+        path,
+        feature_names=trained_on.feature_names,
+        most_rows=trained_on.rows,
+        scaling=source.checkpoint.algorithm.scaling,
     )
 
 

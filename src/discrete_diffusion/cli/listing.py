@@ -67,7 +67,7 @@ def _data(state: str) -> Table:
     """Of the choices of ``data=``, with what the first comment of each says."""
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.layout import data_state
+    from discrete_diffusion.states import data_state
 
     table = Table("data=", "what it is", box=None)
     for name in choices("data"):

@@ -52,9 +52,11 @@ def read_plans(path: str, config: DictConfig, *, trained_for: int | None = None)
     Raises the readers' errors, and ``ValueError`` if there is no plan. A plan may have as many
     rooms as the model was trained for, without a model ``n_max``.
     """
+    from discrete_diffusion.cli.feature_files import refuse_features
     from discrete_diffusion.data.bubble_diagrams.fields import SizeError
     from discrete_diffusion.data.bubble_diagrams.readers import read_report
 
+    refuse_features(path)
     most = config.n_max if trained_for is None else trained_for
     try:
         report = read_report(

@@ -110,14 +110,9 @@ def fill_held_out(
 
     Raises ``ValueError`` if the split is empty, ``num`` is below 0 or ``batch_size`` below 1.
     """
-    examples = data.splits[split]
-    if len(examples) == 0:
-        raise ValueError(f"the {split} split is empty; give it more data or another share")
-    for name, value, least in (("num", num, 0), ("batch_size", batch_size, 1)):
-        if value is not None and value < least:
-            raise ValueError(f"{name}={value}: expected at least {least}")
-    truth, real = examples.x0[:num].float(), examples.real[:num]
-    masked = draw_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: expected at least 1")
+    truth, real, masked = _hide_rows(data, split, num, mask_rate, seed)
     if len(truth) == 0:
         return Filling(truth, real, masked, truth)
     hidden = torch.where(masked.unsqueeze(-1), 0.0, truth)  # nobody is shown the answer
@@ -141,6 +136,20 @@ def fill_held_out(
         nfe=_joined([part.nfe for part in parts], back),
         seconds=sum(part.seconds for part in parts),
     )
+
+
+def _hide_rows(
+    data: Dataset, split: str, num: int | None, mask_rate: float, seed: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``truth``, ``real`` and ``masked`` of a ``Filling``, of the first ``num`` windows."""
+    examples = data.splits[split]
+    if len(examples) == 0:
+        raise ValueError(f"the {split} split is empty; give it more data or another share")
+    if num is not None and num < 0:
+        raise ValueError(f"num={num}: expected at least 0")
+    real = examples.real[:num]
+    masked = draw_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
+    return examples.x0[:num].float(), real, masked
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.evaluation.filling import Filling
@@ -16,11 +17,17 @@ FILLED_ROWS = "samples.npz"
 
 
 def write_rows(
-    folder: Path, arrays: Mapping[str, Tensor | None], feature_names: Sequence[str]
+    folder: Path,
+    arrays: Mapping[str, Tensor | NDArray[np.str_] | None],
+    feature_names: Sequence[str],
 ) -> None:
-    """Write ``samples.npz`` into a folder: tensors by name, None left out, and ``feature_names``
-    text[M]. It holds no pickle."""
-    written: dict[str, Any] = {name: x.numpy() for name, x in arrays.items() if x is not None}
+    """Write ``samples.npz`` into a folder: tensors and text by name, None left out, and
+    ``feature_names`` text[M]. It holds no pickle."""
+    written: dict[str, Any] = {
+        name: x.numpy() if isinstance(x, Tensor) else x
+        for name, x in arrays.items()
+        if x is not None
+    }
     names = np.array(feature_names, dtype=np.str_)
     with (
         written_whole(folder / FILLED_ROWS) as unfinished,
@@ -29,9 +36,15 @@ def write_rows(
         np.savez_compressed(file, feature_names=names, **written)
 
 
-def write_filling(folder: Path, filling: Filling, feature_names: Sequence[str]) -> None:
+def write_filling(
+    folder: Path,
+    filling: Filling,
+    feature_names: Sequence[str],
+    places: Mapping[str, NDArray[np.str_]] | None = None,
+) -> None:
     """``samples.npz`` of a filling: ``truth``, ``predicted`` and ``filled`` Float32[W, N, M],
     ``masked`` and ``real`` Bool[W, N], ``feature_names``. Without a sampler there is no ``filled``.
+    ``places``: text by name, where the windows lie.
     """
     arrays = {
         "truth": filling.truth,
@@ -39,5 +52,6 @@ def write_filling(folder: Path, filling: Filling, feature_names: Sequence[str]) 
         "masked": filling.masked,
         "predicted": filling.predicted,
         "filled": filling.filled,
+        **(places or {}),
     }
     write_rows(folder, arrays, feature_names)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from torch import Tensor
+
 from discrete_diffusion.data.regions import RegionDataset
 from discrete_diffusion.evaluation.filling import Filling
 from discrete_diffusion.evaluation.row_files import write_filling
@@ -12,8 +14,10 @@ from discrete_diffusion.evaluation.row_scores import (
     FillingScores,
     ScoresByMaskRate,
     fit_baselines,
+    score_baselines,
     score_filling,
 )
+from discrete_diffusion.metrics import RowScores
 from discrete_diffusion.viz import draw_region_maps, draw_row_scores
 
 DRAWN = ("model", "neighbour_mean", "oracle")
@@ -23,7 +27,7 @@ class RowReport:
     """Scores of filled windows beside those of baselines, and what they look like.
 
     The baselines are fitted once, for rows masked at ``mask_rate``. Every ``filling`` is of the
-    first windows of ``split``.
+    first windows of ``split``; while the masks are the same, the scores of the baselines are kept.
     """
 
     def __init__(
@@ -31,12 +35,25 @@ class RowReport:
     ) -> None:
         self.data, self.split, self.mask_rate, self.seed = data, split, mask_rate, seed
         self.baselines = fit_baselines(data, mask_rate, seed)
+        self._last: tuple[Tensor, dict[str, RowScores]] | None = None
 
     def scores(self, filling: Filling) -> FillingScores:
         """Model, sampler and baselines."""
         return score_filling(
-            filling, self.data, self.split, self.mask_rate, self.seed, baselines=self.baselines
+            filling,
+            self.data,
+            self.split,
+            self.mask_rate,
+            self.seed,
+            baselines=self.baselines,
+            baseline_scores=self._baseline_scores(filling),
         )
+
+    def _baseline_scores(self, filling: Filling) -> dict[str, RowScores]:
+        if self._last is None or not self._last[0].equal(filling.masked):
+            scores = score_baselines(filling, self.data, self.split, self.baselines)
+            self._last = (filling.masked.clone(), scores)
+        return self._last[1]
 
     def measure(self, filling: Filling) -> dict[str, float]:
         """Scores by name; none of no window."""
@@ -46,7 +63,8 @@ class RowReport:
         """Write ``samples.npz`` (see ``write_filling``) and ``samples.png`` into a folder."""
         if len(filling) == 0:
             return
-        write_filling(folder, filling, self.data.feature_names)
+        places = self.data.places(self.split, len(filling))
+        write_filling(folder, filling, self.data.feature_names, places)
         self.draw(filling, folder / "samples.png")
 
     def draw(self, filling: Filling, path: Path) -> None:

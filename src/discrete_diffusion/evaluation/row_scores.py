@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,10 +27,11 @@ from discrete_diffusion.metrics import (
     WindowMean,
     score_rows,
 )
+from discrete_diffusion.metrics.row_baselines import column_scale
 from discrete_diffusion.shards import Shard
 
 MASK_RATES = (0.15, 0.3, 0.5, 0.7, 0.9)
-ORACLE = "oracle"
+NEIGHBOURS, ORACLE = "neighbour_mean", "oracle"
 _TRAINING_MASKS = 72
 """Keeps the masks that baselines are fitted under apart from those they are scored under."""
 
@@ -62,16 +63,23 @@ def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBa
     """Baselines for rows masked at ``mask_rate``; ``seed``: of the masks they are fitted under."""
     train = data.splits["train"]
     column_mean = ColumnMean.fit(train.x0, train.real)
-    masked = draw_held_out_masks(train.real, mask_rate, make_generator(seed, _TRAINING_MASKS))
+    mean = column_mean.mean
+    masked = _training_masks(data, mask_rate, seed)
     by_name: dict[str, RowBaseline] = {
         "column_mean": column_mean,
-        "neighbour_mean": NeighbourMean.fit(train.x0, train.real, masked),
-        "window_mean": WindowMean.fit(train.x0, train.real, masked),
+        NEIGHBOURS: NeighbourMean.fit(train.x0, train.real, masked, mean=mean),
+        "window_mean": WindowMean.fit(train.x0, train.real, masked, mean=mean),
     }
     if data.programmes is not None:
-        by_name[ORACLE] = ProgrammeMean.fit(train.x0, train.real, data.programmes["train"])
-    scale = train.x0[train.real].double().std(dim=0, correction=0)
-    return RowBaselines(column_mean.mean, scale, by_name)
+        of = data.programmes["train"]
+        by_name[ORACLE] = ProgrammeMean.fit(train.x0, train.real, of, mean=mean)
+    return RowBaselines(mean, column_scale(train.x0, train.real, mean), by_name)
+
+
+def _training_masks(data: RegionDataset, mask_rate: float, seed: int) -> Tensor:
+    """Bool[W, N]: the masks that baselines are fitted under."""
+    generator = make_generator(seed, _TRAINING_MASKS)
+    return draw_held_out_masks(data.splits["train"].real, mask_rate, generator)
 
 
 @dataclass(frozen=True)
@@ -95,14 +103,22 @@ class FillingScores:
         return self.baselines.get(ORACLE)
 
     def as_dict(self) -> dict[str, float]:
-        """For ``metrics.json``: the model's numbers under their own names, the others' with whose
-        they are before them."""
+        """For ``metrics.json``: ``scores`` and ``counts``."""
+        return self.scores() | self.counts()
+
+    def scores(self) -> dict[str, float]:
+        """The model's numbers under their own names, the others' with whose they are before
+        them."""
         out: dict[str, float] = self.predicted.as_dict()
         if self.filled is not None:
             out |= self.filled.as_dict("filled_")
         for name, scores in self.baselines.items():
             out |= scores.as_dict(f"{name}_")
-        return out | {
+        return out
+
+    def counts(self) -> dict[str, float]:
+        """What the scores are of: windows, rows, columns and the mask rate."""
+        return {
             "num_windows": self.num_windows,
             "num_masked_rows": self.predicted.num_rows,
             "num_columns": self.predicted.num_columns,
@@ -119,30 +135,36 @@ def score_filling(
     seed: int = 0,
     *,
     baselines: RowBaselines | None = None,
+    baseline_scores: Mapping[str, RowScores] | None = None,
 ) -> FillingScores:
     """Model, sampler and baselines on the masked rows of a filling of the first windows of a split.
 
     ``baselines``: those of ``fit_baselines(data, mask_rate, seed)``, fitted here if not given.
+    ``baseline_scores``: what ``score_baselines`` returned for the same windows and masks.
     """
     fitted = fit_baselines(data, mask_rate, seed) if baselines is None else baselines
+    if baseline_scores is None:
+        baseline_scores = score_baselines(filling, data, split, fitted)
     return FillingScores(
         predicted=fitted.scores(filling.predicted, filling),
         filled=None if filling.filled is None else fitted.scores(filling.filled, filling),
-        baselines=dict(_baseline_scores(fitted, filling, data, split, fitted.by_name)),
+        baselines=dict(baseline_scores),
         mask_rate=mask_rate,
         num_windows=len(filling),
     )
 
 
-def _baseline_scores(
-    fitted: RowBaselines, filling: Filling, data: RegionDataset, split: str, names: Iterable[str]
-) -> Iterator[tuple[str, RowScores]]:
-    """Each of the named baselines, in turn."""
+def score_baselines(
+    filling: Filling, data: RegionDataset, split: str, baselines: RowBaselines
+) -> dict[str, RowScores]:
+    """Of each baseline by name, on the masked rows of a filling of the first windows of a split."""
     known = None if data.programmes is None else data.programmes[split][: len(filling)]
     hidden = torch.where(filling.masked.unsqueeze(-1), 0.0, filling.truth)
     windows = MaskedWindows(hidden, filling.masked, filling.real, known)
-    for name in names:
-        yield name, fitted.scores(fitted.by_name[name].predict(windows), filling)
+    return {
+        name: baselines.scores(baseline.predict(windows), filling)
+        for name, baseline in baselines.by_name.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -171,6 +193,7 @@ def scores_by_mask_rate(
     data: RegionDataset,
     split: str,
     *,
+    baselines: RowBaselines,
     rates: Sequence[float] = MASK_RATES,
     num: int | None,
     seed: int,
@@ -180,8 +203,11 @@ def scores_by_mask_rate(
 ) -> ScoresByMaskRate:
     """The model's predictions, the neighbour mean and the oracle at several mask rates.
 
-    The rows hidden at one rate are hidden at every higher one too. Arguments as ``fill_held_out``.
+    The rows hidden at one rate are hidden at every higher one too. ``baselines``: of
+    ``fit_baselines`` at any rate; what depends on the rate, the neighbour mean, is fitted here.
+    The other arguments are those of ``fill_held_out``.
     """
+    train = data.splits["train"]
     by_name: dict[str, list[RowScores]] = {}
     for rate in rates:
         filling = fill_held_out(
@@ -196,9 +222,11 @@ def scores_by_mask_rate(
             device=device,
             shard=shard,
         )
-        fitted = fit_baselines(data, rate, seed)
-        names = [name for name in ("neighbour_mean", ORACLE) if name in fitted.by_name]
-        by_name.setdefault("model", []).append(fitted.scores(filling.predicted, filling))
-        for name, scores in _baseline_scores(fitted, filling, data, split, names):
+        masked = _training_masks(data, rate, seed)
+        near = NeighbourMean.fit(train.x0, train.real, masked, mean=baselines.mean)
+        shown = {NEIGHBOURS: near} | {k: x for k, x in baselines.by_name.items() if k == ORACLE}
+        by_name.setdefault("model", []).append(baselines.scores(filling.predicted, filling))
+        found = score_baselines(filling, data, split, replace(baselines, by_name=shown))
+        for name, scores in found.items():
             by_name.setdefault(name, []).append(scores)
     return ScoresByMaskRate(tuple(rates), {name: tuple(x) for name, x in by_name.items()})

@@ -41,12 +41,14 @@ def rate_section(by_rate: ScoresByMaskRate) -> TableSection:
     return TableSection("by how much is hidden", tuple(rows), heads)
 
 
-def row_notes(scores: FillingScores) -> list[str]:
-    """What the numbers of ``row_section`` are of, in sentences."""
-    found = scores.predicted
+def row_notes(*by_seed: FillingScores) -> list[str]:
+    """What the numbers of ``row_section`` are of, in sentences; ``by_seed``: one at least."""
+    first = by_seed[0]
+    hidden = sorted({scores.predicted.num_rows for scores in by_seed})
+    shown = " to ".join(f"{num:,}" for num in dict.fromkeys((hidden[0], hidden[-1])))
     return [
-        f"{found.num_rows:,} rows hidden in {scores.num_windows:,} windows at mask rate "
-        f"{scores.mask_rate:g}; {found.num_columns:,} columns, {found.dropped_columns:,} constant "
+        f"{shown} rows hidden in {first.num_windows:,} windows at mask rate {first.mask_rate:g}; "
+        f"{first.predicted.num_columns:,} columns, {first.predicted.dropped_columns:,} constant "
         "ones left out.",
         "Means over columns: per_motif_r, the correlation with the truth; per_motif_r2, the share "
         "of the spread about the training mean that is explained; masked_mse, the squared error in "

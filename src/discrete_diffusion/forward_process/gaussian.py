@@ -42,7 +42,9 @@ class LinearGaussian(nn.Module):
         self.kept: Tensor  # alpha_bar_{k - 1} at place k, Float64[T + 1]
         kept = kept[1:]
         ratio = kept / (1 - kept)  # signal to noise after step k
-        gained = torch.cat([torch.tensor([1 / beta_start]), ratio[:-1] - ratio[1:]])
+        gained = torch.cat(
+            [torch.tensor([1 / beta_start], dtype=torch.float64), ratio[:-1] - ratio[1:]]
+        )
         self.register_buffer("precision", gained, persistent=False)
         self.precision: Tensor  # of the prediction at step k in the bound, Float64[T]
         self.register_buffer("importance", gained / (1 + ratio), persistent=False)

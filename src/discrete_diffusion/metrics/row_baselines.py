@@ -5,6 +5,7 @@ Axes: ``W`` windows, ``N`` rows of a window, ``M`` columns, ``P`` programmes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -13,6 +14,8 @@ from einops import rearrange
 from torch import Tensor
 
 NEIGHBOUR_RADIUS = 8
+CHUNK = 16
+"""Windows that are worked on in float64 at once; a split may fill much of the memory."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,18 @@ class MaskedWindows:
         """Bool[W, N]: rows that are there to be read."""
         return self.real & ~self.masked
 
-    def filled(self, guess: Tensor) -> Tensor:
-        """``rows``, the masked ones replaced by those of ``guess`` Float[W, N, M]."""
-        hidden = self.masked.unsqueeze(-1)
-        return torch.where(hidden, guess.to(self.rows.dtype), self.rows)
+    def chunks(self) -> Iterator[MaskedWindows]:
+        """``CHUNK`` windows at a time, in their order."""
+        for rows, masked, real, *of in _chunks(self.rows, self.masked, self.real, self.programmes):
+            yield MaskedWindows(rows, masked, real, *of)
+
+    def filled(self, guess: Callable[[MaskedWindows], Tensor]) -> Tensor:
+        """``rows``, the masked ones replaced by those of ``guess``, which is asked for Float[w, N,
+        M] of w windows at a time."""
+        out = self.rows.clone()
+        for part, rows in zip(self.chunks(), out.split(CHUNK), strict=True):
+            rows[part.masked] = guess(part)[part.masked].to(rows.dtype)
+        return out
 
 
 class RowBaseline(Protocol):
@@ -57,12 +68,16 @@ class ColumnMean:
     @classmethod
     def fit(cls, x0: Tensor, real: Tensor) -> ColumnMean:
         """x0 Float[W, N, M], real Bool[W, N]. Raises ``ValueError`` without a real row."""
-        if not real.any():
-            raise ValueError("no real row to take the mean of; give a training split with rows")
-        return cls(x0[real].double().mean(dim=0))
+        return cls(_mean_row(x0, real, lambda rows: rows))
 
     def predict(self, windows: MaskedWindows) -> Tensor:
-        return windows.filled(self.mean.expand_as(windows.rows))
+        return windows.filled(lambda part: self.mean.expand_as(part.rows))
+
+
+def column_scale(x0: Tensor, real: Tensor, mean: Tensor) -> Tensor:
+    """Float64[M]: the standard deviation of the real rows about ``mean`` Float64[M], that of
+    ``ColumnMean.fit(x0, real)``. Raises ``ValueError`` without a real row."""
+    return _mean_row(x0, real, lambda rows: (rows - mean).square()).sqrt()
 
 
 @dataclass(frozen=True)
@@ -82,36 +97,55 @@ class NeighbourMean:
 
     @classmethod
     def fit(
-        cls, x0: Tensor, real: Tensor, masked: Tensor, *, radius: int | None = NEIGHBOUR_RADIUS
+        cls,
+        x0: Tensor,
+        real: Tensor,
+        masked: Tensor,
+        *,
+        mean: Tensor | None = None,
+        radius: int | None = NEIGHBOUR_RADIUS,
     ) -> Self:
         """x0 Float[W, N, M], real Bool[W, N]; ``masked``: Bool[W, N], masks of the training rows,
-        drawn as those of the rows to predict. A column without spread has slope 0.
+        drawn as those of the rows to predict; ``mean``: that of ``ColumnMean.fit(x0, real)``, taken
+        here if not given. A column without spread has slope 0.
 
         Raises ``ValueError`` for a radius below 1, or without a real row.
         """
         if radius is not None and radius < 1:
             raise ValueError(f"radius={radius}: expected at least 1 row, or None for the window")
-        mean = ColumnMean.fit(x0, real).mean
-        windows = MaskedWindows(x0, masked & real, real)
-        near, count = _near_means(windows, mean, radius)
-        used = windows.masked & (count > 0)
-        n, x = near[used], x0[used].double() - mean  # (rows, M)
-        spread = n.square().sum(dim=0)
-        slope = torch.where(spread > 0, (n * x).sum(dim=0) / spread, 0.0)
-        return cls(mean, slope, radius)
+        mean = ColumnMean.fit(x0, real).mean if mean is None else mean
+        products, spread = torch.zeros_like(mean), torch.zeros_like(mean)
+        for part in MaskedWindows(x0, masked & real, real).chunks():
+            near, count = _near_means(part, mean, radius)
+            used = part.masked & (count > 0)
+            n, x = near[used], part.rows[used].double() - mean  # (rows, M)
+            products += (n * x).sum(dim=0)
+            spread += n.square().sum(dim=0)
+        return cls(mean, torch.where(spread > 0, products / spread, 0.0), radius)
 
     def predict(self, windows: MaskedWindows) -> Tensor:
-        near, _ = _near_means(windows, self.mean, self.radius)
-        return windows.filled(self.mean + self.slope * near)
+        def guess(part: MaskedWindows) -> Tensor:
+            near, _ = _near_means(part, self.mean, self.radius)
+            return self.mean + self.slope * near
+
+        return windows.filled(guess)
 
 
 class WindowMean(NeighbourMean):
     """``NeighbourMean`` of all observed rows of the window."""
 
     @classmethod
-    def fit(cls, x0: Tensor, real: Tensor, masked: Tensor, *, radius: int | None = None) -> Self:
+    def fit(
+        cls,
+        x0: Tensor,
+        real: Tensor,
+        masked: Tensor,
+        *,
+        mean: Tensor | None = None,
+        radius: int | None = None,
+    ) -> Self:
         """As ``NeighbourMean.fit``."""
-        return super().fit(x0, real, masked, radius=radius)
+        return super().fit(x0, real, masked, mean=mean, radius=radius)
 
 
 @dataclass(frozen=True)
@@ -127,13 +161,18 @@ class ProgrammeMean:
     mean: Tensor
 
     @classmethod
-    def fit(cls, x0: Tensor, real: Tensor, programmes: Tensor) -> ProgrammeMean:
-        """x0 Float[W, N, M], real Bool[W, N], programmes Int64[W, N]."""
-        mean = ColumnMean.fit(x0, real).mean
+    def fit(
+        cls, x0: Tensor, real: Tensor, programmes: Tensor, *, mean: Tensor | None = None
+    ) -> ProgrammeMean:
+        """x0 Float[W, N, M], real Bool[W, N], programmes Int64[W, N]; ``mean``: that of
+        ``ColumnMean.fit(x0, real)``, taken here if not given."""
+        mean = ColumnMean.fit(x0, real).mean if mean is None else mean
         known = real & (programmes >= 0)
-        rows, of = x0[known].double(), programmes[known]
+        of = programmes[known]
         num = int(of.max()) + 1 if len(of) else 0
-        sums = torch.zeros(num, x0.shape[-1], dtype=torch.float64).index_add_(0, of, rows)
+        sums = mean.new_zeros(num, len(mean))
+        for rows, here, programme in _chunks(x0, known, programmes):
+            sums.index_add_(0, programme[here], rows[here].double())
         count = torch.bincount(of, minlength=num).unsqueeze(-1)
         return cls(torch.where(count > 0, sums / count, mean), mean)
 
@@ -145,8 +184,29 @@ class ProgrammeMean:
                 "another baseline"
             )
         table = torch.cat([self.means, self.mean.unsqueeze(0)])  # the last row: not known
-        of, last = windows.programmes, len(self.means)
-        return windows.filled(table[torch.where(of < 0, last, of.clamp(max=last))])
+        last = len(self.means)
+
+        def guess(part: MaskedWindows) -> Tensor:
+            assert part.programmes is not None  # checked above
+            of = part.programmes
+            return table[torch.where(of < 0, last, of.clamp(max=last))]
+
+        return windows.filled(guess)
+
+
+def _chunks(*arrays: Tensor | None) -> Iterator[tuple[Tensor, ...]]:
+    """The same ``CHUNK`` windows of all that are given, in turn; views."""
+    return zip(*(x.split(CHUNK) for x in arrays if x is not None), strict=True)
+
+
+def _mean_row(x0: Tensor, real: Tensor, of: Callable[[Tensor], Tensor]) -> Tensor:
+    """Float64[M]: the mean over real rows of what ``of`` makes of Float64[rows, M]."""
+    if not real.any():
+        raise ValueError("no real row to take the mean of; give a training split with rows")
+    total = torch.zeros(x0.shape[-1], dtype=torch.float64, device=x0.device)
+    for rows, there in _chunks(x0, real):
+        total += of(rows[there].double()).sum(dim=0)
+    return total / real.sum()
 
 
 def _near_means(windows: MaskedWindows, mean: Tensor, radius: int | None) -> tuple[Tensor, Tensor]:

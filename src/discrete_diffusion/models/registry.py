@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.models import builders
 from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.states import STATES
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     Builder = Callable[[DictConfig, int], nn.Module]
 
 ENTRY_POINT_GROUP = "discrete_diffusion.backbones"
-STATES = ("tokens", "features", "field", "latent")
 
 _BACKBONE_BUILDERS: dict[str, Builder] = {}
 _REGISTERED: dict[str, tuple[Builder, BackboneSpec]] = {}

@@ -1,4 +1,4 @@
-"""Row-ancestral: masked rows of features are filled along a grid of times, the others kept."""
+"""Row-ancestral: hidden rows are revealed step by step, observed ones returned unchanged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RowAncestral:
     def __init__(self, *, default_steps: int = 8, temperature: float | None = None) -> None:
         check_whole_number("sampling.default_steps", default_steps, least=1)
         if temperature is not None and not (is_number(temperature) and 0 <= temperature < 1e6):
-            raise ValueError(f"sampling.temperature={temperature}: expected 0 or a positive number")
+            raise ValueError(f"sampling.temperature={temperature}: expected 0 or more")
         self.default_steps, self.temperature = default_steps, temperature
 
     def check_steps(self, algorithm: MaskedFeatures, steps: int | None) -> None:

@@ -65,6 +65,7 @@ def test_accessibility_is_constant_unless_quantitative() -> None:
         ours, theirs = real.splits[name].x0, constant.splits[name].x0
         assert torch.equal(ours[..., :-1], theirs[..., :-1])
         assert (theirs[..., -1] == 1).all()
+    assert constant.summary().endswith(", 5 features each, 1 constant (accessibility)")
     assert real.splits["train"].x0[..., -1].std() > 0.1
     assert real.fingerprint() != constant.fingerprint()
 
@@ -82,6 +83,7 @@ def test_completing_counts_the_features() -> None:
     config = region_config(num_motifs=7)
     complete_regions(config)
     assert config.num_features == 8
+    assert config.feature_names == [*(f"motif_{k}" for k in range(1, 8)), "accessibility"]
     complete_regions(config)  # a right one stays
     with pytest.raises(ValueError, match=r"data.num_features=9, but the data has 8 .*leave it out"):
         complete_regions(region_config(num_motifs=7, num_features=9))
@@ -92,7 +94,10 @@ def test_completing_counts_the_features() -> None:
     [
         ({"split": [0.5, 0.6, 0.1]}, r"data.split=\[0.5, 0.6, 0.1\]: expected three shares"),
         ({"split": [0.5, 0.5]}, "expected three shares that sum to 1"),
-        ({"num_windows": 2}, r"the val share of data.split=.* has no window; give more data.num_w"),
+        (
+            {"num_windows": 2},
+            r"the val share .* has no window; give more data.num_windows or another data.split$",
+        ),
         ({"quantitative_atac": "no"}, "data.quantitative_atac=no: expected true or false"),
         ({"cell_types": ["b_cell"]}, "data.cell_types chooses from a table; give data.path"),
         ({"rows": 1}, "data.rows=1: expected a whole number, at least 2"),

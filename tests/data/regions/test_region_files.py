@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import warnings
 from dataclasses import replace
@@ -169,10 +170,12 @@ def test_wrong_tables_are_refused(ending: str, change: dict, sentence: str, tmp_
 
 
 def test_paths_that_hold_no_table_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no regions at .*no\.npz; data.path=null simulat"):
+    with pytest.raises(
+        FileNotFoundError, match=r"no regions at .*no\.npz; check data.path, null s"
+    ):
         build_regions(table_config(tmp_path / "no.npz"))
     for name, content, sentence in [
-        ("text.npz", b"chr1:1-2", r"text.npz is no .npz file; write it with numpy.savez"),
+        ("text.npz", b"chr1:1-2", r"text.npz is no .npz file, or damaged \(was it copied in full"),
         ("empty.npz", b"", "empty.npz is no .npz file"),
         ("table.csv", b"a,b", r"table.csv: expected FILE.npz or a folder DIR.zarr"),
         ("t.zarr.tar", b"x", r"t.zarr.tar: expected .* \(unpack an archive of one first\)"),
@@ -188,6 +191,51 @@ def test_paths_that_hold_no_table_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.zarr").mkdir()
     with pytest.raises(ValueError, match=r"empty.zarr is no zarr group; expected a folder with"):
         read_regions(tmp_path / "empty.zarr")
+
+
+def test_a_file_cut_short_may_be_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "t.npz"
+    write_regions(path, made_table())
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(ValueError, match=r"or damaged .*full\?\); numpy.savez writes one$"):
+        read_regions(path)
+
+
+@pytest.mark.parametrize("ending", ["npz", "zarr"])
+def test_accessibility_without_a_cell_type_is_refused(ending: str, tmp_path: Path) -> None:
+    arrays = {**arrays_of(made_table(())), "atpm": np.ones(60)}
+    path = tmp_path / f"t.{ending}"
+    np.savez(path, **arrays) if ending == "npz" else write_zarr(path, arrays)
+    with pytest.raises(ValueError, match=r"array 'atpm' has no cell type; name it") as error:
+        read_regions(path)
+    assert str(error.value) == (
+        f"{path}: array 'atpm' has no cell type; name it atpm/CELLTYPE, e.g. "
+        'np.savez(f, **{"atpm/b_cell": values})'
+    )
+
+
+@pytest.mark.parametrize("ending", ["npz", "zarr"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_arrays_that_are_not_used_are_named(
+    ending: str, zarr_format: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, arrays = tmp_path / f"t.{ending}", arrays_of(made_table())
+
+    def said(**more: np.ndarray) -> list[str]:
+        content = {**arrays, **more}
+        np.savez(path, **content) if ending == "npz" else write_zarr(path, content, zarr_format)
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            assert_equal(read_regions(path), made_table())
+        return caplog.messages
+
+    assert said() == []
+    assert said(**{"tss/b_cell": np.zeros(2), "notes": np.zeros(1)}) == [
+        f"{path}: not used: notes, tss/b_cell"
+    ]
+    many = {f"x{k}": np.zeros(1) for k in range(9)}
+    if ending == "npz":
+        assert said(**many)[0].endswith("x6, x7 and 1 more")
 
 
 def test_pickles_are_never_loaded(tmp_path: Path) -> None:

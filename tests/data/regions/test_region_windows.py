@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from region_tables import made_table, peak_names, table_config
+from region_tables import made_table, peak_names, region_config, table_config
 
 from discrete_diffusion.data.regions import RegionTable, write_regions
 from discrete_diffusion.data.regions.build import build_regions, complete_regions
@@ -130,11 +132,71 @@ def test_a_data_set_from_a_table(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert data.programmes is None
     assert data.summary().startswith(f"{path} (60 peaks, 2 cell types): ")
     assert data.splits["train"].x0.dtype == torch.float32
-    assert "have no neighbour within data.max_span=5000000 and were left out" in caplog.text
+    assert re.search(
+        r"t.npz: \d+ peaks stand alone in their split and chromosome, or within "
+        r"data.max_span=5000000: left out",
+        caplog.text,
+    )
     one = build_regions(table_config(path, rows=3, cell_types="cd8 t"))
     assert len(one.splits["train"]) < len(data.splits["train"])
     with pytest.raises(ValueError, match=r"data.num_features=5, but the data has 4"):
         complete_regions(table_config(path, num_features=5))
+
+
+def test_one_of_a_kind_is_counted_in_the_singular(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [*peak_names("chr1", 2), *peak_names("chr2", 1)]
+    write_regions(tmp_path / "t.npz", numbered_table(names, b=[1, 2, 3]))
+    with caplog.at_level(logging.WARNING):
+        data = build_regions(table_config(tmp_path / "t.npz", split=list(ALL)))
+    assert caplog.messages == [
+        f"{tmp_path}/t.npz: 1 peak stands alone in its split and chromosome, or within "
+        "data.max_span=5000000: left out"
+    ]
+    assert data.source == f"{tmp_path}/t.npz (3 peaks, 1 cell type)"
+
+
+@pytest.mark.parametrize("cell_types", [(), ("b_cell", "cd8 t")])
+def test_windows_know_where_they_lie(cell_types: tuple[str, ...], tmp_path: Path) -> None:
+    table = made_table(cell_types)
+    write_regions(tmp_path / "t.npz", table)
+    data = build_regions(table_config(tmp_path / "t.npz"))
+    row_of = {name: k for k, name in enumerate(table.peak_names)}
+    for split, examples in data.splits.items():
+        names = data.peak_names[split]
+        assert names.shape == examples.real.shape
+        assert ((names != "") == examples.real.numpy()).all()
+        for window, (x0, real) in enumerate(zip(examples.x0, examples.real, strict=True)):
+            rows = [row_of[name] for name in names[window] if name]
+            assert (x0[real][:, :-1].numpy() == table.scores[rows]).all()
+            access = np.ones(len(rows), np.float32)
+            if cell_types:
+                access = table.atpm[str(data.cell_types[split][window])][rows]
+            assert (x0[real][:, -1].numpy() == access).all()
+    assert (data.cell_types is None) == (cell_types == ())
+    places = data.places("test", 2)
+    assert [len(of) for of in places.values()] == [2] * (1 + bool(cell_types))
+    without = build_regions(region_config())
+    assert (without.peak_names, without.cell_types, without.places("test", 2)) == (None, None, {})
+
+
+def test_features_that_say_nothing(tmp_path: Path) -> None:
+    table = made_table(())
+    scores = table.scores.copy()
+    scores[:, 1] = 2.5
+    write_regions(tmp_path / "t.npz", replace(table, scores=scores))
+    data = build_regions(table_config(tmp_path / "t.npz"))
+    assert data.summary().endswith(", 4 features each, 2 constant (GATA/1, accessibility)")
+    write_regions(tmp_path / "t.npz", replace(table, scores=np.ones_like(scores)))
+    with pytest.raises(ValueError, match=r"t.npz \(60 peaks, no atpm\): all 4 features have one v"):
+        build_regions(table_config(tmp_path / "t.npz"))
+    order = read_positions(table.peak_names, "t").genome_order()
+    scores = np.ones_like(scores)
+    scores[order[45:]] = 3.0  # the test share varies, the training share does not
+    write_regions(tmp_path / "t.npz", replace(table, scores=scores))
+    with pytest.raises(ValueError, match=r"in the training rows; there is nothing to predict$"):
+        build_regions(table_config(tmp_path / "t.npz"))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +204,10 @@ def test_a_data_set_from_a_table(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     [
         ({"max_span": 100}, "no window of at least 2 peaks with aTPM above 0 is left; give anoth"),
         ({"max_span": 0}, "data.max_span=0: expected a whole number, at least 1"),
-        ({"split": [0.98, 0.01, 0.01]}, "the val share of data.split=.* has no window; give more"),
+        (
+            {"split": [0.98, 0.01, 0.01]},
+            "the val .* has no window; give more peaks or another data.split: each share needs two",
+        ),
         ({"cell_types": []}, r"data.cell_types=\[\]: expected names of cell types, or null"),
         ({"cell_types": ["cd8_t"]}, "unknown cell type 'cd8_t'; did you mean 'cd8 t'"),
     ],

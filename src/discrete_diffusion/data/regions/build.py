@@ -11,7 +11,7 @@ import torch
 
 from discrete_diffusion.data.base import Examples
 from discrete_diffusion.data.regions.cache import cached_windows
-from discrete_diffusion.data.regions.dataset import RegionDataset
+from discrete_diffusion.data.regions.dataset import RegionDataset, counted
 from discrete_diffusion.data.regions.files import read_motif_names, read_regions
 from discrete_diffusion.data.regions.motifs import motif_names
 from discrete_diffusion.data.regions.simulator import SimulatedWindows, SimulationSettings
@@ -26,24 +26,26 @@ logger = logging.getLogger(__name__)
 
 
 def complete_regions(config: DictConfig) -> None:
-    """Write what the data decides into ``config``: ``num_features``, motifs and accessibility.
+    """Write what the data decides into ``config``: ``num_features``, motifs and accessibility, and
+    ``feature_names``, which a model is asked about later.
 
     Raises ``ValueError`` for a number that is not that of the data.
     """
-    found = len(_feature_names(config))
+    names = _feature_names(config)
+    found = len(names)
     if config.num_features not in (None, found):
         raise ValueError(
             f"data.num_features={config.num_features}, but the data has {found} (motifs and "
             "accessibility); leave it out"
         )
-    config.num_features = found
+    config.num_features, config.feature_names = found, list(names)
 
 
 def build_regions(config: DictConfig) -> RegionDataset:
     """``data=regions``: simulated if ``path`` is null, else read from it.
 
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence for settings out of range, a
-    table that cannot be read, and a split without a window.
+    table that cannot be read, a split without a window, and training rows that are all the same.
     """
     check_whole_number("data.rows", config.rows, least=FEWEST_ROWS)
     if not isinstance(config.quantitative_atac, bool):
@@ -52,6 +54,11 @@ def build_regions(config: DictConfig) -> RegionDataset:
         )
     dataset = _simulated(config) if config.path is None else _read(config)
     _check_splits(dataset, config)
+    if len(dataset.constant_features) == len(dataset.feature_names):
+        raise ValueError(
+            f"{dataset.source}: all {len(dataset.feature_names)} features have one value in the "
+            "training rows; there is nothing to predict"
+        )
     return dataset
 
 
@@ -100,15 +107,22 @@ def _read(config: DictConfig) -> RegionDataset:
         max_span=config.max_span,
         quantitative_atac=config.quantitative_atac,
     )
-    kinds = f"{len(table.atpm)} cell types" if table.atpm else "no atpm"
-    source = f"{table.source} ({len(table.peak_names):,} peaks, {kinds})"
+    kinds = counted(len(table.atpm), "cell type") if table.atpm else "no atpm"
     if cut.num_left_out:
         logger.warning(
-            "%s: %d peaks have no neighbour within data.max_span=%d and were left out",
-            *(table.source, cut.num_left_out, config.max_span),
+            "%s: %s alone in %s split and chromosome, or within data.max_span=%d: left out",
+            table.source,
+            counted(cut.num_left_out, "peak") + (" stands" if cut.num_left_out == 1 else " stand"),
+            "its" if cut.num_left_out == 1 else "their",
+            config.max_span,
         )
-    names = (*table.motif_names, ACCESSIBILITY)
-    return RegionDataset(cut.splits, feature_names=names, source=source)
+    return RegionDataset(
+        cut.splits,
+        feature_names=(*table.motif_names, ACCESSIBILITY),
+        source=f"{table.source} ({counted(len(table.peak_names), 'peak')}, {kinds})",
+        peak_names=cut.peak_names,
+        cell_types=cut.cell_types,
+    )
 
 
 def _cell_types(value: str | Sequence[str] | None) -> list[str] | None:
@@ -123,7 +137,9 @@ def _cell_types(value: str | Sequence[str] | None) -> list[str] | None:
 
 def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:
     """Every split that is to have a share has a window."""
-    what = "data.num_windows" if config.path is None else "peaks"
+    fix = "give more data.num_windows or another data.split"
+    if config.path is not None:
+        fix = "give more peaks or another data.split: each share needs two neighbouring peaks"
     if not any(len(examples) for examples in dataset.splits.values()):
         raise ValueError(
             f"{dataset.source}: no window of at least {FEWEST_ROWS} peaks with aTPM above 0 is "
@@ -133,5 +149,5 @@ def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:
         if share > 0 and len(examples) == 0:
             raise ValueError(
                 f"{dataset.source}: the {name} share of data.split={list(config.split)} has no "
-                f"window; give more {what}, a smaller data.rows or another data.split"
+                f"window; {fix}"
             )

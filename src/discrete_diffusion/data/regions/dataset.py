@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Dataset, Examples
+
+Names = NDArray[np.str_]
+
+_CHUNK = 16
+"""Windows looked at at once; a split may fill much of the memory."""
+
+_MOST_SHOWN = 4
+"""Constant features that the summary names."""
 
 
 class RegionDataset(Dataset):
@@ -16,6 +30,8 @@ class RegionDataset(Dataset):
     ``programmes``: by split Int64[W, N], the regulatory programme each peak was simulated from, -1
     where not real; None for data that was read. The best prediction of a row from the others is not
     better than the mean row of its programme.
+    ``peak_names``: by split text[W, N], where in the genome each row lies, "" where not real; None
+    for simulated windows. ``cell_types``: by split text[W]; None if the data names none.
     ``source``: what the data is called in the log.
     """
 
@@ -29,9 +45,35 @@ class RegionDataset(Dataset):
         feature_names: tuple[str, ...],
         source: str,
         programmes: dict[str, Tensor] | None = None,
+        peak_names: dict[str, Names] | None = None,
+        cell_types: dict[str, Names] | None = None,
     ) -> None:
         self.splits, self.feature_names = splits, feature_names
         self.source, self.programmes = source, programmes
+        self.peak_names, self.cell_types = peak_names, cell_types
+
+    def places(self, split: str, num: int) -> dict[str, Names]:
+        """``peak_names`` text[num, N] and ``cell_types`` text[num] of the first ``num`` windows of
+        a split, as far as they are known."""
+        known = {"peak_names": self.peak_names, "cell_types": self.cell_types}
+        return {name: of[split][:num] for name, of in known.items() if of is not None}
+
+    @cached_property
+    def constant_features(self) -> tuple[str, ...]:
+        """Names of the features that have one value in all training rows; none without a row."""
+        examples = self.splits["train"]
+        if not examples.real.any():
+            return ()
+        lows, highs = [], []
+        for x0, real in zip(examples.x0.split(_CHUNK), examples.real.split(_CHUNK), strict=True):
+            if real.any():
+                low, high = x0[real].aminmax(dim=0)
+                lows.append(low)
+                highs.append(high)
+        constant = torch.stack(lows).amin(dim=0) == torch.stack(highs).amax(dim=0)
+        return tuple(
+            name for name, k in zip(self.feature_names, constant.tolist(), strict=True) if k
+        )
 
     def _meaning(self) -> str:
         return repr(self.feature_names)
@@ -39,7 +81,20 @@ class RegionDataset(Dataset):
     def summary(self) -> str:
         parts = ", ".join(f"{len(self.splits[name]):,} {name}" for name in SPLITS)
         rows = self.splits["train"].x0.shape[1]
-        return (
+        summary = (
             f"{self.source}: {parts} windows of up to {rows} regions, "
             f"{len(self.feature_names)} features each"
         )
+        if constant := self.constant_features:
+            summary += f", {len(constant):,} constant ({_shown(constant)})"
+        return summary
+
+
+def counted(num: int, noun: str) -> str:
+    """``1 peak``, ``1,000 peaks``."""
+    return f"{num:,} {noun}{'' if num == 1 else 's'}"
+
+
+def _shown(names: Sequence[str]) -> str:
+    rest = len(names) - _MOST_SHOWN
+    return ", ".join(names[:_MOST_SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,17 +15,23 @@ from discrete_diffusion.data.regions.table import RegionTable, check_motif_names
 from discrete_diffusion.data.regions.zarr_store import open_zarr
 from discrete_diffusion.naming import unknown_name
 
+logger = logging.getLogger(__name__)
+
 _GROUP = "atpm"
+_KEYS = ("data", "peak_names", "motif_names")
+_MOST_SHOWN = 8
+"""Names of arrays in a line of the log."""
 
 
 def read_regions(path: str | Path, *, cell_types: Sequence[str] | None = None) -> RegionTable:
     """The table at ``path``: ``data``, ``peak_names``, ``motif_names`` and any ``atpm/CELLTYPE``.
 
     ``cell_types``: the ones to read; None reads all. Raises ``FileNotFoundError`` or ``ValueError``
-    with file, key and fix for what is missing, damaged or of the wrong shape or kind, and for a
-    cell type that is not there.
+    with file, key and fix for what is missing, damaged or of the wrong shape or kind, for a cell
+    type that is not there and for an array ``atpm`` of none. Arrays that are not used are logged.
     """
     with _open(Path(path)) as store:
+        _check_keys(store)
         return RegionTable(
             scores=numbers_of(_required(store, "data"), "data", store.source),
             peak_names=names_of(_required(store, "peak_names"), "peak_names", store.source),
@@ -45,7 +52,7 @@ def read_motif_names(path: str | Path) -> tuple[str, ...]:
 
 def _open(path: Path) -> AbstractContextManager[StoredArrays]:
     if not path.exists():
-        raise FileNotFoundError(f"no regions at {path.absolute()}; data.path=null simulates them")
+        raise FileNotFoundError(f"no regions at {path.absolute()}; check data.path, null simulates")
     if path.is_dir():
         return open_zarr(path)
     if path.suffix == ".npz":
@@ -53,6 +60,24 @@ def _open(path: Path) -> AbstractContextManager[StoredArrays]:
     raise ValueError(
         f"{path}: expected FILE.npz or a folder DIR.zarr (unpack an archive of one first)"
     )
+
+
+def _check_keys(store: StoredArrays) -> None:
+    arrays = store.keys - store.groups
+    if _GROUP in arrays:
+        raise ValueError(
+            f"{store.source}: array '{_GROUP}' has no cell type; name it {_GROUP}/CELLTYPE, e.g. "
+            f'np.savez(f, **{{"{_GROUP}/b_cell": values}})'
+        )
+    unused = sorted(key for key in arrays - set(_KEYS) if not key.startswith(f"{_GROUP}/"))
+    if unused:
+        rest = len(unused) - _MOST_SHOWN
+        logger.info(
+            "%s: not used: %s%s",
+            store.source,
+            ", ".join(unused[:_MOST_SHOWN]),
+            f" and {rest} more" if rest > 0 else "",
+        )
 
 
 def _required(store: StoredArrays, key: str) -> NDArray:

@@ -24,6 +24,7 @@ class _NpzArrays:
     file: NpzFile
     source: str
     keys: frozenset[str]
+    groups: frozenset[str] = frozenset()
 
     def read(self, key: str) -> NDArray:
         try:
@@ -48,7 +49,10 @@ def open_npz(path: Path) -> Iterator[StoredArrays]:
         try:
             file = np.load(handle, allow_pickle=False)
         except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is no .npz file; write it with numpy.savez") from error
+            raise ValueError(
+                f"{path} is no .npz file, or damaged (was it copied in full?); numpy.savez writes "
+                "one"
+            ) from error
         if not isinstance(file, NpzFile):
             raise ValueError(f"{path} holds one array; expected an .npz file with several by name")
         with file:

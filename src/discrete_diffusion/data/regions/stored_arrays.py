@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 class StoredArrays(Protocol):
     """Arrays by key in a file or folder that is open.
 
-    ``source``: its path, for errors. ``keys``: what it holds, groups as ``group/name``.
+    ``source``: its path, for errors. ``keys``: what it holds, groups as ``group/name``; ``groups``:
+    which of them are groups themselves.
     """
 
     @property
@@ -19,6 +20,9 @@ class StoredArrays(Protocol):
 
     @property
     def keys(self) -> frozenset[str]: ...
+
+    @property
+    def groups(self) -> frozenset[str]: ...
 
     def read(self, key: str) -> NDArray:
         """The array of a key. Raises ``ValueError`` naming ``source`` and ``key`` if it is damaged

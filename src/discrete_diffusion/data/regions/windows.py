@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.base import SPLITS, Examples
+from discrete_diffusion.data.regions.dataset import Names
 from discrete_diffusion.data.regions.peak_names import PeakPositions, read_positions
 from discrete_diffusion.data.regions.table import RegionTable
 
@@ -22,10 +23,13 @@ FEWEST_ROWS = 2
 @dataclass(frozen=True)
 class CutTable:
     """``splits``: windows by split. ``num_left_out``: peaks, counted once per cell type, that had
-    no second one near enough to make a window."""
+    no second one near enough to make a window. ``peak_names``, ``cell_types``: of the windows, as
+    in ``RegionDataset``."""
 
     splits: dict[str, Examples]
     num_left_out: int
+    peak_names: dict[str, Names]
+    cell_types: dict[str, Names] | None
 
 
 def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:
@@ -59,20 +63,24 @@ def cut_table(
     """
     positions = read_positions(table.peak_names, table.source)
     order = positions.genome_order()
-    splits, num_left_out = {}, 0
+    named = np.array([*table.peak_names, ""])  # -1, past the end, takes the last
+    splits, peak_names, cell_types, num_left_out = {}, {}, {}, 0
     for name, share in shares_of(len(order), fractions).items():
-        parts = []
-        for values in table.atpm.values() or [None]:
+        parts, cut, of = [], [], []
+        for cell_type, values in table.atpm.items() or [("", None)]:
             peaks = order[share]
             peaks = peaks if values is None else peaks[values[peaks] > 0]
             windows = cut_windows(peaks, positions, rows, max_span)
             num_left_out += len(peaks) - int((windows >= 0).sum())
             access = values if quantitative_atac else None
             parts.append(_features(table.scores, access, windows))
+            cut.append(windows)
+            of.append(np.full(len(windows), cell_type))
         x0 = torch.from_numpy(np.concatenate([part for part, _ in parts]))
         real = torch.from_numpy(np.concatenate([part for _, part in parts]))
         splits[name] = Examples(x0, real)
-    return CutTable(splits, num_left_out)
+        peak_names[name], cell_types[name] = named[np.concatenate(cut)], np.concatenate(of)
+    return CutTable(splits, num_left_out, peak_names, cell_types if table.atpm else None)
 
 
 def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int) -> Ints:

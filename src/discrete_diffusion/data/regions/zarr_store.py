@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class _ZarrArrays:
     group: zarr.Group
     source: str
     keys: frozenset[str]
+    groups: frozenset[str]
 
     def read(self, key: str) -> NDArray:
         import zarr
@@ -57,12 +59,24 @@ def open_zarr(path: Path) -> Iterator[StoredArrays]:
         ) from error
     names = _children(path)
     keys = names | {f"{name}/{part}" for name in names for part in _children(path / name)}
-    yield _ZarrArrays(group, str(path), frozenset(keys))
+    groups = {name for name in names if _is_group(path / name)}
+    yield _ZarrArrays(group, str(path), frozenset(keys), frozenset(groups))
 
 
 def _children(folder: Path) -> set[str]:
     """Arrays and groups directly below a folder; asking zarr would open each of them."""
     return {path.name for path in folder.iterdir() if _marks(path)} if folder.is_dir() else set()
+
+
+def _is_group(folder: Path) -> bool:
+    """As its files say; one that cannot be read is no group."""
+    if (folder / ".zgroup").is_file():
+        return True
+    try:
+        described = json.loads((folder / "zarr.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(described, dict) and described.get("node_type") == "group"
 
 
 def _marks(folder: Path) -> list[Path]:
