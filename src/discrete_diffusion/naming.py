@@ -1,4 +1,4 @@
-"""Names users type: the sentence they get for a misspelt one."""
+"""Names and numbers in the sentences that users read."""
 
 from __future__ import annotations
 
@@ -12,3 +12,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(name), names, n=1)
     guess = f"; did you mean '{close[0]}'?" if close else "."
     return f"unknown {kind} '{name}'{guess} Available: {', '.join(names)}"
+
+
+def counted(num: int, noun: str) -> str:
+    """``1 sample``, ``1,000 samples``."""
+    return f"{num:,} {noun}{'' if num == 1 else 's'}"

@@ -191,6 +191,31 @@ def test_help_list_and_the_composed_config(capsys):
     ("arguments", "sentence"),
     [
         (["train", "algo.backbone=bd-denoisr"], "did you mean 'bd-denoiser'"),
+        (
+            ["train", "data=regions"],
+            "data=regions holds features, but algo=mdlm works on tokens; for this data choose "
+            "algo=masked-features",
+        ),
+        (
+            ["train", "algo=masked-features", "data=bubble_diagrams"],
+            "holds tokens, but algo=masked-features works on features; for this data choose algo=ar",
+        ),
+        (
+            ["train", "algo=masked-features", "algo.backbone=dit"],
+            "backbone 'dit' works on tokens; choose algo.backbone=get-region",
+        ),
+        (
+            ["train", "algo=masked-features", "sampling=ancestral"],
+            "cannot be sampled by ancestral, which samples tokens; use sampling=row-ancestral",
+        ),
+        (
+            ["train", "sampling=row-ancestral"],
+            "cannot be sampled by row-ancestral, which samples features; use sampling=ancestral or",
+        ),
+        (
+            ["compare", "algos=[masked-features]"],
+            "compare measures algorithms on tokens, and masked-features works on features",
+        ),
         (["evaluate", "checkpoint=a", "sampling=ancestrl"], "did you mean 'ancestral'?"),
         (["train", "algo=mdml"], "unknown algo choice 'mdml'; did you mean 'mdlm'?"),
         (["train", "data=planz"], "did you mean 'plans'?"),

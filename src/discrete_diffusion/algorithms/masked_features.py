@@ -202,7 +202,7 @@ class MaskedFeatures(Objective):
         return self._ask(x, sigma, real, {**(conditions or {}), "noisy": masked})
 
     def time_of(self, masked: Tensor, real: Tensor) -> Tensor:
-        """Float64[B]: the t at which as large a share of the rows is masked as is."""
+        """Float64[B]: the t at which the expected share of masked rows is the one that is."""
         masked = masked & real
         share = masked.sum(dim=1).double() / real.sum(dim=1).clamp(min=1)
         return self.process.time_of_share(share, real)

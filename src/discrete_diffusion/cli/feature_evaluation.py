@@ -30,7 +30,6 @@ from discrete_diffusion.evaluation import (
     scores_by_mask_rate,
 )
 from discrete_diffusion.evaluation.json_values import write_metrics
-from discrete_diffusion.evaluation.row_files import write_filling
 from discrete_diffusion.evaluation.row_table import number
 from discrete_diffusion.evaluation.table import TableRow, TableSection, markdown
 from discrete_diffusion.metrics.intervals import Interval, confidence_interval
@@ -103,9 +102,7 @@ class FeatureEvaluation:
         """Numbers, table and the windows of the first sampling seed."""
         write_metrics(folder, self.metrics())
         (folder / "table.md").write_text(markdown(self.sections(), self.notes()))
-        data, num = self.report.data, len(self.filling)
-        places = data.places(self.report.split, num)
-        write_filling(folder, self.filling, data.feature_names, places)
+        self.report.write(self.filling, folder)
 
     def draw(self, folder: Path) -> None:
         """Maps of the first windows; scores by feature and by mask rate."""

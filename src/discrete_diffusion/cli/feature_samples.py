@@ -14,9 +14,9 @@ from discrete_diffusion.cli.checkpoint_data import (
 from discrete_diffusion.cli.sample_outputs import refuse_overwriting_data
 from discrete_diffusion.cli.sample_source import MASK_RATE
 from discrete_diffusion.evaluation import RowReport, fill_held_out
-from discrete_diffusion.evaluation.comparison_table import counted
 from discrete_diffusion.evaluation.json_values import write_metrics
-from discrete_diffusion.evaluation.row_files import FILLED_ROWS, write_filling
+from discrete_diffusion.evaluation.row_files import FILLED_ROWS
+from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling import rows_at_once
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _fill_held_out(config: DictConfig, source: SampleSource, here: Computing) ->
         "seconds": filling.seconds,
         **scores,
     }
-    write_filling(folder, filling, data.feature_names, data.places(split, len(filling)))
+    report.write(filling, folder)
     report.draw(filling, folder / config.picture)
     write_metrics(folder, facts)
     logger.info(

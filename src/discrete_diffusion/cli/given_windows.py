@@ -18,10 +18,10 @@ from discrete_diffusion.cli.feature_samples import check_finite, shown_scores
 from discrete_diffusion.cli.given_rows import GivenRows, check_kind, read_given_rows
 from discrete_diffusion.data.regions import RegionDataset
 from discrete_diffusion.evaluation import Filling, fit_baselines, score_filling
-from discrete_diffusion.evaluation.comparison_table import counted
 from discrete_diffusion.evaluation.json_values import write_metrics
 from discrete_diffusion.evaluation.measuring import eval_mode
 from discrete_diffusion.evaluation.row_files import write_rows
+from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling import rows_at_once
 from discrete_diffusion.viz import draw_region_maps
 

@@ -122,11 +122,11 @@ def _algorithms(state: str) -> Table:
 def _samplers(state: str) -> Table:
     """Of the registry, with what the first lines of their modules say."""
     from discrete_diffusion.algorithms import algorithms_on
-    from discrete_diffusion.sampling import _SAMPLER_BUILDERS
+    from discrete_diffusion.sampling import _SAMPLER_BUILDERS, sampler_state
 
     table = Table("sampling=", "noise", "algo=", "what it does", box=None)
     for name, sampler in sorted(_SAMPLER_BUILDERS.items()):
-        if _state(sampler) != state:
+        if sampler_state(name) != state:
             continue
         fitting = sampled_by(name)
         others = sorted(set(algorithms_on(state)) - set(fitting))
@@ -134,10 +134,6 @@ def _samplers(state: str) -> Table:
         shown = "any but " * few + ", ".join(others if few else fitting)
         table.add_row(name, _noise_of(sampler, fitting), shown, _summary(sampler))
     return table
-
-
-def _state(sampler: object) -> str:
-    return getattr(sampler, "state", "tokens")
 
 
 def _noise_of(sampler: object, fitting: list[str]) -> str:
@@ -154,7 +150,7 @@ def _noise_of(sampler: object, fitting: list[str]) -> str:
 def sampled_by(name: str) -> list[str]:
     """The algorithms that a sampler fits with some forward process, as ``check_sampler`` has it."""
     from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, algorithms_on
-    from discrete_diffusion.sampling import _SAMPLER_BUILDERS
+    from discrete_diffusion.sampling import _SAMPLER_BUILDERS, sampler_state
 
     sampler = _SAMPLER_BUILDERS[name]
 
@@ -169,7 +165,7 @@ def sampled_by(name: str) -> list[str]:
             and not (in_steps and getattr(sampler, "continuous_time_only", False))
         )
 
-    return [key for key in algorithms_on(_state(sampler)) if fits(_ALGORITHM_BUILDERS[key])]
+    return [key for key in algorithms_on(sampler_state(name)) if fits(_ALGORITHM_BUILDERS[key])]
 
 
 def _summary(of: object) -> str:

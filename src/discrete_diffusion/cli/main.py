@@ -24,7 +24,7 @@ discrete-diffusion: train and sample discrete diffusion models.
   discrete-diffusion sample  checkpoint=FILE given=FILE   complete partial diagrams, or fill rows
   discrete-diffusion evaluate checkpoint=FILE | samples=FILE   measure samples and model
   discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
-  discrete-diffusion data    describe | check | convert | cache   plans files and the plan cache
+  discrete-diffusion data    describe | check | convert | cache   plans; the cache of data
   discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
 
 Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sample it:

@@ -178,6 +178,8 @@ def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
     Raises ``ValueError`` for an argument that the sampler of the model does not have, naming those
     of the same state that do.
     """
+    from discrete_diffusion.sampling import sampler_state
+
     given = _given(config)
     if "name" in given:
         return given
@@ -188,7 +190,7 @@ def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
         having = [
             f"sampling={other}"
             for other, has in settings.items()
-            if unknown[0] in has and _sampled_state(other) == _sampled_state(name)
+            if unknown[0] in has and sampler_state(other) == sampler_state(name)
         ]
         remedy = f"; take one that has it: {', '.join(having)}" if having else "; leave it out"
         raise ValueError(
@@ -202,12 +204,6 @@ def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
 
 def _given(config: DictConfig) -> dict[str, Any]:
     return {key: value for key, value in plain(config.sampling).items() if value is not None}
-
-
-def _sampled_state(name: str) -> str:
-    from discrete_diffusion.sampling import _SAMPLER_BUILDERS
-
-    return getattr(_SAMPLER_BUILDERS.get(name), "state", "tokens")
 
 
 def _check_numbers(config: DictConfig) -> None:

@@ -63,7 +63,10 @@ def build_tokens(config: DictConfig) -> TokenDataset:
     """The same, for what works on tokens alone; ``ValueError`` for other data."""
     data = build_data(config)
     if not isinstance(data, TokenDataset):
-        raise ValueError(f"data={config.data.name} holds {data.state}; this works on tokens only")
+        raise ValueError(
+            f"data={config.data.name} holds {data.state}; this works on tokens only: choose "
+            "data=bubble_diagrams, data=plans or data=text"
+        )
     return data
 
 

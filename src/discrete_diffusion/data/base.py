@@ -22,7 +22,7 @@ _ORDER_STREAM, _AUGMENT_STREAM = 10, 11
 
 @dataclass(frozen=True)
 class Examples:
-    """One split of M samples: ``x0``, ``real`` and ``log_num_orders`` (Float64[M] or None) as in
+    """One split, a sample per row: ``x0``, ``real`` and ``log_num_orders`` (Float64 or None) as in
     ``Batch``."""
 
     x0: Tensor

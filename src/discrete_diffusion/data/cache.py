@@ -43,13 +43,11 @@ def cached(
     draw: Callable[[], Data],
     read: Callable[[Path], Data],
     write: Callable[[Path, Data], None],
-    stacklevel: int = 3,
 ) -> Data:
     """What ``draw()`` returns, read from ``path`` if it is there, else drawn and written to it.
 
     A file that ``read`` cannot make sense of is drawn and written again, and a folder that cannot
     be written to does no harm; both warn (``RuntimeWarning``). ``kind``: what the data is called.
-    ``stacklevel``: of the warnings; 3 is the caller of the function that calls this one.
     """
     try:
         return read(path)
@@ -59,7 +57,7 @@ def cached(
         warnings.warn(
             f"{path} is not a readable cache file ({error}); its {kind} are generated again",
             RuntimeWarning,
-            stacklevel=stacklevel,
+            stacklevel=3,  # the caller of the function that calls this one
         )
     data = draw()
     try:
@@ -70,7 +68,7 @@ def cached(
             f"the {kind} could not be cached in {path.parent} ({error}); set {CACHE_VARIABLE} to a "
             "folder that can be written to",
             RuntimeWarning,
-            stacklevel=stacklevel,
+            stacklevel=3,  # the caller of the function that calls this one
         )
     return data
 

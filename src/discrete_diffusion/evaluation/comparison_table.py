@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
+from discrete_diffusion.naming import counted
 
 _LARGE = 1e6
 """Numbers from here on are shown as 1.234e+08."""
@@ -114,11 +115,6 @@ def table_notes(comparison: Comparison, *, split: str, draws: int) -> list[str]:
         if model.instead_of
     ]
     return notes
-
-
-def counted(num: int, noun: str) -> str:
-    """``1 sample``, ``1,000 samples``."""
-    return f"{num:,} {noun}{'' if num == 1 else 's'}"
 
 
 def markdown_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:

@@ -63,9 +63,13 @@ class RowReport:
         """Write ``samples.npz`` (see ``write_filling``) and ``samples.png`` into a folder."""
         if len(filling) == 0:
             return
+        self.write(filling, folder)
+        self.draw(filling, folder / "samples.png")
+
+    def write(self, filling: Filling, folder: Path) -> None:
+        """Write ``samples.npz`` alone, see ``write_filling``."""
         places = self.data.places(self.split, len(filling))
         write_filling(folder, filling, self.data.feature_names, places)
-        self.draw(filling, folder / "samples.png")
 
     def draw(self, filling: Filling, path: Path) -> None:
         """Draw the first windows: true, masked and filled (predicted, without a sampler)."""

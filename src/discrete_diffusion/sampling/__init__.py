@@ -59,14 +59,20 @@ def check_sampler(sampler: AnySampler, algorithm: Objective, steps: int | None =
         sampler.check(algorithm)
         sampler.check_steps(algorithm, steps)
     elif isinstance(sampler, RowAncestral) and isinstance(algorithm, MaskedFeatures):
-        sampler.check_steps(algorithm, steps)
+        sampler.check_steps(steps)
     else:
-        known = ((name, getattr(s, "state", "tokens")) for name, s in _SAMPLER_BUILDERS.items())
-        able = algorithm.samplers or [name for name, state in known if state == algorithm.state]
+        able = algorithm.samplers or [
+            name for name in _SAMPLER_BUILDERS if sampler_state(name) == algorithm.state
+        ]
         raise ValueError(
             f"{algorithm.name} works on {algorithm.state} and cannot be sampled by {sampler.name}, "
             f"which samples {sampler.state}; use sampling={' or sampling='.join(able)}"
         )
+
+
+def sampler_state(name: str) -> str:
+    """The state that a sampler of the registry samples; of an unknown name, tokens."""
+    return getattr(_SAMPLER_BUILDERS.get(name), "state", "tokens")
 
 
 def fitting_samplers(algorithm: Objective) -> list[str]:
@@ -101,4 +107,5 @@ __all__ = [
     "draw_samples",
     "fitting_samplers",
     "rows_at_once",
+    "sampler_state",
 ]

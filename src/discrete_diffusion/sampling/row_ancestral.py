@@ -41,8 +41,8 @@ class RowAncestral:
             raise ValueError(f"sampling.temperature={temperature}: expected 0 or more")
         self.default_steps, self.temperature = default_steps, temperature
 
-    def check_steps(self, algorithm: MaskedFeatures, steps: int | None) -> None:
-        """Raise ``ValueError`` for a number of ``steps`` that it cannot make of this algorithm."""
+    def check_steps(self, steps: int | None) -> None:
+        """Raise ``ValueError`` for a number of ``steps`` below 1."""
         if steps is not None and steps < 1:
             raise ValueError(f"steps={steps}: expected at least 1")
 
@@ -62,7 +62,7 @@ class RowAncestral:
 
         The algorithm is in eval mode meanwhile. Raises ``ValueError`` for shapes that do not fit.
         """
-        self.check_steps(algorithm, steps)
+        self.check_steps(steps)
         if rows.ndim != 3 or rows.shape[:2] != masked.shape or masked.shape != real.shape:
             raise ValueError(
                 f"expected rows (B, N, M), masked (B, N) and real (B, N); got {tuple(rows.shape)}, "

@@ -233,7 +233,7 @@ def _raise_failures(
     """``ValueError`` naming the cells that failed; errors that users cannot mend as they are."""
     from hydra.core.utils import JobStatus
 
-    from discrete_diffusion.evaluation.comparison_table import counted
+    from discrete_diffusion.naming import counted
 
     failed = []
     for cell, job in zip(cells, returned, strict=True):

@@ -147,7 +147,7 @@ def hardware() -> str:
     """Processor, cores, threads of torch and GPU."""
     import torch
 
-    from discrete_diffusion.evaluation.comparison_table import counted
+    from discrete_diffusion.naming import counted
 
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []

@@ -11,12 +11,13 @@ import torch
 
 from discrete_diffusion.data.base import Examples
 from discrete_diffusion.data.regions.cache import cached_windows
-from discrete_diffusion.data.regions.dataset import RegionDataset, counted
+from discrete_diffusion.data.regions.dataset import RegionDataset
 from discrete_diffusion.data.regions.files import read_motif_names, read_regions
 from discrete_diffusion.data.regions.motifs import motif_names
 from discrete_diffusion.data.regions.simulator import SimulatedWindows, SimulationSettings
 from discrete_diffusion.data.regions.table import ACCESSIBILITY
 from discrete_diffusion.data.regions.windows import FEWEST_ROWS, cut_table, shares_of
+from discrete_diffusion.naming import counted
 from discrete_diffusion.options import check_whole_number
 
 if TYPE_CHECKING:

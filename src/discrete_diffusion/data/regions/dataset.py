@@ -90,11 +90,6 @@ class RegionDataset(Dataset):
         return summary
 
 
-def counted(num: int, noun: str) -> str:
-    """``1 peak``, ``1,000 peaks``."""
-    return f"{num:,} {noun}{'' if num == 1 else 's'}"
-
-
 def _shown(names: Sequence[str]) -> str:
     rest = len(names) - _MOST_SHOWN
     return ", ".join(names[:_MOST_SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")

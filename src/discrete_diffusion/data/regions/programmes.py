@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 SHORTEST_DOMAIN, LONGEST_DOMAIN = 8, 24
 
 MOTIF_CONCENTRATION = 0.25
-"""Dirichlet parameter of a programme's distribution over motifs; less is more specific."""
+"""Dirichlet parameter by which a motif is shared out to programmes; less is more specific."""
 
 _LEVEL_SPREAD = 0.3
 
@@ -34,7 +34,8 @@ class Programmes:
 
 
 def draw_programmes(num: int, num_motifs: int, rng: np.random.Generator) -> Programmes:
-    """``num`` programmes over ``num_motifs`` motifs."""
+    """``num`` programmes over ``num_motifs`` motifs: each motif is shared out to them by a
+    Dirichlet, each programme's shares are scaled to sum to 1; level ~ N(0, 0.3^2)."""
     use = rng.dirichlet([MOTIF_CONCENTRATION] * num, num_motifs).T
     probs = use / use.sum(axis=1, keepdims=True)
     return Programmes(probs, _LEVEL_SPREAD * rng.standard_normal(num))

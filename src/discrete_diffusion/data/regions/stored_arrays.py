@@ -55,6 +55,9 @@ def names_of(array: NDArray, key: str, source: str) -> tuple[str, ...]:
 def numbers_of(array: NDArray, key: str, source: str) -> NDArray[np.float32]:
     """An array of numbers as Float32; ``ValueError`` naming ``source`` and ``key`` otherwise."""
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{source}: {key} is {array.dtype}; expected numbers")
+        raise ValueError(
+            f"{source}: {key} is {array.dtype}; expected numbers: save it as "
+            "array.astype(numpy.float32)"
+        )
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
         return np.ascontiguousarray(array, dtype=np.float32)

@@ -38,7 +38,10 @@ class _ZarrArrays:
                 raise ValueError("it is a group, expected an array")
             return np.asarray(array[...])
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            raise ValueError(f"{self.source}: {key} cannot be read: {error}") from error
+            raise ValueError(
+                f"{self.source}: {key} cannot be read: {error}; write it anew as a plain "
+                "array of numbers or text"
+            ) from error
 
 
 @contextmanager
