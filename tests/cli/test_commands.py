@@ -198,7 +198,7 @@ def test_help_list_and_the_composed_config(capsys):
         ),
         (
             ["train", "algo=masked-features", "data=bubble_diagrams"],
-            "holds tokens, but algo=masked-features works on features; for this data choose algo=ar",
+            "tokens, but algo=masked-features works on features; for this data choose algo=ar",
         ),
         (
             ["train", "algo=masked-features", "algo.backbone=dit"],
