@@ -10,6 +10,8 @@ STATES = ("tokens", "features", "field", "latent")
 
 
 def data_state(data_config: Mapping[str, Any]) -> str:
-    """The state of the samples of a ``config.data``: ``features`` if they have ``rows``, else
-    ``tokens``."""
+    """The state of the samples of a ``config.data``: ``features`` if they have ``rows``, ``field``
+    if they have a ``field_size``, else ``tokens``."""
+    if data_config.get("field_size") is not None:
+        return "field"
     return "features" if data_config.get("rows") is not None else "tokens"

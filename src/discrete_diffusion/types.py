@@ -136,3 +136,12 @@ class FilledRows:
 
     rows: Tensor
     nfe: Tensor
+
+
+@dataclass(frozen=True)
+class FieldSamples:
+    """What a sampler of images returns. ``images``: Float32[B, C, H, W]; ``nfe``: Int[B] network
+    evaluations spent on each."""
+
+    images: Tensor
+    nfe: Tensor

@@ -37,12 +37,15 @@ def randomise() -> Callable[..., nn.Module]:
 
 @pytest.fixture
 def make_config() -> Callable[..., DictConfig]:
-    """A config as the command line composes it, with a preset of ``configs/model``."""
+    """A config as the command line composes it, with a preset of ``configs/model``; its data are
+    those the preset is counted with, else graphs of 8 nodes."""
 
     def make(backbone: str, preset: str | None, data: dict | None = None, **algo) -> DictConfig:
-        model = OmegaConf.load(PRESETS / f"{preset}.yaml") if preset else {}
+        model = OmegaConf.load(PRESETS / f"{preset}.yaml") if preset else OmegaConf.create()
+        if data is None:
+            data = model.get("counted_with", {"n_max": 8})
         config = {"algo": {"backbone": backbone, **algo}, "model": model}
-        return OmegaConf.create({**config, "data": {"n_max": 8} if data is None else data})
+        return OmegaConf.create({**config, "data": data})
 
     return make
 

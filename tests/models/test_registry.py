@@ -30,6 +30,10 @@ def test_built_in_names_and_specs():
     assert backbone_spec("dit").causal
     rows = BackboneSpec("get-region", "features", False, ("masked", "noisy", "real"))
     assert backbone_spec("get-region") == replace(rows, default_model="get_region_tiny")
+    field = BackboneSpec("dtn-unet", "field", False, ("dtn", "keep", "encoded"), "dtn_unet_tiny")
+    assert backbone_spec("dtn-unet") == field
+    pixels = BackboneSpec("film-unet-tokens", "tokens", False, ("dtn",), "film_unet_tiny")
+    assert backbone_spec("film-unet-tokens") == pixels
 
 
 def test_decorated_builder_is_found_with_its_spec(make_config):
@@ -67,7 +71,7 @@ def test_unknown_state_is_refused():
 def test_misspelt_name_is_refused_in_one_sentence(make_config, typo):
     message = (
         f"^unknown backbone '{typo}'; did you mean 'bd-denoiser'\\? "
-        "Available: bd-denoiser, dit, get-region, my-transformer"
+        "Available: bd-denoiser, dit, dtn-unet, film-unet-tokens, get-region, my-transformer"
     )
     with pytest.raises(ValueError, match=message):
         check_backbone_name(typo)
@@ -111,6 +115,12 @@ def test_name_check_imports_nothing_heavy():
         ("dit", None, r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, dit_small"),
         ("my-transformer", None, r"needs model\.hidden_size; presets that fit: my_transformer_ti"),
         ("get-region", "dit_tiny", "fits dit, not 'get-region'; presets that fit: get_region_tiny"),
+        ("dtn-unet", "film_unet_tiny", "fits film-unet-tokens, not 'dtn-unet'; presets that fit: "),
+        (
+            "dtn-unet",
+            None,
+            r"'dtn-unet' needs model\.channels; presets that fit: dtn_unet_tiny, dt",
+        ),
     ],
 )
 def test_model_that_does_not_fit_is_refused_with_presets_that_do(
@@ -162,6 +172,36 @@ def test_config_values_reach_the_constructors(make_config):
     assert regions.timestep_embedder.time_scale == 2.0
     assert regions.blocks[0].dropout.p == 0.3
     assert regions.head.weight.abs().max() > 0
+
+
+def test_config_values_reach_the_u_net_and_the_encoder(make_config):
+    config = make_config("dtn-unet", "dtn_unet_tiny", {"num_boundary": 10, "field_size": 16})
+    config.model.update({"dropout": 0.3, "groups": 4, "cond_gate_init": 0.0, "time_scale": 2.0})
+    config.model.update({"zero_init_out": False, "multipliers": [1, 1], "pool_layers": 2})
+    config.model.update({"token_dropout": 0.2, "encoder_time": False, "mlp_ratio": 2})
+    model = build_backbone(config, 3)
+    assert (model.unet.in_channels, model.unet.out_channels, model.unet.num_levels) == (3, 3, 2)
+    block = model.unet.middle.blocks[0]
+    assert (block.norm1.num_groups, block.dropout.p) == (4, 0.3)
+    assert (model.unet.gate == 0.5).all()
+    assert model.unet.conv_out.weight.abs().max() > 0
+    assert model.unet.time_embedder.time_scale == model.encoder.time_scale == 2.0
+    assert (model.encoder.num_boundary, model.encoder.token_dropout) == (10, 0.2)
+    assert len(model.encoder.pooling.score) == 3
+    assert not model.encoder_reads_time
+    assert model.encoder.blocks[0].mlp.up.out_features == 128
+    assert model.encoder.blocks[0].dropout.p == 0.3
+    config.model.update({"cross_attention": True, "attention_heads": 2})
+    attention = build_backbone(config, 3).unet.middle.attention
+    assert (attention.n_heads, attention.key_value.in_features) == (2, 64)
+
+
+def test_dtn_unet_wants_maps_and_images_it_can_halve(make_config):
+    with pytest.raises(ValueError, match=r"'dtn-unet' reads Dir.* data.num_boundary, .* data=eit$"):
+        build_backbone(make_config("dtn-unet", "dtn_unet_tiny", {}), 1)
+    data = {"num_boundary": 8, "field_size": 30}
+    with pytest.raises(ValueError, match="images of 30 x 30 pixels cannot be halved 2 times"):
+        build_backbone(make_config("dtn-unet", "dtn_unet_tiny", data), 1)
 
 
 @pytest.mark.parametrize("backbone", PRESETS)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.algorithms.ar import AR
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.bd3lm import BD3LM
 from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.d3pm import D3PM
+from discrete_diffusion.algorithms.flow_matching import FlowMatching
 from discrete_diffusion.algorithms.gidd import GIDD
 from discrete_diffusion.algorithms.marginal import MarginalDiffusion
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
@@ -44,6 +45,7 @@ _ALGORITHM_BUILDERS: dict[str, Callable[..., Objective]] = {
     "ar": AR,
     "meld": MELD,
     "masked-features": MaskedFeatures,
+    "flow-matching": FlowMatching,
 }
 
 _BACKBONE_KEYS = ("backbone", "causal_attention")
@@ -63,20 +65,32 @@ def build_algorithm(config: DictConfig) -> Objective:
     options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
     name = options.pop("name")
     build = _ALGORITHM_BUILDERS[name]
-    layout = build_layout(config.data)
-    size = layout.vocab_size
-    if data_state(config.data) == "features":
-        size = config.data.get("num_features")
-        if size is None:
-            raise ValueError(
-                "data.num_features is not set; give it, or call complete_data(config), which reads "
-                "it off the data"
-            )
+    state = data_state(config.data)
+    size = _size(config.data, state)
+    backbone = build_backbone(config, size)
+    if state == "field":
+        check_options("algo", name, build, {**options, "channels": size}, given=1)
+        return build(backbone, channels=size, **options)
+    if state == "features":
         options["num_features"] = size
     check_options("algo", name, build, options, given=2)
+    layout = build_layout(config.data)
     schedule = build_schedule(config.noise, layout)
     process = build_forward_process(config.forward_process, layout, schedule)
-    return build(build_backbone(config, size), process, **options)
+    return build(backbone, process, **options)
+
+
+def _size(data_config: Mapping[str, Any], state: str) -> int:
+    """How many ids, features or channels a backbone predicts."""
+    if state == "tokens":
+        return build_layout(data_config).vocab_size
+    key = "num_features" if state == "features" else "channels"
+    if data_config.get(key) is None:
+        raise ValueError(
+            f"data.{key} is not set; give it, or call complete_data(config), which reads it off "
+            "the data"
+        )
+    return int(data_config[key])
 
 
 def check_states(config: DictConfig) -> None:
@@ -126,6 +140,7 @@ __all__ = [
     "SEDD",
     "UDLM",
     "Algorithm",
+    "FlowMatching",
     "MarginalDiffusion",
     "MaskedFeatures",
     "Objective",

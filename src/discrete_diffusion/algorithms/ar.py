@@ -74,7 +74,7 @@ class AR(Algorithm):
     ) -> Tensor:
         """Position l is predicted from the real positions before it, in x_t or, if there is one
         among the conditions, in ``context`` (Int[B, L], the clean sequence); t is not used."""
-        others = dict(conditions or {})
+        others = self.accepted(conditions)
         tokens = self.shifted(others.pop("context", x_t), real)
         return self.backbone(x_t=tokens, sigma=self.size_sigma(real), **others).float()
 
@@ -115,7 +115,7 @@ class PrefixReader:
     def __init__(
         self, algorithm: AR, real: Tensor, conditions: Mapping[str, Any] | None = None
     ) -> None:
-        self.algorithm, self.conditions = algorithm, dict(conditions or {})
+        self.algorithm, self.conditions = algorithm, algorithm.accepted(conditions)
         self.columns = real[0].nonzero().squeeze(1)  # (K,)
         self.sigma = algorithm.size_sigma(real)
         backbone: Any = algorithm.backbone

@@ -56,9 +56,10 @@ class Algorithm(Objective):
         """Int[L]: positions are generated block after block, ascending; None if all at once."""
         return None
 
-    def fit(self, x0: Tensor, real: Tensor) -> None:
-        """What the prior of its process needs to know of the training tokens."""
-        self.process.fit(x0, real)
+    def fit(self, train: Batch) -> None:
+        """Also what the prior of its process needs to know of the training tokens."""
+        super().fit(train)
+        self.process.fit(train.x0, train.real)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """The conditions under which ``denoise`` is right at every position of a corrupted batch.
@@ -76,7 +77,7 @@ class Algorithm(Objective):
     ) -> Tensor:
         """What the backbone says of x_t: Float32[B, L, V], not normalised, on every id."""
         sigma = self.process.sigma(t, real) if self.time_conditioning else None
-        return self.backbone(x_t=x_t, sigma=sigma, **(conditions or {})).float()
+        return self.backbone(x_t=x_t, sigma=sigma, **self.accepted(conditions)).float()
 
     def denoise(
         self,

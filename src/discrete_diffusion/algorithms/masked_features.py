@@ -127,8 +127,9 @@ class MaskedFeatures(Objective):
         self.time_conditioning = time_conditioning
         self.bound = "gaussian" if objective == "mask" else "gaussian_given_observed"
 
-    def fit(self, x0: Tensor, real: Tensor) -> None:
-        self.scaling.fit(x0, real)
+    def fit(self, train: Batch) -> None:
+        super().fit(train)
+        self.scaling.fit(train.x0, train.real)
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         x0 = self.scaling(batch.x0)  # (B, N, M)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.types import Batch, LossOutput
+
+DATA_CONDITIONS = ("dtn",)
+"""What data sets bring for backbones that take it; the others do without."""
 
 
 class Objective(nn.Module, ABC):
@@ -60,11 +65,25 @@ class Objective(nn.Module, ABC):
                 "use algo=meld, or a schedule that is given, such as noise=log_linear"
             )
 
-    def fit(self, x0: Tensor, real: Tensor) -> None:
-        """Learn what must be known of the training split before the first step; often nothing.
+    def fit(self, train: Batch) -> None:
+        """Learn what must be known of the training split, all of it, before the first step: here
+        what the backbone asks of its conditions."""
+        fit_condition = getattr(self.backbone, "fit_condition", None)
+        if fit_condition is not None and "dtn" in train.conditions:
+            fit_condition(train.conditions["dtn"])
 
-        ``x0`` and ``real`` as in ``Batch``, of the whole split.
-        """
+    def accepted(self, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
+        """``conditions`` without those of the data that the backbone's ``forward`` does not take;
+        what an algorithm asks of it is not left out."""
+        given = dict(conditions or {})
+        unused = [name for name in DATA_CONDITIONS if name in given]
+        if unused:
+            taken = signature(self.backbone.forward).parameters
+            if not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
+                for name in unused:
+                    if name not in taken:
+                        del given[name]
+        return given
 
     def statistics(self) -> dict[str, float]:
         """Numbers worth a place beside the metrics, such as a learned schedule; none by default."""

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from discrete_diffusion import __version__
 from discrete_diffusion.layout import VocabConfig, build_layout
+from discrete_diffusion.states import data_state
 
 FORMAT = 1
 INFO_KEY = "discrete_diffusion"
@@ -61,6 +62,8 @@ def vocabulary(data_config: Mapping[str, Any]) -> dict[str, Any]:
             "room_types": list(graph.node_types),
             "relations": list(graph.edge_types),
         }
+    if data_state(data_config) == "field":
+        return {"field_size": data_config["field_size"], "channels": data_config["channels"]}
     layout = build_layout(data_config)
     text = f"{layout.length} {layout.vocab_size} {layout.mask_id} {layout.pad_id}".encode()
     text += layout.support.to(torch.uint8).numpy().tobytes()

@@ -76,6 +76,7 @@ def run(config: DictConfig) -> None:
         seed=0,
         threads=1,
         n_max=1,
+        draws=1,
     )
     check_shares(config, "mask_rate")
     check_computing(config)
@@ -108,6 +109,7 @@ def _evaluate(config: DictConfig) -> Evaluation:
     if config.checkpoint is None:
         return evaluate_files(config)
     from discrete_diffusion.cli.feature_evaluation import evaluate_features
+    from discrete_diffusion.cli.field_evaluation import evaluate_fields
 
     here = where_to_compute(config)
     source = open_sample_source(config, here.device)
@@ -115,8 +117,9 @@ def _evaluate(config: DictConfig) -> Evaluation:
     by_state: dict[str, Callable[..., Evaluation]] = {
         "tokens": evaluate_tokens,
         "features": evaluate_features,
+        "field": evaluate_fields,
     }
-    return by_state[source.checkpoint.algorithm.state](config, source, here)
+    return (evaluate_fields if source.has_maps else by_state[source.state])(config, source, here)
 
 
 def _print_table(sections: list[TableSection]) -> None:

@@ -136,8 +136,10 @@ def build_parts(config: DictConfig, *, on_gpu: bool) -> RunParts:
     from discrete_diffusion.algorithms import build_algorithm
     from discrete_diffusion.checkpoints import checkpoint_info
     from discrete_diffusion.cli.feature_parts import FeatureParts
+    from discrete_diffusion.cli.field_parts import FieldParts
     from discrete_diffusion.cli.token_parts import TokenParts
     from discrete_diffusion.data import build_data
+    from discrete_diffusion.data.eit import EITLevels
     from discrete_diffusion.models.compiling import check_compiler
     from discrete_diffusion.sampling import build_sampler, check_sampler
     from discrete_diffusion.training import DiffusionModule
@@ -151,7 +153,7 @@ def build_parts(config: DictConfig, *, on_gpu: bool) -> RunParts:
     sampler = build_sampler(config)
     check_sampler(sampler, algorithm)
     data = build_data(config)
-    algorithm.fit(data.splits["train"].x0, data.splits["train"].real)
+    algorithm.fit(data.splits["train"].batch())
     fingerprint = data.fingerprint()
     module = DiffusionModule(
         algorithm,
@@ -163,5 +165,10 @@ def build_parts(config: DictConfig, *, on_gpu: bool) -> RunParts:
         compiled=config.compile,
         **plain(config.optim),
     )
-    kinds: dict[str, type[RunParts]] = {"tokens": TokenParts, "features": FeatureParts}
-    return kinds[data.state](config, data, module, sampler, fingerprint)
+    kinds: dict[str, type[RunParts]] = {
+        "tokens": TokenParts,
+        "features": FeatureParts,
+        "field": FieldParts,
+    }
+    kind = FieldParts if isinstance(data, EITLevels) else kinds[data.state]
+    return kind(config, data, module, sampler, fingerprint)

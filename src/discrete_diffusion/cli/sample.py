@@ -25,7 +25,7 @@ def run(config: DictConfig) -> None:
             "sample needs checkpoint=FILE, e.g. checkpoint=runs/first/checkpoints/best.ckpt"
         )
     check_counts(config, num_samples=1, num_rooms=1, steps=1, batch_size=1, seed=0, threads=1)
-    check_counts(config, completions=1, max_arrangements=1, trajectory=0)
+    check_counts(config, completions=1, max_arrangements=1, trajectory=0, draws=1)
     _check_given(config)
     check_shares(config, "mask_rate")
     check_computing(config)
@@ -37,10 +37,11 @@ def run(config: DictConfig) -> None:
 def _sample(config: DictConfig, source: SampleSource, here: Computing) -> None:
     """As the state of the model has it."""
     from discrete_diffusion.cli.feature_samples import sample_features
+    from discrete_diffusion.cli.field_samples import sample_fields
     from discrete_diffusion.cli.token_samples import sample_tokens
 
-    by_state = {"tokens": sample_tokens, "features": sample_features}
-    by_state[source.checkpoint.algorithm.state](config, source, here)
+    by_state = {"tokens": sample_tokens, "features": sample_features, "field": sample_fields}
+    (sample_fields if source.has_maps else by_state[source.state])(config, source, here)
 
 
 def _check_given(config: DictConfig) -> None:

@@ -110,6 +110,16 @@ class SampleSource:
         calls = float(output.nfe.double().mean())
         return DrawnSamples(output.tokens, data, calls, seconds, output.trajectory)
 
+    @property
+    def state(self) -> str:
+        """Of the model."""
+        return str(self.checkpoint.algorithm.state)
+
+    @property
+    def has_maps(self) -> bool:
+        """Whether it was trained on images with maps, be they fields or ids."""
+        return self.checkpoint.config.data.get("num_boundary") is not None
+
     def check_diagrams(self, key: str, value: object) -> None:
         """``ValueError`` for a setting that only a model of diagrams has."""
         if self.checkpoint.config.data.get("n_max") is None:

@@ -75,6 +75,7 @@ def check_values(config: DictConfig) -> None:
         callbacks__num_samples=0,
         eval__num_samples=0,
         eval__bound_draws=1,
+        eval__draws=1,
     )
     check_shares(config, "eval.mask_rate")
     from discrete_diffusion.algorithms import check_states

@@ -15,6 +15,12 @@ from discrete_diffusion.data.base import (
     draw_sizes,
 )
 from discrete_diffusion.data.bubble_diagrams.build import build_from_files, build_generated
+from discrete_diffusion.data.eit.build import (
+    build_eit,
+    build_eit_levels,
+    complete_eit,
+    complete_eit_levels,
+)
 from discrete_diffusion.data.regions.build import build_regions, complete_regions
 from discrete_diffusion.data.text.build import build_text, complete_text
 from discrete_diffusion.naming import unknown_name
@@ -27,11 +33,15 @@ _DATA_BUILDERS: dict[str, Callable[[DictConfig], Dataset]] = {
     "plans": build_from_files,
     "text": build_text,
     "regions": build_regions,
+    "eit": build_eit,
+    "eit-levels": build_eit_levels,
 }
 
 _CONFIG_COMPLETERS: dict[str, Callable[[DictConfig], None]] = {
     "text": complete_text,
     "regions": complete_regions,
+    "eit": complete_eit,
+    "eit-levels": complete_eit_levels,
 }
 """Data sets that decide what a backbone must know: how it gets into the config."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -22,19 +22,25 @@ _ORDER_STREAM, _AUGMENT_STREAM = 10, 11
 
 @dataclass(frozen=True)
 class Examples:
-    """One split, a sample per row: ``x0``, ``real`` and ``log_num_orders`` (Float64 or None) as in
-    ``Batch``."""
+    """One split, a sample per row: ``x0``, ``real``, ``log_num_orders`` (Float64 or None) and
+    ``conditions`` as in ``Batch``."""
 
     x0: Tensor
     real: Tensor
     log_num_orders: Tensor | None = None
+    conditions: dict[str, Tensor] = field(default_factory=dict, kw_only=True)
 
     def __len__(self) -> int:
         return self.x0.shape[0]
 
     def __getitem__(self, rows: Tensor) -> Examples:
         orders = None if self.log_num_orders is None else self.log_num_orders[rows]
-        return Examples(self.x0[rows], self.real[rows], orders)
+        conditions = {name: value[rows] for name, value in self.conditions.items()}
+        return Examples(self.x0[rows], self.real[rows], orders, conditions=conditions)
+
+    def batch(self) -> Batch:
+        """All of them, as they are."""
+        return Batch(self.x0, self.real, self.log_num_orders, dict(self.conditions))
 
 
 class Dataset(ABC):
@@ -52,7 +58,7 @@ class Dataset(ABC):
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:
         """Examples as a batch; overridden where a sample has several equivalent forms."""
-        return Batch(examples.x0, examples.real, examples.log_num_orders)
+        return examples.batch()
 
     def size_counts(self) -> list[int]:
         """How many training samples have k real positions, for k = 0, 1, ..."""
@@ -65,7 +71,8 @@ class Dataset(ABC):
         digest = hashlib.sha256(self._meaning().encode())
         tensors = self._meaning_tensors()
         for name in SPLITS:
-            tensors += [self.splits[name].x0, self.splits[name].real]
+            examples = self.splits[name]
+            tensors += [examples.x0, examples.real, *self._condition_tensors(examples)]
         for tensor in tensors:
             digest.update(repr(tuple(tensor.shape)).encode())
             kind = "<f4" if tensor.is_floating_point() else "<i4"
@@ -79,6 +86,10 @@ class Dataset(ABC):
     def _meaning_tensors(self) -> list[Tensor]:
         """... and as tensors."""
         return []
+
+    def _condition_tensors(self, examples: Examples) -> list[Tensor]:
+        """The conditions that count as data, in order of their names."""
+        return [examples.conditions[name] for name in sorted(examples.conditions)]
 
     @abstractmethod
     def summary(self) -> str:

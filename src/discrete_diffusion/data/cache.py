@@ -15,7 +15,7 @@ from discrete_diffusion.whole_files import written_whole
 CACHE_VARIABLE = "DISCRETE_DIFFUSION_CACHE"
 """Environment variable that names the cache folder."""
 
-_KINDS = ("plans", "regions")
+_KINDS = ("plans", "regions", "eit")
 """Cached files are called ``KIND-vVERSION-...npz``."""
 
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)

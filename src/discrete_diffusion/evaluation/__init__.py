@@ -10,9 +10,23 @@ from discrete_diffusion.evaluation.bound import (
 )
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
+from discrete_diffusion.evaluation.field_files import RECONSTRUCTIONS, write_reconstructions
+from discrete_diffusion.evaluation.field_report import FieldReport
+from discrete_diffusion.evaluation.field_scores import (
+    FieldBaselines,
+    ReconstructionScores,
+    fit_field_baselines,
+    score_reconstructions,
+)
+from discrete_diffusion.evaluation.field_table import field_notes, field_section
 from discrete_diffusion.evaluation.filling import Filling, draw_held_out_masks, fill_held_out
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
 from discrete_diffusion.evaluation.pictures import draw_model_pictures, draw_sample_pictures
+from discrete_diffusion.evaluation.reconstructing import (
+    Reconstructions,
+    TokenImages,
+    reconstruct_held_out,
+)
 from discrete_diffusion.evaluation.report import SampleReport, save_diagrams, save_samples
 from discrete_diffusion.evaluation.row_files import FILLED_ROWS, write_filling, write_rows
 from discrete_diffusion.evaluation.row_report import RowReport, draw_filling_scores
@@ -30,19 +44,25 @@ from discrete_diffusion.evaluation.text_scores import text_bits, text_facts
 
 __all__ = [
     "FILLED_ROWS",
+    "RECONSTRUCTIONS",
     "BoundByTime",
     "BoundEstimate",
     "BoundMeter",
     "Calibration",
+    "FieldBaselines",
+    "FieldReport",
     "Filling",
     "FillingScores",
     "ModelScores",
+    "ReconstructionScores",
+    "Reconstructions",
     "RowBaselines",
     "RowReport",
     "SampleBounds",
     "SampleReport",
     "SampleScores",
     "ScoresByMaskRate",
+    "TokenImages",
     "blind_bounds",
     "bound_by_time",
     "draw_filling_scores",
@@ -50,10 +70,14 @@ __all__ = [
     "draw_model_pictures",
     "draw_sample_pictures",
     "estimate_bound",
+    "field_notes",
+    "field_section",
     "fill_held_out",
     "fit_baselines",
+    "fit_field_baselines",
     "measure_calibration",
     "rate_section",
+    "reconstruct_held_out",
     "row_notes",
     "row_section",
     "sample_bounds",
@@ -61,10 +85,12 @@ __all__ = [
     "save_samples",
     "score_filling",
     "score_model",
+    "score_reconstructions",
     "score_samples",
     "scores_by_mask_rate",
     "text_bits",
     "text_facts",
     "write_filling",
+    "write_reconstructions",
     "write_rows",
 ]

@@ -19,6 +19,8 @@ from discrete_diffusion.metrics.distances import (
     relation_distance,
     room_count_w1,
 )
+from discrete_diffusion.metrics.field_baselines import ImageBaseline, MeanImage, Ones, Ridge
+from discrete_diffusion.metrics.fields import FieldScores, score_images
 from discrete_diffusion.metrics.floors import MetricFloors, metric_floors
 from discrete_diffusion.metrics.intervals import Interval, confidence_interval
 from discrete_diffusion.metrics.mmd import GraphMMD, graph_mmd
@@ -49,14 +51,19 @@ __all__ = [
     "ColumnMean",
     "ConditionalDistance",
     "DiagramSet",
+    "FieldScores",
     "GraphMMD",
     "HistogramDistance",
+    "ImageBaseline",
     "Interval",
     "MaskedWindows",
+    "MeanImage",
     "MetricFloors",
     "ModeCoverage",
     "NeighbourMean",
+    "Ones",
     "ProgrammeMean",
+    "Ridge",
     "RowBaseline",
     "RowScores",
     "SpatialTransitivity",
@@ -79,6 +86,7 @@ __all__ = [
     "novelty",
     "relation_distance",
     "room_count_w1",
+    "score_images",
     "score_rows",
     "spatial_transitivity",
     "stratified_metrics",

@@ -6,11 +6,14 @@ loaded.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import nn
+
+    from discrete_diffusion.models.dtn_unet import DtNUNet
 
 
 def section(config: DictConfig, name: str) -> Any:
@@ -41,11 +44,19 @@ PRESETS = {
     "dit": ("dit_tiny", "dit_small"),
     "my-transformer": ("my_transformer_tiny", "my_transformer_small"),
     "get-region": ("get_region_tiny", "get_region_paper", "get_region_literal"),
+    "dtn-unet": ("dtn_unet_tiny", "dtn_unet_paper"),
+    "film-unet-tokens": ("film_unet_tiny",),
 }
 """Of each built-in backbone, the smallest first."""
 
 _TOKEN_KEYS = ("hidden_size", "n_blocks", "n_heads")
 _ADALN_KEYS = ("mlp_ratio", "dropout", "frequency_embedding_size", "time_scale")
+_UNET_KEYS = ("channels", "multipliers", "cond_dim")
+_UNET_OPTIONS = (
+    *("groups", "dropout", "cond_gate_init", "zero_init_out", "time_scale", "attention_heads"),
+)
+_ENCODER_KEYS = ("d_model", "n_layers", "n_heads")
+_ENCODER_OPTIONS = ("mlp_ratio", "dropout", "pool_layers", "token_dropout", "time_scale")
 
 
 def build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
@@ -123,3 +134,71 @@ def build_get_region(config: DictConfig, num_features: int) -> nn.Module:
         optional=(*_ADALN_KEYS, "pos", "zero_head"),
     )
     return GetRegion(num_features=num_features, **options)
+
+
+def build_dtn_unet(config: DictConfig, channels: int) -> nn.Module:
+    return _build_dtn_unet(config, "dtn-unet", in_channels=channels, out_channels=channels)
+
+
+def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
+    from discrete_diffusion.layout import build_layout
+    from discrete_diffusion.models.film_unet_tokens import FilmUNetTokens
+
+    data = section(config, "data")
+    _check_boundary(data, "film-unet-tokens")
+    layout = build_layout(data)
+    if layout.pad_id is not None:
+        raise ValueError(
+            "backbone 'film-unet-tokens' reads images, every pixel of which is real, but the data "
+            f"has pad_id={layout.pad_id}; set data.pad_id=null, or algo.backbone=dit"
+        )
+    size, length = data.get("size") or math.isqrt(layout.length), layout.length
+    if size * size != length:
+        raise ValueError(
+            f"backbone 'film-unet-tokens' reads square images, but data.length={length} is not "
+            f"{size} x {size} pixels; set data.size to the side of the image"
+        )
+    model = section(config, "model")
+    width = model.get("embedding_dim") or model.get("channels")
+    network = _build_dtn_unet(
+        config, "film-unet-tokens", in_channels=width, out_channels=vocab_size
+    )
+    return FilmUNetTokens(network=network, height=size, width=size)
+
+
+def _build_dtn_unet(
+    config: DictConfig, backbone: str, *, in_channels: int, out_channels: int
+) -> DtNUNet:
+    from discrete_diffusion.models.dtn_encoder import DtNEncoder
+    from discrete_diffusion.models.dtn_unet import DtNUNet
+    from discrete_diffusion.models.film_unet import FiLMUNet
+
+    model, data = section(config, "model"), section(config, "data")
+    unet = _model_options(config, backbone, required=_UNET_KEYS, optional=_UNET_OPTIONS)
+    encoder = _model_options(config, backbone, required=_ENCODER_KEYS, optional=_ENCODER_OPTIONS)
+    _check_boundary(data, backbone)
+    network = DtNUNet(
+        unet=FiLMUNet(
+            in_channels=in_channels,
+            out_channels=out_channels,
+            token_dim=encoder["d_model"] if model.get("cross_attention", False) else None,
+            **unet,
+        ),
+        encoder=DtNEncoder(
+            num_boundary=data.get("num_boundary"),
+            time_conditioning=model.get("encoder_time", True),
+            **encoder,
+        ),
+    )
+    if data.get("field_size") is not None:
+        network.unet.check_size(data["field_size"], data["field_size"])
+    return network
+
+
+def _check_boundary(data: Any, backbone: str) -> None:
+    if data.get("num_boundary") is None:
+        choice = "eit-levels" if backbone == "film-unet-tokens" else "eit"
+        raise ValueError(
+            f"backbone {backbone!r} reads Dirichlet-to-Neumann maps and needs data.num_boundary, "
+            f"their number of boundary nodes; choose data={choice}"
+        )

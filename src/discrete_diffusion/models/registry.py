@@ -2,7 +2,8 @@
 
 A *builder* takes the composed config and the vocabulary size and returns a module that maps
 ``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]; for features, the number of
-features M, and rows Float[B, N, M] to rows. Three ways to add one:
+features M, and rows Float[B, N, M] to rows; for a field, the number of channels C, and images
+Float[B, C, H, W] to images. Three ways to add one:
 
 * decorate it: ``@register_backbone("mine")``;
 * assign it: ``_BACKBONE_BUILDERS["mine"] = build_mine``;
@@ -197,3 +198,12 @@ register_backbone(
     conditions=("masked", "noisy", "real"),
     default_model="get_region_tiny",
 )(builders.build_get_region)
+register_backbone(
+    "dtn-unet",
+    state="field",
+    conditions=("dtn", "keep", "encoded"),
+    default_model="dtn_unet_tiny",
+)(builders.build_dtn_unet)
+register_backbone("film-unet-tokens", conditions=("dtn",), default_model="film_unet_tiny")(
+    builders.build_film_unet_tokens
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from discrete_diffusion.algorithms import Algorithm, MaskedFeatures, Objective
+from discrete_diffusion.algorithms import Algorithm, FlowMatching, MaskedFeatures, Objective
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_options
 from discrete_diffusion.sampling.ancestral import Ancestral
@@ -17,12 +17,13 @@ from discrete_diffusion.sampling.entropy import Entropy
 from discrete_diffusion.sampling.entropy_bounded import EntropyBounded
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.margin import Margin
+from discrete_diffusion.sampling.ode import Ode
 from discrete_diffusion.sampling.predictor_corrector import PredictorCorrector
 from discrete_diffusion.sampling.remdm import ReMDM
 from discrete_diffusion.sampling.renoise import Renoise
 from discrete_diffusion.sampling.row_ancestral import RowAncestral
 
-AnySampler = Sampler | RowAncestral
+AnySampler = Sampler | RowAncestral | Ode
 
 _SAMPLER_BUILDERS: dict[str, Callable[..., AnySampler]] = {
     "ancestral": Ancestral,
@@ -36,6 +37,7 @@ _SAMPLER_BUILDERS: dict[str, Callable[..., AnySampler]] = {
     "remdm": ReMDM,
     "renoise": Renoise,
     "row-ancestral": RowAncestral,
+    "ode": Ode,
 }
 
 
@@ -58,7 +60,9 @@ def check_sampler(sampler: AnySampler, algorithm: Objective, steps: int | None =
     if isinstance(sampler, Sampler) and isinstance(algorithm, Algorithm):
         sampler.check(algorithm)
         sampler.check_steps(algorithm, steps)
-    elif isinstance(sampler, RowAncestral) and isinstance(algorithm, MaskedFeatures):
+    elif (isinstance(sampler, RowAncestral) and isinstance(algorithm, MaskedFeatures)) or (
+        isinstance(sampler, Ode) and isinstance(algorithm, FlowMatching)
+    ):
         sampler.check_steps(steps)
     else:
         able = algorithm.samplers or [
@@ -97,6 +101,7 @@ __all__ = [
     "EntropyBounded",
     "FirstHitting",
     "Margin",
+    "Ode",
     "PredictorCorrector",
     "ReMDM",
     "Renoise",

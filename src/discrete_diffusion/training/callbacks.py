@@ -15,7 +15,7 @@ from discrete_diffusion.training.sharding import whole_weights
 logger = logging.getLogger(__name__)
 
 _LOGGED_SHARES = ("valid", "exactly_one_living_room", "transitive")
-_LOGGED_NUMBERS = ("per_motif_r", "per_motif_r2")
+_LOGGED_NUMBERS = ("per_motif_r", "per_motif_r2", "relative_l2", "condition_gap")
 
 
 class Report(Protocol):

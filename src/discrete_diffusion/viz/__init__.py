@@ -6,6 +6,7 @@ from discrete_diffusion.viz.bound_curve import draw_bound_by_time
 from discrete_diffusion.viz.drawing import draw_diagram, draw_grid
 from discrete_diffusion.viz.pareto import ModelPoint, draw_pareto
 from discrete_diffusion.viz.placement import Placement, place, place_all
+from discrete_diffusion.viz.reconstructions import draw_reconstructions
 from discrete_diffusion.viz.region_maps import draw_region_maps
 from discrete_diffusion.viz.reliability import ReliabilityPanel, draw_reliability
 from discrete_diffusion.viz.row_scores import draw_row_scores
@@ -24,6 +25,7 @@ __all__ = [
     "draw_film_strip",
     "draw_grid",
     "draw_pareto",
+    "draw_reconstructions",
     "draw_region_maps",
     "draw_reliability",
     "draw_row_scores",

@@ -83,6 +83,11 @@ def plan_cells(
         count = f"{len(refused)} of {len(config.algos) * len(config.backbones)}"
         listed = "\n  ".join(refused)
         raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
+    if cells[0].config.data.get("num_boundary") is not None and config.eval.num_samples:
+        raise ValueError(
+            "compare draws samples without conditions, and these images come from maps; compare "
+            "bounds alone, eval.num_samples=0, or evaluate each by itself"
+        )
     for line in planner.said:
         logger.info("%s", line)
     return [_with_seed(cell, seed) for cell in cells for seed in config.seeds]

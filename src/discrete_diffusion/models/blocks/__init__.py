@@ -1,10 +1,13 @@
-"""Shared transformer parts, one concept per file."""
+"""Shared parts of networks, one concept per file."""
 
 from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, modulate
 from discrete_diffusion.models.blocks.attention import MultiHeadSelfAttention
 from discrete_diffusion.models.blocks.cache import KeyValueCache, LayerCache
+from discrete_diffusion.models.blocks.cross_attention import CrossAttention
+from discrete_diffusion.models.blocks.film import ConditionalResBlock
 from discrete_diffusion.models.blocks.mlp import MLP
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
+from discrete_diffusion.models.blocks.pooling import AttentionPooling, Pooled
 from discrete_diffusion.models.blocks.rotary import apply_rotary, rotary_tables
 from discrete_diffusion.models.blocks.timestep import (
     TimestepEmbedder,
@@ -18,10 +21,14 @@ __all__ = [
     "MLP",
     "AdaLNFinal",
     "AdaLNZeroBlock",
+    "AttentionPooling",
     "ColumnPacking",
+    "ConditionalResBlock",
+    "CrossAttention",
     "KeyValueCache",
     "LayerCache",
     "MultiHeadSelfAttention",
+    "Pooled",
     "TimestepEmbedder",
     "apply_rotary",
     "block_causal_mask",

@@ -1,0 +1,28 @@
+"""The six conductivities of phantoms, as ids and as numbers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+LEVELS = (1.0, 2.0, 2.75, 3.5, 4.25, 5.0)
+"""Id 0 is the background."""
+
+MASK_ID = len(LEVELS)
+VOCAB_SIZE = len(LEVELS) + 1
+
+
+def levels_to_conductivity(levels: Tensor) -> Tensor:
+    """Int[...] ids 0..5 -> Float32[...]. Raises ``ValueError`` for another id."""
+    if levels.numel() and not 0 <= int(levels.min()) <= int(levels.max()) < len(LEVELS):
+        raise ValueError(
+            f"ids from {int(levels.min())} to {int(levels.max())}; expected 0..{len(LEVELS) - 1}, "
+            f"a conductivity each of {LEVELS}"
+        )
+    return torch.tensor(LEVELS, device=levels.device)[levels.long()]
+
+
+def conductivity_to_levels(conductivity: Tensor) -> Tensor:
+    """Float[...] -> Int64[...], the id of the nearest of the six."""
+    values = torch.tensor(LEVELS, dtype=conductivity.dtype, device=conductivity.device)
+    return torch.bucketize(conductivity, (values[1:] + values[:-1]) / 2)

@@ -1,0 +1,51 @@
+"""The U-Net that is told a Dirichlet-to-Neumann map, over images whose pixels are ids."""
+
+from __future__ import annotations
+
+from einops import rearrange
+from torch import Tensor, nn
+
+from discrete_diffusion.models.dtn_unet import DtNUNet
+
+
+class FilmUNetTokens(nn.Module):
+    """Pixel ids in, a row of logits per pixel out; row-major, L = H W.
+
+        x = embedding(x_t) as an image                                   (B, D, H, W)
+        logits = network(x, sigma, dtn)                                  (B, V, H, W)
+
+    D and V are the channels that ``network`` takes and returns. MASK is an id like any other here:
+    what its logit says is left to the algorithm.
+
+    Raises ``ValueError`` if the network cannot take images of ``height`` x ``width``.
+    """
+
+    def __init__(self, *, network: DtNUNet, height: int, width: int) -> None:
+        super().__init__()
+        network.unet.check_size(height, width)
+        self.network, self.height, self.width = network, height, width
+        self.embedding = nn.Embedding(network.unet.out_channels, network.unet.in_channels)
+
+    def fit_condition(self, dtn: Tensor) -> None:
+        """Standardise every entry of the map as the maps of training, Float[S, n, n], say."""
+        self.network.fit_condition(dtn)
+
+    def diagnostics(self) -> dict[str, float]:
+        """Those of ``DtNUNet``."""
+        return self.network.diagnostics()
+
+    def forward(
+        self, x_t: Tensor, sigma: Tensor | None = None, dtn: Tensor | None = None
+    ) -> Tensor:
+        """x_t Int[B, L], sigma Float[B] or None (read as 0), dtn Float[B, n, n] or None: without a
+        condition -> logits Float[B, L, V].
+
+        Raises ``ValueError`` for other shapes.
+        """
+        if x_t.ndim != 2 or x_t.shape[1] != self.height * self.width:
+            raise ValueError(
+                f"x_t has shape {tuple(x_t.shape)}; expected (B, {self.height * self.width}), the "
+                f"pixels of {self.height} x {self.width} images"
+            )
+        x = rearrange(self.embedding(x_t), "b (h w) d -> b d h w", h=self.height)
+        return rearrange(self.network(x, sigma, dtn), "b v h w -> b (h w) v")

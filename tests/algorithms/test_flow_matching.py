@@ -1,0 +1,124 @@
+"""Flow matching: loss and bound against closed forms of Gaussian images."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from discrete_diffusion.algorithms.flow_matching import SMALLEST_T, FlowMatching
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process.straight import StraightPath
+from discrete_diffusion.types import Batch
+from gaussian_images import GaussianImages, exact_flow
+
+IMAGES = GaussianImages()
+
+
+def batch_of(num: int) -> Batch:
+    x0, sign = IMAGES.draw(num)
+    return Batch(x0, torch.ones(num, 1, dtype=torch.bool), conditions={"dtn": sign})
+
+
+def exact_bound() -> float:
+    """By quadrature: the end, and the integral of (1 - t) / t^3 times the variance that is left."""
+    pixels, s = 9, SMALLEST_T / (1 - SMALLEST_T)
+    left = float(IMAGES.left(SMALLEST_T).sum())
+    end = left / (2 * s**2) + pixels / 2 * math.log(2 * math.pi * s**2)
+    grid = torch.linspace(math.log(SMALLEST_T), 0, 2001, dtype=torch.float64)
+    values = [
+        (1 - t) / t**2 * float(IMAGES.left(t).sum()) for t in grid.exp().tolist()
+    ]  # times dt = t d(log t)
+    return end + float(torch.trapezoid(torch.tensor(values, dtype=torch.float64), grid))
+
+
+def test_the_bound_is_that_of_its_path():
+    output = exact_flow(IMAGES).loss(batch_of(200_000), make_generator(0), "importance")
+    nelbo = output.nelbo.double()
+    error = float(nelbo.std()) / len(nelbo) ** 0.5
+    assert float(nelbo.mean()) == pytest.approx(exact_bound(), abs=4.5 * error)
+    assert error < 0.06
+    assert output.num_real.unique().tolist() == [9]
+
+
+def test_the_bound_lies_just_above_the_entropy():
+    entropy = IMAGES.world.entropy(torch.tensor([True]))
+    assert entropy < exact_bound() < entropy + 0.1
+
+
+@pytest.mark.parametrize(
+    ("t_draw", "times"),
+    [
+        ("uniform", lambda u: u),
+        ("quadratic", lambda u: u.square()),
+        ("logit_normal", lambda u: torch.sigmoid(0.8 + 0.8 * torch.special.ndtri(u))),
+    ],
+)
+def test_the_loss_is_the_cut_off_error_of_the_velocity(t_draw, times):
+    u = (torch.arange(4000, dtype=torch.float64) + 0.5) / 4000
+    t = times(u)
+    left = torch.tensor([float(IMAGES.left(x).sum()) / 9 for x in t.tolist()])
+    expected = (left / t.clamp(min=SMALLEST_T).square()).mean()
+    model = exact_flow(IMAGES, t_draw=t_draw)
+    losses = [float(model.loss(batch_of(4000), make_generator(k)).loss) for k in range(8)]
+    error = torch.tensor(losses).std() / 8**0.5
+    assert sum(losses) / 8 == pytest.approx(float(expected), abs=float(5 * error) + 1e-3)
+
+
+class Zero(nn.Module):
+    """As a network with a zero-initialised output."""
+
+    def forward(self, x_t, sigma=None, dtn=None, keep=None):
+        self.keep = keep
+        return torch.zeros_like(x_t)
+
+
+def test_at_initialisation_the_loss_is_39_second_moments():
+    """E[1 / max(t, .05)^2] is 39 for uniform t; per batch the loss is mean(w x0^2)."""
+    x0 = torch.ones(20_000, 1, 2, 2)
+    batch = Batch(x0, torch.ones(20_000, 1, dtype=torch.bool))
+    loss = FlowMatching(Zero(), channels=1).loss(batch, make_generator(0)).loss
+    assert float(loss) == pytest.approx(39.0, rel=2e-3)
+
+
+def test_dropped_conditions():
+    model = FlowMatching(Zero(), channels=1, condition_dropout=0.25)
+    model.loss(batch_of(4000), make_generator(0))
+    assert float(model.backbone.keep.double().mean()) == pytest.approx(0.75, abs=0.03)
+    model.eval().loss(batch_of(4), make_generator(0))
+    assert model.backbone.keep is None
+
+
+def test_scaling_is_that_of_the_training_images():
+    x0 = 3 + 2 * torch.randn(200, 1, 4, 4, generator=make_generator(0))
+    model = FlowMatching(Zero(), channels=1)
+    model.fit(Batch(x0, torch.ones(200, 1, dtype=torch.bool)))
+    scaled = model.scaling(x0)
+    assert float(scaled.mean()) == pytest.approx(0.0, abs=1e-5)
+    assert float(scaled.std()) == pytest.approx(1.0, abs=1e-3)
+    assert torch.allclose(model.scaling.inverse(scaled), x0, atol=1e-5)
+
+
+def test_the_path_and_its_velocity():
+    path, x0, noise = StraightPath(), torch.randn(3, 1, 2, 2), torch.randn(3, 1, 2, 2)
+    t = torch.tensor([0.1, 0.5, 1.0])
+    xt = path.corrupt(x0, t, noise)
+    assert torch.allclose(path.velocity(xt, x0, t), noise - x0, atol=1e-5)
+    assert torch.equal(xt[2], noise[2])
+    small = torch.full((3,), 0.01)
+    assert torch.allclose(path.velocity(xt, x0, small, floor=0.05), (xt - x0) / 0.05)
+    assert torch.allclose(-torch.expm1(-path.sigma(t)), t.clamp(max=1 - 1e-4), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"t_draw": "unform"}, "did you mean 'uniform'"),
+        ({"condition_dropout": 1.0}, "algo.condition_dropout=1.0"),
+    ],
+)
+def test_options_that_there_are_not(options, says):
+    with pytest.raises(ValueError, match=says):
+        FlowMatching(Zero(), channels=1, **options)

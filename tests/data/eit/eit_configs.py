@@ -1,0 +1,16 @@
+"""The two configs of phantoms at test size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from discrete_diffusion.cli import config_dir
+
+
+def eit_config(name: str = "eit", **changes: Any) -> DictConfig:
+    """``configs/data/NAME.yaml`` with few samples on a coarse mesh; not completed."""
+    config = OmegaConf.load(config_dir() / "data" / f"{name}.yaml")
+    small = {"num_samples": 20, "size": 16, "mesh_rings": 4, "num_boundary": 12}
+    return OmegaConf.merge(config, small, {"split": [0.8, 0.1, 0.1]}, changes)
