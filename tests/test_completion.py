@@ -37,7 +37,7 @@ VOCAB = VocabConfig(n_max=4)
 MODEL, ROWS, PROB = tabulated_mdlm(
     [*random_diagrams(60, 3, seed=0), *random_diagrams(60, 4, seed=1)], VOCAB
 )
-NUM = 5_000
+NUM = 2_500
 
 
 def completed(partials, num=1, *, model=MODEL, node_order="canonical", seed=0, **options):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from composed import composed
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.cli import compose
 from discrete_diffusion.options import are_whole_numbers, check_options, check_whole_number
 from discrete_diffusion.sampling import build_sampler
 
@@ -89,7 +89,7 @@ def build_both(config):
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (["+algo.block_size=2"], "mdlm has no setting 'block_size'; it has draw, time_cond"),
+        (["+algo.block_size=2"], "mdlm has no setting 'block_size'; it has condition_dropout, dr"),
         (["algo=d3pm", "algo.num_steps=10.5"], r"algo\.num_steps=10\.5: expected a whole number"),
         (["++noise.per=token"], "log_linear has no setting 'per'; it has none"),
         (["+forward_process.gamma=1"], "absorbing has no setting 'gamma'; it has none"),
@@ -99,18 +99,18 @@ def build_both(config):
         ),
         (
             ["+sampling.steps=2"],
-            "first-hitting has no setting 'steps'; it has temperature, tokens_per_call, top_p",
+            "first-hitting has no setting 'steps'; it has guidance, temperature, tok",
         ),
     ],
 )
 def test_every_builder_names_the_setting(overrides, sentence):
-    config = compose("train", ["model=bd_tiny", *overrides])
+    config = composed("train", ["model=bd_tiny", *overrides])
     with pytest.raises(ValueError, match=sentence):
         build_both(config)
 
 
 def test_a_process_names_its_setting():
-    config = compose("train", ["algo=gidd", "model=bd_tiny"])
+    config = composed("train", ["algo=gidd", "model=bd_tiny"])
     config.forward_process.gamma = "1"
     with pytest.raises(ValueError, match=r"forward_process\.gamma=1: expected a number"):
         build_algorithm(config)

@@ -26,6 +26,8 @@ class TokenLayout(nn.Module):
     ``mask_id``, ``pad_id``: one id each, the same at every position (``pad_id`` may be None).
     ``group``: Int[L], index into ``group_names`` (e.g. node, edge).
     ``num_legal``: Int[L], the K_l legal ids of each position.
+    ``num_given``: the first so many positions hold what a sample is drawn from, such as a text to
+    be summarised. They are not real, but ids may stand there; they are seen and never corrupted.
 
     A module only so that its buffers follow ``.to(device)``; it has no parameters and no state.
 
@@ -44,6 +46,7 @@ class TokenLayout(nn.Module):
         pad_id: int | None = None,
         group: Tensor | None = None,
         group_names: Sequence[str] = ("token",),
+        num_given: int = 0,
     ) -> None:
         super().__init__()
         if support.ndim != 2 or support.dtype != torch.bool:
@@ -67,21 +70,27 @@ class TokenLayout(nn.Module):
             raise ValueError(f"position {empty[0].item()} has no legal id")
         if group is None:
             group = torch.zeros(self.length, dtype=torch.long, device=support.device)
-        self.group_names = tuple(group_names)
+        self.group_names, self.num_given = tuple(group_names), num_given
         self.register_buffer("support", support, persistent=False)
         self.register_buffer("group", group.long(), persistent=False)
         self.register_buffer("num_legal", support.sum(dim=1), persistent=False)
 
     @classmethod
     def flat(
-        cls, length: int, vocab_size: int, *, mask_id: int, pad_id: int | None = None
+        cls,
+        length: int,
+        vocab_size: int,
+        *,
+        mask_id: int,
+        pad_id: int | None = None,
+        num_given: int = 0,
     ) -> TokenLayout:
         """Plain text: every id but MASK and PAD is legal at every position."""
         support = torch.ones(length, vocab_size, dtype=torch.bool)
         for special in (mask_id, pad_id):
             if special is not None and 0 <= special < vocab_size:
                 support[:, special] = False
-        return cls(support, mask_id=mask_id, pad_id=pad_id)
+        return cls(support, mask_id=mask_id, pad_id=pad_id, num_given=num_given)
 
     def restrict(self, logits: Tensor) -> Tensor:
         """Logits (B, L, V) with every illegal id at log 0; a fresh tensor."""
@@ -270,7 +279,8 @@ def row_layout(num_rows: int) -> TokenLayout:
 
 def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
     """The layout of a ``config.data``: of a graph if it has ``n_max``, of features if it has
-    ``rows``, else plain: ``length``, ``vocab_size``, ``mask_id`` and, optionally, ``pad_id``.
+    ``rows``, else plain: ``length``, ``vocab_size``, ``mask_id`` and, optionally, ``pad_id`` and
+    ``source_length``, the number of positions that are given, the first ones.
 
     Raises ``ValueError`` naming the keys if it has none of them.
     """
@@ -289,12 +299,15 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
         data_config["vocab_size"],
         mask_id=data_config["mask_id"],
         pad_id=data_config.get("pad_id"),
+        num_given=data_config.get("source_length") or 0,
     )
 
 
 def real_positions(data_config: Mapping[str, Any], sizes: Tensor) -> Tensor:
     """Int[B] sizes -> Bool[B, L], the positions that carry data: those of as many nodes of a graph,
-    or the first ones of a plain sequence."""
+    or the first ones of a plain sequence that are not given."""
     if data_config.get("n_max") is not None:
         return VocabConfig(n_max=data_config["n_max"]).real_positions(sizes)
-    return torch.arange(data_config["length"], device=sizes.device) < sizes.unsqueeze(1)
+    position = torch.arange(data_config["length"], device=sizes.device)
+    position = position - (data_config.get("source_length") or 0)
+    return (position >= 0) & (position < sizes.unsqueeze(1))

@@ -20,8 +20,10 @@ from torch import Tensor
 class Batch:
     """Clean data on its way to an algorithm.
 
-    ``x0``: Int[B, L] token ids, PAD wherever ``real`` is False; or Float[B, N, M] rows of features.
-    ``real``: Bool[B, L] or Bool[B, N], the positions that carry data.
+    ``x0``: Int[B, L] token ids, PAD wherever ``real`` is False, or what is given there
+        (``TokenLayout.num_given``); Float[B, N, M] rows of features; Float[B, C, H, W] images; or,
+        of latent vectors, Int[B, T] the ids of a target text.
+    ``real``: Bool[B, L], Bool[B, N] or Bool[B, T], the positions that carry data.
     ``log_num_orders``: Float[B] or None, log of how many equally likely token sequences stand for
         the same unordered object (randomly relabelled diagrams: ``log(n!/|Aut G|)``; a fixed order:
         0). Subtracting it from the ordered bound gives the bound on the unordered object.
@@ -89,7 +91,8 @@ class SampleRequest:
 
     ``real``: Bool[B, L] positions to fill. ``clamp``: Int[B, L] ids held fixed, -1 where free.
     ``support``: Bool[B, L, V] or None, the ids allowed. ``steps``: number of time steps or None.
-    ``conditions``: extra tensors for the backbone, batch axis first.
+    ``conditions``: extra tensors for the backbone, batch axis first; also what else is indexed by
+    samples.
     """
 
     real: Tensor
@@ -97,10 +100,10 @@ class SampleRequest:
     support: Tensor | None
     steps: int | None
     generator: torch.Generator
-    conditions: dict[str, Tensor]
+    conditions: dict[str, Any]
     keep_trajectory: bool
 
-    def conditions_of(self, rows: Tensor) -> dict[str, Tensor]:
+    def conditions_of(self, rows: Tensor) -> dict[str, Any]:
         """The conditions of some of the samples."""
         return {name: value[rows] for name, value in self.conditions.items()}
 
@@ -144,4 +147,13 @@ class FieldSamples:
     evaluations spent on each."""
 
     images: Tensor
+    nfe: Tensor
+
+
+@dataclass(frozen=True)
+class SummaryDraws:
+    """What a sampler of summaries returns. ``targets``: Int[B, T] ids, ended by EOS if they end;
+    ``nfe``: Int[B] network calls spent on each."""
+
+    targets: Tensor
     nfe: Tensor

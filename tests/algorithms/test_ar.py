@@ -119,7 +119,7 @@ def test_the_input_is_shifted_over_real_positions():
     algorithm = build_algorithm(compose("train", SMALL_DIT))
     real = torch.zeros(1, 36, dtype=torch.bool)
     real[0, [1, 2, 8, 30]] = True
-    x = torch.arange(36).expand(1, -1)
+    x = torch.arange(36).masked_fill(~real, RPLAN_VOCAB_CONFIG.pad_id)
     expected = torch.full((1, 36), RPLAN_VOCAB_CONFIG.pad_id)
     expected[0, [1, 2, 8, 30]] = torch.tensor([RPLAN_VOCAB_CONFIG.mask_id, 1, 2, 8])
     assert torch.equal(algorithm.shifted(x, real), expected)
@@ -160,7 +160,7 @@ def test_a_reader_with_a_cache_predicts_the_same():
     with torch.no_grad():
         log_p = algorithm.denoise(batch.x0, torch.zeros(3), batch.real)
         for wanted in (range(15), (0, 4, 5, 11, 14), (3,)):
-            reader = algorithm.prefix_reader(batch.real)
+            reader = algorithm.prefix_reader(batch.x0, batch.real)
             for k in wanted:
                 torch.testing.assert_close(
                     reader.log_d0(batch.x0, k), log_p[:, reader.columns[k]], rtol=1e-5, atol=1e-5

@@ -49,19 +49,21 @@ def test_the_bound_lies_just_above_the_entropy():
 
 
 @pytest.mark.parametrize(
-    ("t_draw", "times"),
+    ("t_draw", "times", "weighting"),
     [
-        ("uniform", lambda u: u),
-        ("quadratic", lambda u: u.square()),
-        ("logit_normal", lambda u: torch.sigmoid(0.8 + 0.8 * torch.special.ndtri(u))),
+        ("uniform", lambda u: u, "velocity"),
+        ("quadratic", lambda u: u.square(), "velocity"),
+        ("logit_normal", lambda u: torch.sigmoid(0.8 + 0.8 * torch.special.ndtri(u)), "velocity"),
+        ("uniform", lambda u: u, "image"),
     ],
 )
-def test_the_loss_is_the_cut_off_error_of_the_velocity(t_draw, times):
+def test_the_loss_is_the_cut_off_error_of_the_velocity_or_of_the_image(t_draw, times, weighting):
     u = (torch.arange(4000, dtype=torch.float64) + 0.5) / 4000
     t = times(u)
     left = torch.tensor([float(IMAGES.left(x).sum()) / 9 for x in t.tolist()])
-    expected = (left / t.clamp(min=SMALLEST_T).square()).mean()
-    model = exact_flow(IMAGES, t_draw=t_draw)
+    weight = t.clamp(min=SMALLEST_T) ** (-2 if weighting == "velocity" else 0)
+    expected = (left * weight).mean()
+    model = exact_flow(IMAGES, t_draw=t_draw, weighting=weighting)
     losses = [float(model.loss(batch_of(4000), make_generator(k)).loss) for k in range(8)]
     error = torch.tensor(losses).std() / 8**0.5
     assert sum(losses) / 8 == pytest.approx(float(expected), abs=float(5 * error) + 1e-3)
@@ -70,8 +72,7 @@ def test_the_loss_is_the_cut_off_error_of_the_velocity(t_draw, times):
 class Zero(nn.Module):
     """As a network with a zero-initialised output."""
 
-    def forward(self, x_t, sigma=None, dtn=None, keep=None):
-        self.keep = keep
+    def forward(self, x_t, sigma=None, dtn=None):
         return torch.zeros_like(x_t)
 
 
@@ -81,14 +82,6 @@ def test_at_initialisation_the_loss_is_39_second_moments():
     batch = Batch(x0, torch.ones(20_000, 1, dtype=torch.bool))
     loss = FlowMatching(Zero(), channels=1).loss(batch, make_generator(0)).loss
     assert float(loss) == pytest.approx(39.0, rel=2e-3)
-
-
-def test_dropped_conditions():
-    model = FlowMatching(Zero(), channels=1, condition_dropout=0.25)
-    model.loss(batch_of(4000), make_generator(0))
-    assert float(model.backbone.keep.double().mean()) == pytest.approx(0.75, abs=0.03)
-    model.eval().loss(batch_of(4), make_generator(0))
-    assert model.backbone.keep is None
 
 
 def test_scaling_is_that_of_the_training_images():
@@ -101,14 +94,11 @@ def test_scaling_is_that_of_the_training_images():
     assert torch.allclose(model.scaling.inverse(scaled), x0, atol=1e-5)
 
 
-def test_the_path_and_its_velocity():
+def test_the_path_from_data_to_noise():
     path, x0, noise = StraightPath(), torch.randn(3, 1, 2, 2), torch.randn(3, 1, 2, 2)
     t = torch.tensor([0.1, 0.5, 1.0])
     xt = path.corrupt(x0, t, noise)
-    assert torch.allclose(path.velocity(xt, x0, t), noise - x0, atol=1e-5)
     assert torch.equal(xt[2], noise[2])
-    small = torch.full((3,), 0.01)
-    assert torch.allclose(path.velocity(xt, x0, small, floor=0.05), (xt - x0) / 0.05)
     assert torch.allclose(-torch.expm1(-path.sigma(t)), t.clamp(max=1 - 1e-4), atol=1e-6)
 
 
@@ -116,6 +106,7 @@ def test_the_path_and_its_velocity():
     ("options", "says"),
     [
         ({"t_draw": "unform"}, "did you mean 'uniform'"),
+        ({"weighting": "images"}, "did you mean 'image'"),
         ({"condition_dropout": 1.0}, "algo.condition_dropout=1.0"),
     ],
 )

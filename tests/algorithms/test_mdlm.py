@@ -54,13 +54,13 @@ def exact_mdlm(name: str, tilt: float = 0.0, **options) -> MDLM:
 
 def integrate(world: ToyWorld, process, integrand) -> float:
     """E over t, x0 and xt of integrand(xt, x0, t) -> Float[S], by quadrature and enumeration."""
-    xt = world.states(process)
-    total = 0.0
+    xt, total = world.states(process), 0.0
+    x0 = world.x0.repeat_interleave(len(xt), dim=0)
+    every = xt.repeat(len(world.x0), 1)
     for t, weight in quadrature():
-        q = world.log_q(process, xt, t).sum(-1).exp()  # (S, K)
-        for k, prob in enumerate(world.prob):
-            value = integrand(xt, world.x0[k].expand(len(xt), -1), t.expand(len(xt)))
-            total += float(weight * prob * (q[:, k] * value)[q[:, k] > 0].sum())
+        mass = (world.log_q(process, xt, t).sum(-1).exp() * world.prob).T.flatten()  # x0 first
+        value = integrand(every, x0, t.expand(len(every)))
+        total += float(weight * (mass * value)[mass > 0].sum())
     return total
 
 
@@ -76,6 +76,7 @@ def test_bound_is_tight_with_the_exact_denoiser(name, real):
     """NELBO = H to 1e-3 by quadrature, in the closed form and in the general one."""
     world, process = ToyWorld.make(real), absorbing(name)
     log_d0 = world.log_d0(process, world.states(process), torch.tensor([0.5]).double())
+    log_d0 = log_d0.repeat(len(world.x0), 1, 1)
 
     def closed(xt, x0, t):
         return closed_form(process, xt, x0, log_d0, t, world.real)
@@ -152,7 +153,7 @@ def test_zero_logits_cost_the_log_of_the_legal_ids(draw):
     algorithm = MDLM(ZeroBackbone(28), Absorbing(vocab.layout(), LogLinear()))
     generator = make_generator(2)
     for n in (4, 8):
-        num = 20_000
+        num = 4000
         real = vocab.real_positions(torch.full((num,), n))
         first_legal = algorithm.layout.support.long().argmax(dim=1)
         x0 = torch.where(real, first_legal, vocab.pad_id)
@@ -171,13 +172,13 @@ def test_a_fresh_backbone_costs_exactly_that(model):
     config = compose("train", [f"algo.backbone={backbone}", f"model={model}"])
     algorithm = build_algorithm(config)
     vocab = RPLAN_VOCAB_CONFIG
-    real = vocab.real_positions(torch.arange(1, 9).repeat(250))
+    real = vocab.real_positions(torch.arange(1, 9).repeat(60))
     x0 = torch.where(real, algorithm.layout.support.long().argmax(dim=1), vocab.pad_id)
     nelbo = algorithm.eval().loss(Batch(x0, real), make_generator(0)).nelbo
     n = torch.arange(1.0, 9.0)
     expected = n * math.log(13) + n * (n - 1) / 2 * math.log(11)
-    found = nelbo.unflatten(0, (250, 8)).mean(0)
-    torch.testing.assert_close(found, expected, rtol=4e-3, atol=1e-4)
+    found = nelbo.unflatten(0, (60, 8)).mean(0)
+    torch.testing.assert_close(found, expected, rtol=8e-3, atol=1e-4)
 
 
 def test_forced_mask_has_the_least_variance_and_is_bounded():

@@ -55,6 +55,12 @@ def test_a_default_is_the_same_whether_it_is_written_out_or_not(check):
     )
 
 
+def test_a_setting_that_came_later_is_what_was_done_before(check):
+    check(algo__condition_dropout=None, algo__weighting="velocity")
+    with pytest.raises(ValueError, match=r"algo\.condition_dropout 0\.0 -> 0\.1 \(was"):
+        check(algo__condition_dropout=0.1)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -14,11 +14,13 @@ import torch
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
+from omegaconf import OmegaConf
 
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import compare
 from discrete_diffusion.cli.compare.cells import plan_cells
+from discrete_diffusion.cli.compare.folder import config_digest
 from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.evaluation import equal_terms
@@ -331,6 +333,16 @@ def test_another_run_in_the_folder_is_refused_by_name_or_replaced(copy, failure)
 
 def test_threads_and_logger_make_no_other_run(copy):
     again(copy, f"threads={torch.get_num_threads()}", "logger=csv")
+
+
+def test_a_setting_that_came_later_makes_no_other_run():
+    config = compose("train", ["algo=udlm"])
+    before = config.copy()
+    OmegaConf.set_struct(before, False)
+    del before.init, before.algo.condition_dropout, before.sampling.guidance
+    assert config_digest(before) == config_digest(config)
+    config.init.checkpoint = "x.ckpt"
+    assert config_digest(before) != config_digest(config)
 
 
 def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(copy, capsys, monkeypatch, finished):

@@ -6,9 +6,10 @@ import json
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from checkpoints.made_checkpoints import training_state
-from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli import compose, main, sample
 from discrete_diffusion.data import complete_data
 from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, PartialDiagram, read_diagrams
 
@@ -38,6 +39,11 @@ def checkpoint(folder, *overrides):
     config = complete_data(compose("train", [*small, *overrides]))
     torch.save(training_state(config), path)
     return path
+
+
+@pytest.fixture(scope="module")
+def defaults():
+    return compose("sample")
 
 
 @pytest.fixture(scope="module")
@@ -143,17 +149,29 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
         (["given=p.jsonl"], "p.jsonl, line 1, field 'relations[1]': rooms 1 and 0: left-of, but"),
     ],
 )
-def test_errors_end_with_a_sentence(mdlm_checkpoint, tmp_path, failure, words, message):
+def test_what_is_refused(mdlm_checkpoint, defaults, tmp_path, words, message):
     line = {"rooms": [0, None], "relations": [[0, 1, "left-of"], [1, 0, "left-of"]]}
     write_lines(tmp_path / "p.jsonl", [line])
-    assert message in failure("sample", f"checkpoint={mdlm_checkpoint}", *words)
+    given = OmegaConf.from_dotlist([f"checkpoint={mdlm_checkpoint}", *words])
+    with pytest.raises((ValueError, FileNotFoundError)) as error:
+        sample.run(OmegaConf.merge(defaults, given))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
     assert not (tmp_path / "samples").exists()
+
+
+def test_an_error_ends_with_a_sentence(mdlm_checkpoint, failure):
+    words = [f"checkpoint={mdlm_checkpoint}", "given=nowhere.jsonl"]
+    assert "no file of partial diagrams at" in failure("sample", *words)
 
 
 def test_text_has_no_rooms_to_complete(tmp_path, failure):
     (tmp_path / "text.txt").write_text("to be or not to be\n" * 40)
     words = ["data=text", "data.path=text.txt", "data.length=16", "algo.backbone=dit"]
     path = checkpoint(tmp_path, *words)
-    for word in ("given=p.jsonl", "trajectory=2"):
+    for word, what in (
+        ("given=p.jsonl", "diagrams or features or dialogues"),
+        ("trajectory=2", "diagrams"),
+    ):
         error = failure("sample", f"checkpoint={path}", word)
-        assert f"{word}: {path} was not trained on diagrams; leave it out" in error
+        assert f"{word}: {path} was not trained on {what}; leave it out" in error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
@@ -11,7 +13,9 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.algorithms import Objective, build_algorithm
 from discrete_diffusion.cli import compose, config_dir
+from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.lightning_setup import build_trainer
+from discrete_diffusion.cli.values import check_kinds
 from discrete_diffusion.data import _DATA_BUILDERS, complete_data
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from discrete_diffusion.sampling import build_sampler, check_sampler
@@ -32,11 +36,18 @@ GOES_WITH = {
     ("noise", "learned"): ["algo=meld"],
     ("sampling", "autoregressive"): ["algo=ar"],
     ("data", "text"): ["algo.backbone=dit"],
+    ("data", "dialogue-tokens"): ["algo.backbone=dit"],
     ("data", "regions"): ["algo=masked-features"],
     ("sampling", "row-ancestral"): ["algo=masked-features"],
     ("data", "eit"): ["algo=flow-matching"],
     ("data", "eit-levels"): ["algo.backbone=film-unet-tokens"],
     ("sampling", "ode"): ["algo=flow-matching"],
+    ("sampling", "direct"): ["algo=regression"],
+    ("data", "dialogue"): ["algo=latent-seq2seq"],
+    ("sampling", "generate"): ["algo=latent-seq2seq"],
+    ("model", "latent_tiny"): ["algo=latent-seq2seq"],
+    ("model", "latent_paper"): ["algo=latent-seq2seq"],
+    ("model", "dtn_regressor_tiny"): ["algo=regression"],
     ("model", "dtn_unet_tiny"): ["algo=flow-matching"],
     ("model", "dtn_unet_paper"): ["algo=flow-matching", "data.size=128", "data.num_boundary=128"],
     ("model", "film_unet_tiny"): ["data=eit-levels"],
@@ -91,6 +102,19 @@ def test_a_backbone_brings_its_preset_of_the_nearest_size(overrides, preset):
     assert compose("train", overrides).model.name == preset
 
 
+@pytest.mark.parametrize(
+    ("overrides", "sampler"),
+    [
+        ([], "ancestral"),
+        (["sampling=margin"], "margin"),
+        (["algo=ar"], "autoregressive"),
+    ],
+)
+def test_data_brings_its_sampler_unless_the_algorithm_or_the_user_does(overrides, sampler):
+    config = compose_plainly("train", ["data=eit-levels", *overrides], None)
+    assert config.sampling.name == sampler
+
+
 def test_a_preset_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="choose one of model=dit_small, model=dit_tiny"):
         compose("train", ["algo.backbone=dit", "model=bd_small"])
@@ -122,9 +146,8 @@ def test_a_users_own_folder_of_configs(tmp_path):
         compose("train", ["experiment=mine"])
 
 
-@pytest.mark.parametrize(
-    "fine",
-    [
+def test_values_of_a_fitting_kind_pass():
+    words = [
         "callbacks.ema_decay=null",
         "trainer.gradient_clip_val=null",
         "trainer.devices=2",
@@ -133,7 +156,23 @@ def test_a_users_own_folder_of_configs(tmp_path):
         "threads=2",
         "+optim.extra=anything",
         "data.n_max=${seed}",
-    ],
-)
-def test_values_of_a_fitting_kind_pass(fine):
-    compose("train", [fine])
+    ]
+    compose("train", words)
+
+
+def test_values_of_another_kind_are_refused_by_name():
+    defaults = compose("train", ["data=plans"])
+    for word, sentence in (
+        ("seed=1.5", None),  # a number, though no whole one
+        ("seed=abc", "seed=abc: expected a number, as in the default seed=0"),
+        ("optim.lr=abc", "optim.lr=abc: expected a number"),
+        ("optim.lr=null", "optim.lr=null: expected a number"),
+        ("optim.betas=0.9", "optim.betas=0.9: expected a list"),
+        ("data.split=[0.8,x,0.1]", r"data.split\[1\]=x: expected a number"),
+        ("data.skip_invalid=maybe", "expected true or false"),
+        ("trainer.max_steps=abc", "trainer.max_steps=abc: expected a number"),
+        ("trainer.max_steps=null", None),
+    ):
+        config = OmegaConf.merge(defaults, OmegaConf.from_dotlist([word]))
+        with nullcontext() if sentence is None else pytest.raises(ValueError, match=sentence):
+            check_kinds(config, defaults)

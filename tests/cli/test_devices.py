@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from discrete_diffusion.cli import compose, main
+from composed import composed
+from discrete_diffusion.cli import main
 from discrete_diffusion.cli.devices import check_strategy, cluster_environment, set_devices
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "RANK": "1", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "4"}
@@ -18,7 +19,7 @@ def started_by(monkeypatch, variables: dict[str, str]) -> None:
 
 
 def settled(*overrides: str) -> dict:
-    options = dict(compose("train", list(overrides)).trainer)
+    options = dict(composed("train", overrides).trainer)
     set_devices(options)
     return options
 
@@ -42,7 +43,7 @@ def settled(*overrides: str) -> dict:
 )
 def test_what_cannot_be_is_refused_with_the_fix(overrides, sentence):
     with pytest.raises(ValueError, match=sentence):
-        check_strategy(compose("train", overrides))
+        check_strategy(composed("train", overrides))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_what_cannot_be_is_refused_with_the_fix(overrides, sentence):
     ],
 )
 def test_the_rest_passes(overrides):
-    check_strategy(compose("train", overrides))
+    check_strategy(composed("train", overrides))
 
 
 def test_more_gpus_than_there_are_or_none_at_all(monkeypatch):

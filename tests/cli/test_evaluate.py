@@ -27,6 +27,7 @@ from discrete_diffusion.metrics import DISTANCES, bubble_metrics, structure_metr
 
 QUICK = ["floor_draws=2", "bound_draws=1", "time_bins=2", "num_samples=6", "seeds=2"]
 PLAIN = [*QUICK, "pictures=false"]
+MODEL = ["bound_draws=1", "time_bins=2"]
 PICTURES = {"samples.png", "adjacency.png", "histograms.png", "relations.png"}
 BIG = [BubbleDiagram((0, *[3] * 8), ((0, 1, 2),))]
 MODEL_PICTURES = {"calibration.png", "nelbo_by_t.png"}
@@ -251,7 +252,7 @@ def test_unreadable_samples_are_counted(capsys):
 def test_a_diverged_model_has_null_for_what_is_no_number(monkeypatch, tmp_path, capsys, failure):
     monkeypatch.setitem(data_package._DATA_BUILDERS, "words", lambda config: Words())
     path = save_words_model(tmp_path, bias=math.nan)
-    main(["evaluate", f"checkpoint={path}", *QUICK])
+    main(["evaluate", f"checkpoint={path}", *MODEL])
     found = metrics()
     assert found["nelbo_plain"] is None
     assert found["nelbo_uniform"] > 0
@@ -303,7 +304,7 @@ def save_words_model(folder: Path, bias: float = 0.0) -> Path:
 def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, capsys, failure):
     monkeypatch.setitem(data_package._DATA_BUILDERS, "words", lambda config: Words())
     path = save_words_model(tmp_path)
-    main(["evaluate", f"checkpoint={path}", *QUICK])
+    main(["evaluate", f"checkpoint={path}", *MODEL])
     output = capsys.readouterr().out
     assert "no sample metrics exist for this data" in output
     assert "fingerprint" in output  # the data is not what the checkpoint names
@@ -319,12 +320,15 @@ def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, cap
     }
     write_diagrams("real.jsonl", generate_plans(5, seed=1))
     error = failure("evaluate", f"checkpoint={path}", "reference=real.jsonl")
-    assert "was not trained on plans" in error
+    assert "was not trained on diagrams" in error
+    assert "seeds=2: " in failure("evaluate", f"checkpoint={path}", "seeds=2")
 
 
 @pytest.fixture(scope="module")
 def defaults():
-    return compose("evaluate")
+    config = compose("evaluate")
+    OmegaConf.set_struct(config, False)  # what data there is, a checkpoint knows
+    return config
 
 
 def refused(defaults, **values) -> str:
@@ -356,6 +360,9 @@ def refused(defaults, **values) -> str:
         ),
         ({"samples": "a.jsonl", "seeds": 0}, "seeds=0: expected a whole number, at least 1"),
         ({"samples": "a.jsonl", "floor_draws": -1}, "floor_draws=-1"),
+        ({"samples": "a.jsonl", "seeds": 3}, "seeds=3 is for checkpoint=FILE of a model of diag"),
+        ({"samples": "a.jsonl", "steps": 3}, "steps=3 is for checkpoint=FILE of a model; leave"),
+        ({"samples": "a.jsonl", "data": {"size": 3}}, "data.size=3 is for checkpoint=FILE of a mo"),
         ({"checkpoint": "a.ckpt", "sampling": {"top_p": 2}}, "top_p=2"),
     ],
 )

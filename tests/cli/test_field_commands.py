@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
-from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.train import train
 from discrete_diffusion.data import build_data
+from discrete_diffusion.metrics import Ridge
 
+QUICK = ["steps=1", "draws=1", "num_samples=4"]
 DATA = [
     *("data.num_samples=60", "data.size=16", "data.mesh_rings=6", "data.num_boundary=16"),
     *("data.split=[0.8,0.1,0.1]", "data.batch_size=8"),
@@ -29,15 +34,41 @@ LEVELS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["field", "levels"])
-def model(request, tmp_path_factory) -> str:
-    folder = tmp_path_factory.mktemp(request.param)
-    overrides = FIELD if request.param == "field" else LEVELS
-    metrics = train(compose("train", overrides), folder / "run")
-    assert metrics["num_images"] == 3
-    assert metrics["relative_l2"] > 0
-    assert (folder / "run" / "samples.png").is_file()
-    return f"checkpoint={folder / 'run' / 'checkpoints' / 'best.ckpt'}"
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The checkpoint of a run, trained when first asked for."""
+
+    @cache
+    def run(kind: str) -> Path:
+        folder = tmp_path_factory.mktemp(kind)
+        overrides = FIELD if kind == "field" else LEVELS
+        metrics = train(compose("train", overrides), folder / "run")
+        assert metrics["num_images"] == 3
+        assert metrics["relative_l2"] > 0
+        assert (folder / "run" / "samples.png").is_file()
+        return folder / "run" / "checkpoints" / "best.ckpt"
+
+    return run
+
+
+@pytest.fixture(params=["field", "levels"])
+def model(request, trained) -> str:
+    return f"checkpoint={trained(request.param)}"
+
+
+@pytest.fixture(scope="module")
+def command(trained):
+    """``sample`` or ``evaluate``, without Hydra in front of it."""
+    defaults = {name: compose(name) for name in ("sample", "evaluate")}
+    commands = {"sample": sample, "evaluate": evaluate}
+    for config in defaults.values():
+        OmegaConf.set_struct(config, False)  # what data there is, the checkpoint knows
+
+    def run(name: str, kind: str, *words: str) -> None:
+        given = OmegaConf.from_dotlist([f"checkpoint={trained(kind)}", "threads=1", *words])
+        commands[name].run(OmegaConf.merge(defaults[name], given))
+
+    return run
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +83,7 @@ def read(name: str) -> dict:
 def test_sample(model, capsys):
     main(["sample", model, "num_samples=4", "draws=3", "steps=2", "out=mine", "threads=1"])
     said = capsys.readouterr()
-    assert "4 images of the test split, 3 draws each" in said.out + said.err
+    assert "4 images of the test split of the checkpoint's data, 3 draws" in said.out + said.err
     found = read("mine")
     assert (found["num_samples"], found["draws_per_image"]) == (4, 3)
     assert found["network_calls_per_sample"] <= 2
@@ -82,20 +113,95 @@ def test_evaluate(model, capsys):
     }
 
 
+def test_evaluate_on_other_phantoms(trained, caplog):
+    """The images are others, the baselines those of the data that was trained on."""
+    words = [*QUICK, "bound_draws=1", "threads=1", "pictures=false"]
+    words += [f"checkpoint={trained('field')}", "data.phantoms=tubes", "data.noise_level=0.1"]
+    main(["evaluate", *words])
+    assert "fingerprint" not in caplog.text
+    found = read("evaluation")
+    changed = {"phantoms": "tubes", "noise_level": 0.1}
+    name = "the test split of the checkpoint's data with data.phantoms=tubes, data.noise_level=0.1"
+    assert (found["reference"], found["changed_data"]) == (name, changed)
+    assert (found["num_reference"], found["num_trained_on"]) == (6, 0)
+    assert found["data_fingerprint"] != found["trained_on_fingerprint"]
+    tubes = build_data(
+        compose("train", [*FIELD, "data.phantoms=tubes", "data.noise_level=0.1"])
+    ).splits["test"]
+    discs = build_data(compose("train", FIELD)).splits["train"]
+    ridge = Ridge.fit(discs.conditions["dtn"], discs.x0)
+    truth = tubes.x0[:4]
+    with np.load("evaluation/samples.npz") as arrays:
+        assert np.array_equal(arrays["truth"], truth)
+        assert np.array_equal(arrays["dtn"], tubes.conditions["dtn"][:4])
+    error = (ridge.predict(tubes.conditions["dtn"][:4]) - truth).flatten(1).norm(dim=1)
+    relative = float((error / truth.flatten(1).norm(dim=1)).mean())
+    assert found["ridge_relative_l2"] == pytest.approx(relative, rel=1e-4)
+    table = Path("evaluation/table.md").read_text()
+    assert f"Images: {name}. Baselines" in table
+
+
+def test_noise_leaves_the_held_out_images_and_other_shares_do_not(command, caplog):
+    """Which rows are held out depends on the phantoms and the shares alone."""
+    command("sample", "levels", *QUICK, "data.noise_level=0.5")
+    own = build_data(compose("train", FIELD)).splits["test"]
+    with np.load("samples/samples.npz") as arrays:
+        assert np.array_equal(arrays["truth"], own.x0[:4])
+        assert not np.allclose(arrays["dtn"], own.conditions["dtn"][:4], rtol=0.05)
+    assert read("samples")["num_trained_on"] == 0
+    command("sample", "levels", *QUICK, "data.split=[0,0,1]")
+    assert read("samples")["num_trained_on"] == 48
+    assert "48 of the 60 images of the test split were trained on" in caplog.text
+
+
+def test_a_file_of_measurements(command):
+    """Of other values than the six: without pixel accuracy, and not as ids."""
+    drawn = build_data(compose("train", FIELD)).splits["val"]
+    media, dtn = 1.5 * drawn.x0[:, 0].numpy(), drawn.conditions["dtn"].numpy()
+    np.savez("measured.npz", media=media, dtn=dtn)
+    words = [*QUICK, "data.path=measured.npz", "data.dtn_transform=none", "data.split=[0,0,1]"]
+    command("sample", "field", *words)
+    found = read("samples")
+    assert found["reference"].startswith("the test split of the checkpoint's data with data.path=m")
+    assert found["num_images"] == 4
+    assert not any("pixel" in name for name in found)
+    with pytest.raises(ValueError, match="data=eit-levels takes"):
+        command("sample", "levels", *words)
+    Path("samples.npz").write_bytes(Path("measured.npz").read_bytes())
+    with pytest.raises(ValueError, match=r"data.path=samples.npz: .* would be overwritten"):
+        command("sample", "field", *words, "data.path=samples.npz", "out=.")
+
+
 @pytest.mark.parametrize(
-    ("command", "words", "says"),
+    ("name", "word", "says"),
     [
-        ("sample", ["given=a.npz"], "given=a.npz: CKPT was not trained on diagrams"),
-        ("sample", ["num_rooms=4"], "num_rooms=4: CKPT was not trained on diagrams"),
-        ("sample", ["mask_rate=0.3"], "mask_rate=0.3 is for rows of features"),
-        ("evaluate", ["mask_rate=0.3"], "mask_rate=0.3 is for rows of features"),
-        ("sample", ["draws=0"], "draws=0: expected a whole number, at least 1"),
-        ("evaluate", ["reference=a.jsonl"], "reference=a.jsonl: CKPT was not trained on diagrams"),
+        ("sample", "given=a.npz", "given=a.npz: CKPT was not trained on diagrams or features"),
+        ("sample", "num_rooms=4", "num_rooms=4: CKPT was not trained on diagrams"),
+        ("sample", "mask_rate=0.3", "mask_rate=0.3: CKPT was not trained on features; leave it"),
+        ("evaluate", "mask_rate=0.3", "mask_rate=0.3: CKPT was not trained on features"),
+        ("evaluate", "seeds=2", "seeds=2: CKPT was not trained on diagrams or features"),
+        ("evaluate", "time_bins=9", "time_bins=9: CKPT was not trained on diagrams or text"),
+        ("sample", "draws=0", "draws=0: expected a whole number, at least 1"),
+        ("evaluate", "reference=a.jsonl", "reference=a.jsonl: CKPT was not trained on diagrams"),
+        ("sample", "data.fantoms=tubes", "did you mean 'phantoms'"),
+        ("sample", "data.phantoms=cubes", "unknown data.phantoms 'cubes'"),
+        ("sample", "data.size=20", "data.size=20: the model was trained with data.size=16 and"),
+        ("sample", "data.num_boundary=32", "trained with data.num_boundary=16"),
+        ("sample", "data.name=plans", "data.name=plans: another data set is for another model"),
+        ("sample", "data.batch_size=2", "data.batch_size=2: training is over; how many"),
+        ("sample", "data.noise_level=a", "data.noise_level=a: expected a number"),
     ],
 )
-def test_settings_that_make_no_sense(model, failure, command, words, says):
-    path = model.removeprefix("checkpoint=")
-    assert says.replace("CKPT", path) in failure(command, model, *words)
+def test_settings_that_make_no_sense(trained, command, name, word, says):
+    says = says.replace("CKPT", str(trained("field")))
+    with pytest.raises(ValueError, match=re.escape(says)) as error:
+        command(name, "field", word)
+    assert "\n" not in str(error.value)
+
+
+def test_another_data_set_is_another_model(failure):
+    says = "data=eit-levels: evaluate takes the data of the checkpoint; leave it out, or replace"
+    assert says in failure("evaluate", "checkpoint=a.ckpt", "data=eit-levels")
 
 
 @pytest.mark.parametrize(
@@ -120,8 +226,3 @@ def test_a_network_without_the_condition_trains_without_it(tmp_path, algorithm):
     overrides = [f"algo={algorithm}", *plain, "algo.backbone=dit", "model=dit_tiny"]
     metrics = train(compose("train", [*overrides, "model.n_blocks=1"]), tmp_path)
     assert metrics["nelbo_plain"] > 0
-
-
-def test_compare_does_not_draw_without_maps(failure):
-    words = ["algos=[mdlm]", "backbones=[film-unet-tokens]", "data=eit-levels"]
-    assert "compare bounds alone, eval.num_samples=0" in failure("compare", *words)

@@ -20,6 +20,7 @@ SMALL = {
     "tokens": ["algo.backbone=dit", "model=dit_tiny"],
     "features": ["data.num_windows=10", "data.num_motifs=2"],
     "field": [],
+    "latent": [],
 }
 
 
@@ -59,10 +60,25 @@ def listed(capsys, width: int = 120) -> dict[str, dict[str, list[str]]]:
     return states
 
 
+def test_data_says_what_it_comes_with(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    print_listing()
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    told = {row[0]: row[-2:] for row in rows if row and row[0] in _DATA_BUILDERS}
+    expected = {"eit", "eit-levels"}
+    assert {name for name, words in told.items() if words == ["condition", "dtn"]} == expected
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_every_part_stands_under_its_state(capsys, width):
     states = listed(capsys, width)
-    assert list(states) == ["tokens", "features", "field"]
+    assert list(states) == ["tokens", "features", "field", "latent"]
+    assert states["latent"] == {
+        "data=": ["dialogue"],
+        "algo.backbone=": ["latent-space-model"],
+        "algo=": ["latent-seq2seq"],
+        "sampling=": ["generate"],
+    }
     assert states["features"] == {
         "data=": ["regions"],
         "algo.backbone=": ["get-region"],
@@ -71,9 +87,9 @@ def test_every_part_stands_under_its_state(capsys, width):
     }
     assert states["field"] == {
         "data=": ["eit"],
-        "algo.backbone=": ["dtn-unet"],
-        "algo=": ["flow-matching"],
-        "sampling=": ["ode"],
+        "algo.backbone=": ["dtn-regressor", "dtn-unet"],
+        "algo=": ["flow-matching", "regression"],
+        "sampling=": ["direct", "ode"],
     }
     everything = {
         "data=": _DATA_BUILDERS,
@@ -82,7 +98,7 @@ def test_every_part_stands_under_its_state(capsys, width):
         "sampling=": _SAMPLER_BUILDERS,
     }
     for head, names in everything.items():
-        found = [name for tables in states.values() for name in tables[head]]
+        found = [name for tables in states.values() for name in tables.get(head, [])]
         assert sorted(found) == sorted(names)
 
 
@@ -93,5 +109,5 @@ def test_a_plug_in_backbone_stands_under_its_state(capsys, monkeypatch):
         register_backbone(name, state=state)(lambda config, size: torch.nn.Identity())
     states = listed(capsys)
     assert states["features"]["algo.backbone="] == ["get-region", "my-rows"]
-    assert states["field"]["algo.backbone="] == ["dtn-unet", "my-field"]
+    assert states["field"]["algo.backbone="] == ["dtn-regressor", "dtn-unet", "my-field"]
     assert "my-rows" not in states["tokens"]["algo.backbone="]

@@ -40,7 +40,7 @@ def sample_and_check(algorithm: Algorithm, real, sampler: str, generator, **requ
 
 
 @pytest.mark.parametrize(("name", "process"), PROCESSES_OF)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     length=st.integers(1, 5),
     num_ids=st.integers(3, 7),

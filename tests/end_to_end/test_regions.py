@@ -17,7 +17,9 @@ SHORT = (
         "threads=1",
         "logger=none",
     ),
-    *("trainer.val_check_interval=3", "callbacks.num_samples=2", "eval.num_samples=4"),
+    *("data.num_motifs=8", "data.rows=12", "data.peak_length=40", "data.num_programmes=2"),
+    *("model.d_model=16", "model.n_layers=2"),
+    *("trainer.val_check_interval=3", "callbacks.num_samples=0", "eval.num_samples=4"),
 )
 
 
@@ -42,7 +44,7 @@ def test_a_short_training_beats_the_neighbours_and_stays_below_the_ceiling(tmp_p
     assert (tmp_path / "samples.png").is_file()
 
 
-@pytest.mark.parametrize("objective", ["mask", "ddpm"])
+@pytest.mark.parametrize("objective", ["mask", pytest.param("ddpm", marks=pytest.mark.slow)])
 def test_a_resumed_run_ends_as_one_left_alone(tmp_path, objective):
     options = [*SHORT, f"algo.objective={objective}", "sampling.default_steps=2"]
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from discrete_diffusion.evaluation.comparison import (
+    Baseline,
     ComparedModel,
     Comparison,
     paired_difference,
@@ -28,16 +29,17 @@ def bounds(seeds: int, shift: float = 0.0) -> torch.Tensor:
     return torch.randn(seeds, 40, generator=GENERATOR, dtype=torch.float64) + shift
 
 
-def model(name: str, values: torch.Tensor, **options) -> ComparedModel:
+def model(name: str, bounds: torch.Tensor, **options) -> ComparedModel:
     fields = {
         "backbone": "dit",
         "model": "dit_tiny",
         "instead_of": None,
         "parameters": 182_556,
         "quantity": "nats per unordered diagram",
-        "metrics": {"valid": [0.5] * len(values)},
+        "values": {"nelbo": bounds},
+        "metrics": {"valid": [0.5] * len(bounds)},
     }
-    return ComparedModel(algorithm=name, bounds=values, **{**fields, **options})
+    return ComparedModel(algorithm=name, **{**fields, **options})
 
 
 def test_one_seed_is_a_paired_t_statistic():
@@ -119,12 +121,62 @@ def test_rows_and_table_are_those_of_the_numbers():
     assert markdown_table(heads, cells).count("\n") == 5
 
 
+def images(name: str, with_bound: bool, errors: torch.Tensor) -> ComparedModel:
+    values = {"relative_l2": errors} | ({"nelbo": bounds(1)} if with_bound else {})
+    metrics = {"draws_per_image": [8.0], "pixel_accuracy": [0.75], "spread_ratio": [0.9]}
+    metrics |= {"condition_gap": [0.25], "condition_gap_standard_error": [0.0125]}
+    quantity = "nats per image" if with_bound else None
+    return model(name, errors, values=values, metrics=metrics, quantity=quantity)
+
+
+def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
+    errors = [bounds(1, shift) for shift in (2, 2.5, 3)]
+    models = [images("flow-matching", False, errors[0]), images("mdlm", True, errors[1])]
+    models.append(images("udlm", True, errors[2]))
+    ridge = Baseline("ridge", {"relative_l2": errors[2][0]}, {"pixel_accuracy": 0.5})
+    comparison = Comparison(tuple(models), (0,), (ridge,))
+    assert comparison.measures == ["relative_l2", "nelbo"]
+    rows = comparison.rows()
+    apart = paired_difference(errors[2], errors[0])
+    for row in (rows[2], comparison.baseline_rows()[0]):
+        assert row["relative_l2_difference"] == apart.mean
+        assert row["relative_l2_difference_standard_error"] == apart.standard_error
+        assert row["relative_l2"] == pytest.approx(float(errors[2].mean()))
+    assert (rows[0]["nelbo"], rows[1]["difference"]) == (None, None)
+    values = [m.values["nelbo"] for m in models[1:]]
+    assert rows[2]["difference"] == paired_difference(values[1], values[0]).mean
+    heads, cells = table_cells(comparison)
+    assert heads[2:6] == [
+        "relative L2 of the mean of 8 draws ↓",
+        "difference to flow-matching ↓",
+        "bound, nats per image ↓",
+        "difference to mdlm ↓",
+    ]
+    assert heads[6:] == [
+        "rise with maps of others ↑",
+        "spread by errors (1 is right)",
+        "pixels right, % ↑",
+    ]
+    assert cells[0][4:] == ["–", "", "0.250 ± 0.013", "0.90", "75.0"]
+    assert cells[3][0] == "ridge"
+    assert cells[3][4:] == ["–", "", "", "", "50.0"]
+    notes = " ".join(table_notes(comparison, split="test", draws=1))
+    assert "No bound of flow-matching: it would be of the density of numbers" in notes
+    assert "of relative L2 and the bound over held-out samples" in notes
+
+
+def test_models_without_a_measure_in_common_are_refused():
+    alone = images("flow-matching", False, bounds(1))
+    with pytest.raises(ValueError, match=r"of all of flow-matching \(dit\), mdlm \(dit\)"):
+        Comparison((alone, model("mdlm", bounds(1))), (0,))
+
+
 def test_one_seed_has_the_error_of_a_share_of_samples():
     metrics = {"valid": [0.9], "mode_coverage": [0.5], "num_samples": [400]}
     comparison = Comparison((model("mdlm", bounds(1), metrics=metrics),), (3,))
     heads, cells = table_cells(comparison)
     assert not any("difference" in head for head in heads)  # to itself
-    bound = comparison.models[0].bounds[0]
+    bound = comparison.models[0].values["nelbo"][0]
     error = float(bound.std()) / math.sqrt(40)
     assert cells[0][2] == f"{float(bound.mean()):.2f} ± {error:.2f}"
     assert cells[0][3] == "90.0 ± 1.5"  # 100 sqrt(0.9 * 0.1 / 400)

@@ -185,3 +185,5 @@ def test_bad_requests_are_refused():
     ids = Examples(torch.zeros(2, 8).long(), torch.ones(2, 8).bool(), conditions=none.conditions)
     with pytest.raises(ValueError, match="8 ids per sample are no square image"):
         reconstruct(data=DATA.changed("val", x0=ids.x0))
+    with pytest.raises(ValueError, match=r"ids from 0 to 8; expected those of 6 levels"):
+        reconstruct(data=DATA.changed("val", x0=torch.arange(9).expand(2, 9)))

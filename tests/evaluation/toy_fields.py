@@ -11,6 +11,7 @@ from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Dataset, Examples
 from discrete_diffusion.data.eit.levels import (
+    LEVELS,
     MASK_ID,
     VOCAB_SIZE,
     conductivity_to_levels,
@@ -28,19 +29,20 @@ SHARES = {"train": 60, "val": 14, "test": 7}
 
 
 class ToyFields(Dataset):
-    """Splits and nothing else."""
+    """Splits, and the levels of their pixels."""
 
     state, bound = "field", "gaussian"
 
-    def __init__(self, splits: dict[str, Examples]) -> None:
-        self.splits = splits
+    def __init__(self, splits: dict[str, Examples], levels: tuple[float, ...] | None) -> None:
+        self.splits, self.levels = splits, levels
 
     def summary(self) -> str:
         return "toy"
 
     def changed(self, split: str, **parts) -> ToyFields:
         """The same with other examples in one split."""
-        return ToyFields(self.splits | {split: replace(self.splits[split], **parts)})
+        changed = {split: replace(self.splits[split], **parts)}
+        return ToyFields(self.splits | changed, self.levels)
 
 
 def _forward() -> Tensor:
@@ -69,7 +71,7 @@ def level_images(tokens: bool = False, shares: dict[str, int] = SHARES) -> ToyFi
         real = torch.ones(num, PIXELS if tokens else 1, dtype=torch.bool)
         x0 = ids if tokens else images
         splits[name] = Examples(x0, real, conditions={"dtn": maps_of_images(images)})
-    return ToyFields(splits)
+    return ToyFields(splits, LEVELS)
 
 
 def gaussian_fields(images: GaussianImages, num: int) -> ToyFields:
@@ -79,7 +81,7 @@ def gaussian_fields(images: GaussianImages, num: int) -> ToyFields:
         x0, sign = images.draw(num, seed=k + 1)
         real = torch.ones(num, 1, dtype=torch.bool)
         splits[name] = Examples(x0, real, conditions={"dtn": sign})
-    return ToyFields(splits)
+    return ToyFields(splits, None)
 
 
 class InverseBackbone(nn.Module):

@@ -42,6 +42,14 @@ def test_pixels_are_rounded_to_the_nearest_level():
     assert (exact.relative_l2, exact.mean_squared_error, exact.pixel_accuracy) == (0.0, 0.0, 1.0)
 
 
+def test_without_levels_no_pixel_is_counted():
+    scores = score_images(TRUTH + 1, TRUTH, levels=None)
+    assert scores.pixel_hits is None
+    assert math.isnan(scores.pixel_accuracy)
+    assert math.isnan(scores.majority_pixel_accuracy)
+    assert scores.mean_squared_error == pytest.approx(1.0)
+
+
 def test_levels_agree_with_those_of_the_data_and_take_the_lower_of_two():
     values = torch.linspace(0, 6, 997)
     assert torch.equal(nearest_level(values, LEVELS), conductivity_to_levels(values))

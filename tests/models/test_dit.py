@@ -70,5 +70,5 @@ def test_tied_weights_are_one_tensor_and_start_small():
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match=r"pad_id=12 is outside the vocabulary 0\.\.11"):
         DiT(**TINY, pad_id=12)
-    with pytest.raises(ValueError, match="even width per head; hidden_size=12 over n_heads=4 is 3"):
+    with pytest.raises(ValueError, match="even width per head; 12 over n_heads=4 is 3"):
         DiT(**{**TINY, "hidden_size": 12})

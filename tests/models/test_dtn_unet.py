@@ -81,7 +81,7 @@ def test_further_layers_of_the_encoder_have_their_sizes():
 @pytest.mark.parametrize("options", [{}, {"pool_layers": 2}, {"time_conditioning": False}])
 def test_pooling_weights_sum_to_one_and_make_the_vector(randomise, options):
     encoder = randomise(DtNEncoder(**ENCODER, **options))
-    encoded = encoder.encode(maps(), torch.tensor([0.1, 0.5, 0.9]))
+    encoded = encoder(maps(), torch.tensor([0.1, 0.5, 0.9]))
     assert (encoded.vector.shape, encoded.tokens.shape) == ((3, 12), (3, 6, 12))
     assert encoded.weights.std() > 1e-3
     torch.testing.assert_close(encoded.weights.sum(dim=1), torch.ones(3))
@@ -113,6 +113,13 @@ def test_time_is_read_where_it_is_given_and_wanted(randomise):
     blind = randomise(DtNEncoder(**ENCODER, time_conditioning=False))
     assert not blind.reads_time
     assert torch.equal(blind(maps(), t).vector, blind(maps()).vector)
+
+
+def test_a_time_that_was_saved_but_never_read_is_left_out():
+    saved = network(time_conditioning=True).state_dict()
+    model = network(time_conditioning=False)
+    model.load_state_dict(saved)
+    assert torch.equal(model.encoder.embedding.weight, saved["encoder.embedding.weight"])
 
 
 def test_the_encoder_is_its_equations(randomise):
@@ -336,7 +343,7 @@ def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match=r"dtn has shape \(3, 5, 6\); expected \(B, 6, 6\), as da"):
         model(images(), SIGMA, maps()[:, :5])
     with pytest.raises(ValueError, match=r"dtn has shape \(6, 6\)"):
-        model.fit_condition(maps()[0])
+        model.fit_conditions({"dtn": maps()[0]})
     with pytest.raises(ValueError, match=r"x has shape \(3, 4, 8\); expected \(B, 1, H, W\)"):
         model(images()[:, 0], SIGMA)
     with pytest.raises(ValueError, match="images of 3 x 8 pixels cannot be halved 1 times"):

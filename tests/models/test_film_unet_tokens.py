@@ -59,7 +59,7 @@ def test_neighbours_the_map_and_time_are_read(make_config, randomise):
 def test_the_first_prediction_is_uniform_and_a_step_moves_it(make_config):
     (ids, dtn), model = inputs(), build(make_config)
     assert (model(ids, SIGMA, dtn) == 0).all()
-    model.fit_condition(dtn)
+    model.fit_conditions({"dtn": dtn})
     torch.testing.assert_close(model.network.encoder.shift, dtn.mean(dim=0))
     loss = torch.nn.functional.cross_entropy(model(ids, SIGMA, dtn).transpose(1, 2), ids)
     loss.backward()

@@ -32,8 +32,11 @@ def test_built_in_names_and_specs():
     assert backbone_spec("get-region") == replace(rows, default_model="get_region_tiny")
     field = BackboneSpec("dtn-unet", "field", False, ("dtn", "keep", "encoded"), "dtn_unet_tiny")
     assert backbone_spec("dtn-unet") == field
-    pixels = BackboneSpec("film-unet-tokens", "tokens", False, ("dtn",), "film_unet_tiny")
+    given = ("dtn", "keep", "encoded")
+    pixels = BackboneSpec("film-unet-tokens", "tokens", False, given, "film_unet_tiny")
     assert backbone_spec("film-unet-tokens") == pixels
+    latent = BackboneSpec("latent-space-model", "latent", default_model="latent_tiny")
+    assert backbone_spec("latent-space-model") == latent
 
 
 def test_decorated_builder_is_found_with_its_spec(make_config):
@@ -71,7 +74,8 @@ def test_unknown_state_is_refused():
 def test_misspelt_name_is_refused_in_one_sentence(make_config, typo):
     message = (
         f"^unknown backbone '{typo}'; did you mean 'bd-denoiser'\\? "
-        "Available: bd-denoiser, dit, dtn-unet, film-unet-tokens, get-region, my-transformer"
+        "Available: bd-denoiser, dit, dtn-regressor, dtn-unet, film-unet-tokens, get-region, "
+        "latent-space-model, my-transformer"
     )
     with pytest.raises(ValueError, match=message):
         check_backbone_name(typo)
@@ -194,6 +198,22 @@ def test_config_values_reach_the_u_net_and_the_encoder(make_config):
     config.model.update({"cross_attention": True, "attention_heads": 2})
     attention = build_backbone(config, 3).unet.middle.attention
     assert (attention.n_heads, attention.key_value.in_features) == (2, 64)
+
+
+@pytest.mark.parametrize("backbone", ["dtn-unet", "film-unet-tokens"])
+def test_a_network_that_is_told_no_time_has_an_encoder_without(make_config, randomise, backbone):
+    """So that every parameter gets a gradient, which several processes need."""
+    preset = {"dtn-unet": "dtn_unet_tiny", "film-unet-tokens": "film_unet_tiny"}[backbone]
+    data = {"num_boundary": 6, "length": 16, "vocab_size": 7, "mask_id": 6}
+    config = make_config(backbone, preset, data, time_conditioning=False)
+    assert config.model.encoder_time
+    model = randomise(build_backbone(config, 7)).train()
+    x_t = torch.zeros(2, 16).long() if backbone == "film-unet-tokens" else torch.ones(2, 7, 4, 4)
+    model(x_t, None, torch.randn(2, 6, 6)).square().sum().backward()
+    assert not model.encoder_reads_time
+    assert not [name for name, p in model.named_parameters() if p.grad is None]
+    config.algo.time_conditioning = True
+    assert build_backbone(config, 7).encoder_reads_time
 
 
 def test_dtn_unet_wants_maps_and_images_it_can_halve(make_config):

@@ -13,7 +13,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import discrete_diffusion
-from discrete_diffusion.cli import compose, config_dir
+from discrete_diffusion.cli import config_dir
+from discrete_diffusion.cli.compose import complete_overrides, with_open_data
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -27,7 +28,12 @@ def test_version_is_the_installed_one():
 def test_constraints_pin_every_dependency_inside_its_range():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    of_users = [*project["dependencies"], *extras["tensorboard"], *extras["regions"]]
+    of_users = [
+        *project["dependencies"],
+        *extras["tensorboard"],
+        *extras["regions"],
+        *extras["text"],
+    ]
     wanted = [Requirement(r) for r in of_users]
     wanted += [Requirement(r) for r in extras["dev"] if not r.startswith("discrete-diffusion")]
     pins = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().split()]
@@ -55,7 +61,7 @@ def test_commands_of_the_documents_compose():
         if not {"--config-dir", "-m"} & set(words):  # a reader's own folder; values of a sweep
             distinct.add((command, *(w for w in words if "=" in w and not w.startswith("hydra"))))
     for command, *overrides in sorted(distinct):
-        compose(command, overrides)
+        complete_overrides(command, with_open_data(command, overrides))
 
 
 def test_settings_that_troubleshooting_names_exist():
@@ -64,7 +70,7 @@ def test_settings_that_troubleshooting_names_exist():
     assert len(settings) >= 6
     for setting in settings:
         if not setting.endswith(("=abc", "=mps")):
-            compose("train", ["data=plans", setting])
+            complete_overrides("train", ["data=plans", setting])
 
 
 def test_python_of_the_readme_is_python():
@@ -136,6 +142,15 @@ def test_numbers_of_the_readme_come_from_the_results():
         f"hidden scores is {sum(r) / len(r):.3f}; the mean of the neighbours has "
         f"{around['neighbour_mean_per_motif_r']:.3f}, and knowing the\ntrue programme of every "
         f"region {around['oracle_per_motif_r']:.3f}",
+    ]
+    eit = json.loads((folder / "eit.json").read_text())["results"]["recipes"]
+    fields, ids = eit["fields"], eit["ids"]
+    assert max(run["cpu_seconds"] for run in (fields, ids)) < 1500  # "less than half an hour"
+    quoted += [
+        f"the mean of 8 draws is {fields['test']['relative_l2']:.3f} by flow matching and "
+        f"{ids['test']['relative_l2']:.3f} by MDLM on ids, where ridge",
+        f"regression has {fields['test']['ridge_relative_l2']:.3f} and the mean image "
+        f"{fields['test']['mean_image_relative_l2']:.3f}",
     ]
     for text in quoted:
         assert text in README, f"the README does not say {text}"

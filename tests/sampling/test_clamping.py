@@ -13,7 +13,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import build_sampler
 from toy_world import FULL, LENGTH, PADDED, ToyWorld, noise_floor, total_variation
 
-NUM = 15_000
+NUM = 8_000
 EXACT = {
     "first-hitting": {},
     "margin": {},

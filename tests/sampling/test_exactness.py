@@ -23,7 +23,7 @@ from toy_world import (
     toy_layout,
 )
 
-NUM, MANY = 20_000, 200_000
+NUM, MANY = 10_000, 200_000
 EXACT = {
     "first-hitting": {},
     "margin": {},

@@ -21,7 +21,7 @@ from toy_world import (
     toy_layout,
 )
 
-NUM = 30_000
+NUM = 15_000
 POSITIONS, IDS = torch.arange(LENGTH), torch.arange(VOCAB_SIZE)
 EXACT = {
     "first-hitting": {},

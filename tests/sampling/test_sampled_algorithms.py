@@ -22,7 +22,7 @@ from toy_world import (
     toy_layout,
 )
 
-NUM = 10_000
+NUM = 6000
 
 
 def schedule(name: str) -> Schedule:
@@ -39,10 +39,10 @@ def test_ancestral_sampling_converges_to_the_data(name):
         gaps.append(total_variation(law, world.prob))
         if steps == 8:
             sampler = Ancestral(default_steps=steps)
-            real = FULL.expand(10_000, -1)
+            real = FULL.expand(NUM, -1)
             tokens = sampler.sample(algorithm, real, generator=make_generator(3)).tokens
             share = world.distribution(tokens)
-            assert total_variation(share, law) < noise_floor(law, 10_000)
+            assert total_variation(share, law) < noise_floor(law, NUM)
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 0.012
 

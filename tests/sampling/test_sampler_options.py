@@ -42,6 +42,8 @@ def refused(name: str, options: dict, message: str) -> None:
         ({"temperature": "hot"}, r"sampling\.temperature=hot: expected a number"),
         ({"top_p": 1.5}, r"top_p=1\.5"),
         ({"top_p": 0.0}, r"top_p=0\.0: expected a number in \(0, 1\]"),
+        ({"guidance": -0.5}, r"sampling\.guidance=-0\.5: expected 0 or a positive number"),
+        ({"guidance": float("inf")}, "guidance=inf"),
         ({"top_q": 0.5}, "has no setting 'top_q'; it has"),
     ],
 )

@@ -68,10 +68,10 @@ def test_low_temperature_and_small_top_p_follow_the_mode(case):
 
 def test_high_temperature_flattens(case):
     """Every legal id equally often."""
-    num = 20_000
+    num = 5000
     output = draw_from(*case, num, seed=3, temperature=1e6, **few(*case, 3))
     share = torch.bincount(output.tokens[:, 1], minlength=4) / num
-    assert (share - 0.25).abs().max() < 0.02
+    assert (share - 0.25).abs().max() < 0.03
 
 
 def test_sampling_uses_eval_mode_and_restores_training(case):

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from discrete_diffusion.cli import config_dir
 from discrete_diffusion.sampling import _SAMPLER_BUILDERS, build_sampler
 
+COMMON = {"temperature", "top_p", "guidance"}
 PAGE = Path(__file__).parents[2] / "docs" / "samplers.md"
 
 
@@ -52,7 +53,7 @@ def test_the_page_has_every_option_with_its_default():
                         OmegaConf.from_dotlist([f"value={value}"]).value
                     ), f"{name} {option}"
     for name, options in said.items():
-        assert options == set(defaults_of(name)) - {"temperature", "top_p"}, name
+        assert options == set(defaults_of(name)) - COMMON, name
     assert defaults_of("predictor-corrector")["default_steps"] == 50
 
 

@@ -23,7 +23,7 @@ from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.training import EMA, DiffusionModule
 from discrete_diffusion.types import Batch
 
-TINY = ("model=bd_tiny", "data.num_plans=300", "data.batch_size=16")
+TINY = ("model=bd_tiny", "data.num_plans=60", "data.batch_size=16")
 DIT = ("algo.backbone=dit", "model=dit_tiny")
 REGIONS = ("algo=masked-features", "data.num_windows=30", "data.batch_size=16")
 

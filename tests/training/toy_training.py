@@ -74,10 +74,11 @@ def fit(
     batch_size=32,
     world_size=1,
     logger=False,
+    data=None,
     **options,
 ):
     """``world_size``: the streams are those of the first of so many processes."""
-    data = ToyData()
+    data = data or ToyData()
     trainer = Trainer(
         default_root_dir=folder,
         accelerator="cpu",

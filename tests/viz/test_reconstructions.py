@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discrete_diffusion.viz import draw_reconstructions
+from discrete_diffusion.viz import draw_reconstructions, draw_side_by_side
 from discrete_diffusion.viz.reconstructions import MAX_SAMPLES
 
 
@@ -73,3 +73,23 @@ def test_shapes_that_do_not_belong_together_are_refused():
     ):
         with pytest.raises(ValueError, match="do not belong together"):
             draw_reconstructions(*bad, draws=2)
+
+
+def test_models_stand_beside_the_truth_on_one_scale(tmp_path):
+    _, truth, mean, _ = samples()
+    models = {"mdlm": mean, "udlm": truth}
+    figure = draw_side_by_side(truth, models, tmp_path / "images.png", draws=8)
+    assert (tmp_path / "images.png").read_bytes().startswith(b"\x89PNG")
+    grid = np.array(figure.axes[: 3 * MAX_SAMPLES]).reshape(MAX_SAMPLES, 3)
+    assert [axes.get_title(loc="left") for axes in grid[0]] == ["True", "mdlm", "udlm"]
+    assert {axes.images[0].get_clim() for axes in grid.flat} == {(1.0, 5.0)}
+    for k, line in enumerate(grid):
+        for axes, values in zip(line, (truth[k], mean[k], truth[k]), strict=True):
+            assert np.array_equal(np.asarray(axes.images[0].get_array()), values)
+        relative = np.linalg.norm(mean[k] - truth[k]) / np.linalg.norm(truth[k])
+        assert line[1].get_xlabel() == f"relative L2 {relative:.3f}"
+        assert line[2].get_xlabel() == "relative L2 0.000"
+    assert figure.axes[-1].get_xlabel() == "conductivity; of models the mean of 8 draws"
+    for bad in ({}, {"mdlm": mean[:2]}):
+        with pytest.raises(ValueError, match="at least one sample and one model"):
+            draw_side_by_side(truth, bad, draws=8)

@@ -12,11 +12,13 @@ from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.d3pm import D3PM
 from discrete_diffusion.algorithms.flow_matching import FlowMatching
 from discrete_diffusion.algorithms.gidd import GIDD
+from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq
 from discrete_diffusion.algorithms.marginal import MarginalDiffusion
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.algorithms.meld import MELD
 from discrete_diffusion.algorithms.objective import Objective
+from discrete_diffusion.algorithms.regression import Regression
 from discrete_diffusion.algorithms.sedd import SEDD
 from discrete_diffusion.algorithms.udlm import UDLM
 from discrete_diffusion.forward_process import build_forward_process
@@ -46,6 +48,8 @@ _ALGORITHM_BUILDERS: dict[str, Callable[..., Objective]] = {
     "meld": MELD,
     "masked-features": MaskedFeatures,
     "flow-matching": FlowMatching,
+    "regression": Regression,
+    "latent-seq2seq": LatentSeq2Seq,
 }
 
 _BACKBONE_KEYS = ("backbone", "causal_attention")
@@ -68,9 +72,11 @@ def build_algorithm(config: DictConfig) -> Objective:
     state = data_state(config.data)
     size = _size(config.data, state)
     backbone = build_backbone(config, size)
-    if state == "field":
-        check_options("algo", name, build, {**options, "channels": size}, given=1)
-        return build(backbone, channels=size, **options)
+    if state in ("field", "latent"):
+        keys = ("channels",) if state == "field" else ("eos_id", "pad_id", "source_pad_id")
+        options |= {key: config.data[key] for key in keys}
+        check_options("algo", name, build, options, given=1)
+        return build(backbone, **options)
     if state == "features":
         options["num_features"] = size
     check_options("algo", name, build, options, given=2)
@@ -81,10 +87,10 @@ def build_algorithm(config: DictConfig) -> Objective:
 
 
 def _size(data_config: Mapping[str, Any], state: str) -> int:
-    """How many ids, features or channels a backbone predicts."""
+    """How many ids, features or channels a backbone predicts; of latents, ids of the target."""
     if state == "tokens":
         return build_layout(data_config).vocab_size
-    key = "num_features" if state == "features" else "channels"
+    key = {"features": "num_features", "field": "channels", "latent": "vocab_size"}[state]
     if data_config.get(key) is None:
         raise ValueError(
             f"data.{key} is not set; give it, or call complete_data(config), which reads it off "
@@ -96,7 +102,7 @@ def _size(data_config: Mapping[str, Any], state: str) -> int:
 def check_states(config: DictConfig) -> None:
     """Raise ``ValueError``, naming what fits, for an unknown algorithm or backbone, and if one of
     algorithm, backbone and data works on another state than the others, or the backbone lacks what
-    the algorithm needs."""
+    the algorithm needs, or ``condition_dropout`` does."""
     name, spec = config.algo.name, backbone_spec(config.algo.backbone)
     if name not in _ALGORITHM_BUILDERS:
         raise ValueError(unknown_name("algorithm", name, _ALGORITHM_BUILDERS))
@@ -117,6 +123,12 @@ def check_states(config: DictConfig) -> None:
         raise ValueError(
             f"{name} needs a backbone that offers {', '.join(needs)}, and '{spec.name}' does "
             f"not; choose algo.backbone={able}"
+        )
+    if config.algo.get("condition_dropout") and not spec.offers(("keep",)):
+        able = "".join(f"algo.backbone={x} or " for x in usable_backbones((*needs, "keep"), state))
+        raise ValueError(
+            f"algo.condition_dropout={config.algo.condition_dropout} needs a backbone that offers "
+            f"keep, and '{spec.name}' does not; take {able}algo.condition_dropout=0"
         )
 
 
@@ -141,9 +153,11 @@ __all__ = [
     "UDLM",
     "Algorithm",
     "FlowMatching",
+    "LatentSeq2Seq",
     "MarginalDiffusion",
     "MaskedFeatures",
     "Objective",
+    "Regression",
     "algorithm_state",
     "algorithms_on",
     "build_algorithm",

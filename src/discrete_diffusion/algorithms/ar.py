@@ -23,7 +23,8 @@ class AR(Algorithm):
     the batch divided by the constant L.
 
     The backbone is causal and its input is shifted over the real positions: at l_k stands the token
-    of l_{k-1}, at l_1 MASK (which serves as the begin-of-sequence token), PAD elsewhere.
+    of l_{k-1}, at l_1 MASK (which serves as the begin-of-sequence token); elsewhere what stands
+    there: PAD, or before l_1 an id that is given (``TokenLayout.num_given``).
 
     ``time_conditioning``: the backbone is told how many tokens are real, as sigma in the form of a
     corrupted share, 1 - exp(-sigma) = n / (L + 1); other networks see n in the PAD of their input.
@@ -44,9 +45,19 @@ class AR(Algorithm):
     position: Tensor
 
     def __init__(
-        self, backbone: nn.Module, process: ForwardProcess, *, time_conditioning: bool = True
+        self,
+        backbone: nn.Module,
+        process: ForwardProcess,
+        *,
+        time_conditioning: bool = True,
+        condition_dropout: float = 0.0,
     ) -> None:
-        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        super().__init__(
+            backbone,
+            process,
+            time_conditioning=time_conditioning,
+            condition_dropout=condition_dropout,
+        )
         if not getattr(backbone, "causal", True):
             raise ValueError(
                 f"ar needs a causal backbone, got {type(backbone).__name__} that sees the future; "
@@ -74,9 +85,10 @@ class AR(Algorithm):
     ) -> Tensor:
         """Position l is predicted from the real positions before it, in x_t or, if there is one
         among the conditions, in ``context`` (Int[B, L], the clean sequence); t is not used."""
-        others = self.accepted(conditions)
+        others = dict(conditions or {})
         tokens = self.shifted(others.pop("context", x_t), real)
-        return self.backbone(x_t=tokens, sigma=self.size_sigma(real), **others).float()
+        sigma = self.size_sigma(real)
+        return self.backbone(x_t=tokens, sigma=sigma, **self.accepted(others)).float()
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """The conditions under which ``denoise`` is right for every position, whatever x_t."""
@@ -84,12 +96,10 @@ class AR(Algorithm):
 
     def shifted(self, x: Tensor, real: Tensor) -> Tensor:
         """Int[B, L]: at each real position the token of the real position before it."""
-        layout = self.layout
         latest = torch.where(real, self.position, -1).cummax(dim=1).values
         before = torch.cat([torch.full_like(latest[:, :1], -1), latest[:, :-1]], dim=1)
-        tokens = x.gather(1, before.clamp(min=0)).masked_fill(before < 0, layout.mask_id)
-        pad = layout.mask_id if layout.pad_id is None else layout.pad_id
-        return torch.where(real, tokens, pad)
+        tokens = x.gather(1, before.clamp(min=0)).masked_fill(before < 0, self.layout.mask_id)
+        return torch.where(real, tokens, x)
 
     def size_sigma(self, real: Tensor) -> Tensor | None:
         """-log(1 - n / (L + 1)) for n real tokens, Float[B]; None without ``time_conditioning``."""
@@ -99,10 +109,11 @@ class AR(Algorithm):
         return -torch.log1p(-share)
 
     def prefix_reader(
-        self, real: Tensor, conditions: Mapping[str, Any] | None = None
+        self, x: Tensor, real: Tensor, conditions: Mapping[str, Any] | None = None
     ) -> PrefixReader:
-        """``denoise`` with a cache, for samples whose ``real`` Bool[B, L] is the same."""
-        return PrefixReader(self, real, conditions)
+        """``denoise`` with a cache, for samples x Int[B, L] whose ``real`` Bool[B, L] and whose
+        PAD is the same."""
+        return PrefixReader(self, x, real, conditions)
 
 
 class PrefixReader:
@@ -113,13 +124,18 @@ class PrefixReader:
     """
 
     def __init__(
-        self, algorithm: AR, real: Tensor, conditions: Mapping[str, Any] | None = None
+        self,
+        algorithm: AR,
+        x: Tensor,
+        real: Tensor,
+        conditions: Mapping[str, Any] | None = None,
     ) -> None:
         self.algorithm, self.conditions = algorithm, algorithm.accepted(conditions)
         self.columns = real[0].nonzero().squeeze(1)  # (K,)
+        self.given = (algorithm.layout.is_real(x[0]) & ~real[0]).nonzero().squeeze(1)  # (G,)
         self.sigma = algorithm.size_sigma(real)
         backbone: Any = algorithm.backbone
-        self.cache = backbone.new_cache(self.columns)
+        self.cache = backbone.new_cache(torch.cat([self.given, self.columns]))
         self.num_read = 0
 
     def log_d0(self, x: Tensor, k: int) -> Tensor:
@@ -132,7 +148,7 @@ class PrefixReader:
         tokens = x[:, before]
         if self.num_read == 0:
             begin = torch.full_like(x[:, :1], layout.mask_id)
-            tokens = torch.cat([begin, tokens], dim=1)
+            tokens = torch.cat([x[:, self.given], begin, tokens], dim=1)
         self.num_read = k + 1
         logits = self.algorithm.backbone(
             x_t=tokens, sigma=self.sigma, cache=self.cache, **self.conditions

@@ -28,7 +28,8 @@ class Algorithm(Objective):
     * P, ``log_prob_x0``: the ordinary posterior p(x0_l | x_t), proportional to
       D(x0) q_t(z_l | x0). It is what a user means by "what does the model think is here".
 
-    ``time_conditioning=False`` hands the backbone ``sigma=None``.
+    ``time_conditioning=False`` hands the backbone ``sigma=None``. ``condition_dropout``: see
+    ``Objective``.
 
     Raises ``ValueError`` if the forward process is not one of ``processes``, or its schedule is
     learned and the algorithm has no gradient for it.
@@ -39,11 +40,16 @@ class Algorithm(Objective):
     """Steps of a model of discrete time, whose network knows t = i / num_steps only."""
 
     def __init__(
-        self, backbone: nn.Module, process: ForwardProcess, *, time_conditioning: bool = True
+        self,
+        backbone: nn.Module,
+        process: ForwardProcess,
+        *,
+        time_conditioning: bool = True,
+        condition_dropout: float = 0.0,
     ) -> None:
         self.check_process(process)
-        super().__init__()
-        self.backbone, self.process = backbone, process
+        super().__init__(backbone, condition_dropout=condition_dropout)
+        self.process = process
         self.time_conditioning = time_conditioning
 
     @property
@@ -120,7 +126,23 @@ class Algorithm(Objective):
         ``support``: Bool[B, L, V], a narrowing of the legal ids. D is tempered, then narrowed, then
         cut to its nucleus ``top_p``. At s = 0 this is the ordinary posterior p(x0 | x_t).
         """
-        log_d0 = temper(self.denoise(x_t, t, real, conditions), temperature)
+        log_d0 = self.denoise(x_t, t, real, conditions)
+        return self.step(log_d0, x_t, t, s, real, support, temperature=temperature, top_p=top_p)
+
+    def step(
+        self,
+        log_d0: Tensor,
+        x_t: Tensor,
+        t: Tensor,
+        s: Tensor,
+        real: Tensor,
+        support: Tensor | None = None,
+        *,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+    ) -> Prediction:
+        """``predict``, of a log D Float[B, L, V] that is known."""
+        log_d0 = temper(log_d0, temperature)
         posterior, log_weights = self.process.posterior_log_probs, None
         if support is not None:
             narrowed = log_softmax_on(log_d0, support & self.layout.support)

@@ -105,9 +105,15 @@ class BD3LM(Algorithm):
         block_size: int | None = None,
         block_lengths: Sequence[int] | None = None,
         time_conditioning: bool = False,
+        condition_dropout: float = 0.0,
         draw: str = "forced_mask",
     ) -> None:
-        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        super().__init__(
+            backbone,
+            process,
+            time_conditioning=time_conditioning,
+            condition_dropout=condition_dropout,
+        )
         if draw not in MASK_DRAWS:
             raise ValueError(unknown_name("mask draw", draw, MASK_DRAWS))
         if getattr(backbone, "causal", False):

@@ -41,9 +41,15 @@ class D3PM(Algorithm):
         *,
         num_steps: int = 1000,
         time_conditioning: bool = True,
+        condition_dropout: float = 0.0,
         draw: str = "importance",
     ) -> None:
-        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        super().__init__(
+            backbone,
+            process,
+            time_conditioning=time_conditioning,
+            condition_dropout=condition_dropout,
+        )
         check_whole_number("algo.num_steps", num_steps, least=1)
         if draw not in WEIGHTED_DRAWS:
             raise ValueError(unknown_name("step draw", draw, WEIGHTED_DRAWS))

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.field_scaling import FieldScaling
 from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.algorithms.times import draw_times
-from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process.straight import StraightPath
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.types import Batch, LossOutput
 
 T_DRAWS = ("uniform", "quadratic", "logit_normal")
+WEIGHTINGS = ("velocity", "image")
 SMALLEST_T = 0.05
 """Where velocities are cut off, and where the bound ends with a Gaussian."""
 
@@ -25,14 +25,17 @@ SMALLEST_T = 0.05
 class FlowMatching(Objective):
     """x-prediction on the straight path x_t = (1 - t) x0 + t eps (``StraightPath``).
 
-        loss = E_t E_eps  mean over pixels of  (xhat(x_t, t, condition) - x0)^2 / max(t, 0.05)^2,
+        loss = E_t E_eps  w(t) * mean over pixels of  (xhat(x_t, t, condition) - x0)^2,
 
-    the squared error of the velocity (x_t - xhat) / t, its denominator cut off at 0.05 (arXiv
-    2210.02747; x-prediction as in arXiv 2511.13720). Images are scaled to mean 0 and deviation 1.
+    w = 1 / max(t, 0.05)^2, which makes it the squared error of the velocity (x_t - xhat) / t, its
+    denominator cut off at 0.05 (arXiv 2210.02747; x-prediction as in arXiv 2511.13720). Images are
+    scaled to mean 0 and deviation 1.
 
+    ``weighting``: ``velocity``, w as above; ``image``, w = 1: the same best xhat, and errors of
+    small t, where the noisy image already shows the clean one, do not outweigh the others.
     ``t_draw``: how training times are drawn; ``uniform``, ``quadratic``: u^2, ``logit_normal``:
     sigmoid(N(0.8, 0.8^2)), in each case of this package's t, which is 1 for noise.
-    ``condition_dropout``: the share of samples that are shown no condition, for guidance.
+    ``condition_dropout``: see ``Objective``.
 
     The NELBO, NaN unless a ``draw`` asks for it, is that of the diffusion with the same marginals,
     ended at t = 0.05 by N(xhat, (t / (1 - t))^2 I) (arXiv 2107.00630, eq. 17), about scaled images:
@@ -51,20 +54,18 @@ class FlowMatching(Objective):
         backbone: nn.Module,
         *,
         channels: int,
+        weighting: str = "velocity",
         t_draw: str = "uniform",
         condition_dropout: float = 0.0,
         time_conditioning: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(backbone, condition_dropout=condition_dropout)
+        if weighting not in WEIGHTINGS:
+            raise ValueError(unknown_name("algo.weighting", weighting, WEIGHTINGS))
         if t_draw not in T_DRAWS:
             raise ValueError(unknown_name("algo.t_draw", t_draw, T_DRAWS))
-        if not 0 <= condition_dropout < 1:
-            raise ValueError(
-                f"algo.condition_dropout={condition_dropout}: expected a share in [0, 1)"
-            )
-        self.backbone, self.path = backbone, StraightPath()
-        self.scaling = FieldScaling(channels)
-        self.t_draw, self.condition_dropout = t_draw, condition_dropout
+        self.path, self.scaling = StraightPath(), FieldScaling(channels)
+        self.weighting, self.t_draw = weighting, t_draw
         self.time_conditioning = time_conditioning
 
     def fit(self, train: Batch) -> None:
@@ -79,13 +80,12 @@ class FlowMatching(Objective):
         t, weight, at_end = self._draw(len(x0), generator, x0.device, for_bound=draw is not None)
         noise = torch.randn(x0.shape, generator=generator, device=generator.device).to(x0)
         xt = self.path.corrupt(x0, t, noise)
-        conditions = dict(batch.conditions)
-        if self.condition_dropout > 0 and self.training:
-            u = uniform_draws((len(x0),), generator, x0.device)
-            conditions["keep"] = u >= self.condition_dropout
-        squares = (self.denoise(xt, t, conditions) - x0).square().flatten(1).sum(dim=1)  # (B,)
+        squares = (
+            (self.denoise(xt, t, batch.conditions) - x0).square().flatten(1).sum(dim=1)
+        )  # (B,)
         if draw is None:
-            weight = 1 / t.clamp(min=SMALLEST_T).square()
+            if self.weighting == "velocity":
+                weight = 1 / t.clamp(min=SMALLEST_T).square()
             nelbo = torch.full_like(squares, math.nan)
             loss = (weight * squares).mean() / numbers
         else:
@@ -99,12 +99,7 @@ class FlowMatching(Objective):
     def denoise(self, xt: Tensor, t: Tensor, conditions: Mapping[str, Any] | None = None) -> Tensor:
         """xhat of scaled images at times t Float[B]: Float32[B, C, H, W], scaled."""
         sigma = self.path.sigma(t) if self.time_conditioning else None
-        return self.backbone(x_t=xt, sigma=sigma, **(conditions or {})).float()
-
-    def statistics(self) -> dict[str, float]:
-        """What the backbone says of its condition path, if it does."""
-        diagnostics = getattr(self.backbone, "diagnostics", None)
-        return {} if diagnostics is None else dict(diagnostics())
+        return self.backbone(x_t=xt, sigma=sigma, **self.accepted(conditions)).float()
 
     def _draw(
         self, num: int, generator: torch.Generator, device: torch.device, *, for_bound: bool

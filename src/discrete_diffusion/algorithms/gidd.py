@@ -40,6 +40,7 @@ class GIDD(Interpolating):
         process: ForwardProcess,
         *,
         time_conditioning: bool = True,
+        condition_dropout: float = 0.0,
         draw: str = "low_discrepancy",
         parameterization: str = "leave_one_out",
         weighting: str = "dynamic",
@@ -48,6 +49,7 @@ class GIDD(Interpolating):
             backbone,
             process,
             time_conditioning=time_conditioning,
+            condition_dropout=condition_dropout,
             draw=draw,
             parameterization=parameterization,
         )

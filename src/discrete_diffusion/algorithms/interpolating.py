@@ -41,10 +41,16 @@ class Interpolating(Algorithm):
         process: ForwardProcess,
         *,
         time_conditioning: bool = True,
+        condition_dropout: float = 0.0,
         draw: str = "importance",
         parameterization: str = "leave_one_out",
     ) -> None:
-        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        super().__init__(
+            backbone,
+            process,
+            time_conditioning=time_conditioning,
+            condition_dropout=condition_dropout,
+        )
         if draw not in WEIGHTED_DRAWS:
             raise ValueError(unknown_name("time draw", draw, WEIGHTED_DRAWS))
         if parameterization not in PARAMETERIZATIONS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import torch
@@ -93,7 +92,7 @@ class MaskedFeatures(Objective):
         beta_start: float = 1e-4,
         beta_end: float = 0.02,
     ) -> None:
-        super().__init__()
+        super().__init__(backbone)
         self.check_process(process)
         assert isinstance(process, Absorbing)
         for kind, chosen, known in (
@@ -111,13 +110,13 @@ class MaskedFeatures(Objective):
                 "algo.t_source=random is for algo.objective=mask: with ddpm the network is told "
                 "the step of the noise; leave it out"
             )
-        _check_backbone(backbone, "masked" if objective == "mask" else "noisy")
+        self._check_backbone("masked" if objective == "mask" else "noisy")
         if mask_rate is not None and weighting == "elbo" and objective == "mask":
             raise ValueError(
                 "algo.weighting=elbo is a mean over all mask rates, and algo.mask_rate="
                 f"{mask_rate} is one of them; leave one of the two out"
             )
-        self.backbone, self.process = backbone, process
+        self.process = process
         self.gaussian = LinearGaussian(
             num_timesteps=num_timesteps, beta_start=beta_start, beta_end=beta_end
         )
@@ -279,17 +278,14 @@ class MaskedFeatures(Objective):
     def _ask(
         self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Mapping[str, Any]
     ) -> Tensor:
-        told = sigma if self.time_conditioning else None
-        return self.backbone(x_t=xt, sigma=told, real=real, **conditions).float()
+        told, accepted = sigma if self.time_conditioning else None, self.accepted(conditions)
+        return self.backbone(x_t=xt, sigma=told, real=real, **accepted).float()
 
-
-def _check_backbone(backbone: nn.Module, flag: str) -> None:
-    """``ValueError`` if ``forward`` cannot be told which rows are hidden or noised."""
-    taken = signature(backbone.forward).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in taken.values()):
-        return
-    if missing := [name for name in (flag, "real") if name not in taken]:
-        raise ValueError(
-            f"{type(backbone).__name__}.forward has no argument {' and no '.join(missing)}; a "
-            "backbone of features takes x_t, sigma, masked or noisy (Bool[B, N]), and real"
-        )
+    def _check_backbone(self, flag: str) -> None:
+        """``ValueError`` if ``forward`` cannot be told which rows are hidden or noised."""
+        if missing := [name for name in (flag, "real") if not self.takes(name)]:
+            raise ValueError(
+                f"{type(self.backbone).__name__}.forward has no argument "
+                f"{' and no '.join(missing)}; a backbone of features takes x_t, sigma, masked or "
+                "noisy (Bool[B, N]), and real"
+            )

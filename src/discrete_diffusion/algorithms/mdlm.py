@@ -37,9 +37,15 @@ class MDLM(Algorithm):
         process: ForwardProcess,
         *,
         time_conditioning: bool = True,
+        condition_dropout: float = 0.0,
         draw: str = "forced_mask",
     ) -> None:
-        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        super().__init__(
+            backbone,
+            process,
+            time_conditioning=time_conditioning,
+            condition_dropout=condition_dropout,
+        )
         if draw not in MASK_DRAWS:
             raise ValueError(unknown_name("mask draw", draw, MASK_DRAWS))
         self.draw = draw

@@ -55,11 +55,17 @@ class MELD(MDLM):
         process: ForwardProcess,
         *,
         time_conditioning: bool = True,
+        condition_dropout: float = 0.0,
         gradient: str = "unbiased",
     ) -> None:
         if gradient not in GRADIENTS:
             raise ValueError(unknown_name("gradient of the exponents", gradient, GRADIENTS))
-        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        super().__init__(
+            backbone,
+            process,
+            time_conditioning=time_conditioning,
+            condition_dropout=condition_dropout,
+        )
         if not isinstance(process.schedule, Learned):
             raise ValueError(
                 f"meld learns its schedule, but {type(process.schedule).__name__} has nothing to "
@@ -99,7 +105,7 @@ class MELD(MDLM):
         with torch.no_grad():
             exponents = self.schedule.exponents()
             half = self.process.alpha(torch.full((1,), 0.5, dtype=torch.float64).to(exponents))
-        found = {"alpha_spread_at_half": float(half.max() - half.min())}
+        found = super().statistics() | {"alpha_spread_at_half": float(half.max() - half.min())}
         for index, name in enumerate(self.layout.group_names):
             own = exponents[self.layout.group == index]
             if own.numel():

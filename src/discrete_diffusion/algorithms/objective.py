@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from inspect import signature
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
+from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.options import is_number
 from discrete_diffusion.types import Batch, LossOutput
-
-DATA_CONDITIONS = ("dtn",)
-"""What data sets bring for backbones that take it; the others do without."""
 
 
 class Objective(nn.Module, ABC):
     """What training, checkpoints and commands need of an algorithm, be it on tokens or on numbers.
 
     Algorithms on tokens are an ``Algorithm``.
+
+    ``condition_dropout``: the share of samples that are shown no condition in training, so that
+    the network learns to do without (classifier-free guidance, arXiv 2207.12598). Training
+    applies it to a batch before ``loss`` sees it (``drop_conditions``).
+
+    Raises ``ValueError`` for a share outside [0, 1), or if there is one and the backbone's
+    ``forward`` does not take ``keep``, Bool[B].
     """
 
     name: ClassVar[str]
@@ -39,6 +46,23 @@ class Objective(nn.Module, ABC):
     bound: str | None = None
     """Which quantity its NELBO bounds, if the data (``Dataset.bound``) does not say."""
     backbone: nn.Module
+
+    def __init__(self, backbone: nn.Module, *, condition_dropout: float = 0.0) -> None:
+        super().__init__()
+        self.backbone = backbone
+        taken = signature(backbone.forward).parameters.values()
+        self._takes_any = any(p.kind is p.VAR_KEYWORD for p in taken)
+        self.arguments = frozenset(p.name for p in taken)
+        if not (is_number(condition_dropout) and 0 <= condition_dropout < 1):
+            raise ValueError(
+                f"algo.condition_dropout={condition_dropout}: expected a share in [0, 1)"
+            )
+        if condition_dropout > 0 and not self.takes("keep"):
+            raise ValueError(
+                f"condition_dropout={condition_dropout:g} needs a backbone whose forward takes "
+                f"keep, Bool[B], and that of {type(backbone).__name__} does not; leave it at 0"
+            )
+        self.condition_dropout = float(condition_dropout)
 
     @abstractmethod
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
@@ -68,23 +92,54 @@ class Objective(nn.Module, ABC):
     def fit(self, train: Batch) -> None:
         """Learn what must be known of the training split, all of it, before the first step: here
         what the backbone asks of its conditions."""
-        fit_condition = getattr(self.backbone, "fit_condition", None)
-        if fit_condition is not None and "dtn" in train.conditions:
-            fit_condition(train.conditions["dtn"])
+        fit_conditions = getattr(self.backbone, "fit_conditions", None)
+        if fit_conditions is not None:
+            fit_conditions(train.conditions)
+
+    def drop_conditions(self, batch: Batch, generator: torch.Generator) -> Batch:
+        """A batch to train on: ``keep`` Bool[B] among its conditions is False for samples that are
+        shown none; without ``condition_dropout`` the batch as it is."""
+        if self.condition_dropout == 0:
+            return batch
+        u = uniform_draws((len(batch),), generator, batch.x0.device)
+        keep = u >= self.condition_dropout
+        return replace(batch, conditions={**batch.conditions, "keep": keep})
+
+    def takes(self, name: str) -> bool:
+        """Whether the backbone's ``forward`` can be given an argument of that name."""
+        return self._takes_any or name in self.arguments
 
     def accepted(self, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
-        """``conditions`` without those of the data that the backbone's ``forward`` does not take;
-        what an algorithm asks of it is not left out."""
-        given = dict(conditions or {})
-        unused = [name for name in DATA_CONDITIONS if name in given]
-        if unused:
-            taken = signature(self.backbone.forward).parameters
-            if not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
-                for name in unused:
-                    if name not in taken:
-                        del given[name]
-        return given
+        """What the backbone is given of ``conditions``: those it takes, and those that the
+        algorithm needs it to take (``backbone_needs``). Others, which the data has for other
+        backbones, are left out."""
+        return {
+            name: value
+            for name, value in (conditions or {}).items()
+            if self.takes(name) or name in self.backbone_needs
+        }
+
+    @property
+    def encoded_conditions(self) -> list[str]:
+        """The conditions that the backbone's ``encode`` reads: all its arguments that have no
+        default; none of a backbone without ``encode``."""
+        encode = getattr(self.backbone, "encode", None)
+        taken = () if encode is None else signature(encode).parameters.values()
+        return [p.name for p in taken if p.default is p.empty]
+
+    def encoded(self, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
+        """``accepted`` conditions for many calls of the network. Where ``encode`` of the backbone
+        does not read the time (``encoder_reads_time``), its result is computed here and stands,
+        as ``encoded``, in the place of what it read."""
+        given, names = self.accepted(conditions), self.encoded_conditions
+        holds = not getattr(self.backbone, "encoder_reads_time", True)
+        if not (names and holds and given.keys() >= set(names)):
+            return given
+        read = {name: given.pop(name) for name in names}
+        return {**given, "encoded": self.backbone.encode(**read)}  # type: ignore[operator]
 
     def statistics(self) -> dict[str, float]:
-        """Numbers worth a place beside the metrics, such as a learned schedule; none by default."""
-        return {}
+        """Numbers worth a place beside the metrics, such as a learned schedule; here what the
+        backbone says of its condition path, if it does (``diagnostics``)."""
+        diagnostics = getattr(self.backbone, "diagnostics", None)
+        return {} if diagnostics is None else dict(diagnostics())

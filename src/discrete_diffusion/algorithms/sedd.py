@@ -54,9 +54,15 @@ class SEDD(Interpolating):
         process: ForwardProcess,
         *,
         time_conditioning: bool = True,
+        condition_dropout: float = 0.0,
         draw: str | None = None,
     ) -> None:
-        super().__init__(backbone, process, time_conditioning=time_conditioning)
+        super().__init__(
+            backbone,
+            process,
+            time_conditioning=time_conditioning,
+            condition_dropout=condition_dropout,
+        )
         draws = MASK_DRAWS if process.absorbing else WEIGHTED_DRAWS
         if draw is not None and draw not in draws:
             raise ValueError(unknown_name(f"draw for {process.name} noise", draw, draws))

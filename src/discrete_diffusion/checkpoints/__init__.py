@@ -8,6 +8,12 @@ from discrete_diffusion.checkpoints.contents import (
     vocabulary,
 )
 from discrete_diffusion.checkpoints.files import read_training_file, write_weights_file
+from discrete_diffusion.checkpoints.initialising import (
+    Initialised,
+    StartingWeights,
+    initialise,
+    read_starting_weights,
+)
 from discrete_diffusion.checkpoints.loading import Checkpoint, load, read_checkpoint
 from discrete_diffusion.checkpoints.resuming import ResumePoint, check_resumable
 
@@ -15,11 +21,15 @@ __all__ = [
     "FORMAT",
     "INFO_KEY",
     "Checkpoint",
+    "Initialised",
     "ResumePoint",
+    "StartingWeights",
     "check_resumable",
     "checkpoint_info",
+    "initialise",
     "load",
     "read_checkpoint",
+    "read_starting_weights",
     "read_training_file",
     "sealed",
     "vocabulary",

@@ -62,7 +62,11 @@ def vocabulary(data_config: Mapping[str, Any]) -> dict[str, Any]:
             "room_types": list(graph.node_types),
             "relations": list(graph.edge_types),
         }
-    if data_state(data_config) == "field":
+    state = data_state(data_config)
+    if state == "latent":
+        keys = ("vocab_size", "eos_id", "pad_id", "source_vocab_size", "source_pad_id")
+        return {key: data_config[key] for key in keys}
+    if state == "field":
         return {"field_size": data_config["field_size"], "channels": data_config["channels"]}
     layout = build_layout(data_config)
     text = f"{layout.length} {layout.vocab_size} {layout.mask_id} {layout.pad_id}".encode()

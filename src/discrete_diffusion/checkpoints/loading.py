@@ -58,7 +58,7 @@ def read_checkpoint(
     """As ``load``, with the config and the size histogram of the training data."""
     from omegaconf import OmegaConf
 
-    info, weights = _read(Path(path), ema=ema)
+    info, weights = read_weights(Path(path), ema=ema)
     config = OmegaConf.create(info["config"])
     algorithm = _build(config, info, path)
     load_weights(algorithm, weights, info, path)
@@ -95,7 +95,8 @@ def load_weights(
         ) from error
 
 
-def _read(path: Path, *, ema: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read_weights(path: Path, *, ema: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """(checked info, weights of the algorithm by name); ``ema`` and errors as for ``load``."""
     if is_weights_file(path):
         found, weights = read_weights_file(path)
         info = check_info(found, weights, path)

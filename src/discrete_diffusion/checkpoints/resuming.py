@@ -29,8 +29,11 @@ _UNSET = {
     "trainer.accumulate_grad_batches": 1,
     "trainer.limit_train_batches": 1.0,
     "trainer.overfit_batches": 0,
+    "algo.condition_dropout": 0.0,
+    "algo.weighting": "velocity",
 }
-"""What Lightning takes where a key is absent or null."""
+"""What is taken where a key is absent or null: by Lightning, and by algorithms from before they had
+it."""
 
 _BATCHES_OR_SHARE = ("trainer.limit_train_batches", "trainer.overfit_batches")
 """Of these, 1 is one batch and 1.0 is all of them."""

@@ -1,4 +1,5 @@
-"""The data that a checkpoint was trained on, rebuilt from its config, and the split it held out."""
+"""The data that a checkpoint was trained on, rebuilt from its config, and what is measured on the
+split it held out, whatever the state."""
 
 from __future__ import annotations
 
@@ -10,13 +11,24 @@ from omegaconf.errors import OmegaConfBaseException
 from discrete_diffusion.naming import unknown_name
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from discrete_diffusion.checkpoints import Checkpoint
+    from discrete_diffusion.cli.sample_source import SampleSource
     from discrete_diffusion.data import Dataset
+    from discrete_diffusion.evaluation import BoundEstimate
+    from discrete_diffusion.shards import Shard
 
 logger = logging.getLogger(__name__)
 
 HELD_OUT = ("test", "val")
 """Splits to measure on, the preferred one first."""
+
+BOUND_DRAWS = 4
+"""Noise draws per held-out sample, if ``bound_draws`` does not say."""
+
+_BOUND = (21,)
+"""Keeps the draws of the bound apart from those of samples."""
 
 
 class UnreadableDataError(ValueError):
@@ -50,6 +62,14 @@ def checkpoint_data(path: object, checkpoint: Checkpoint) -> Any:
     return data
 
 
+def readable_data(source: SampleSource, remedy: str = "put it back where the run found it") -> Any:
+    """``checkpoint_data`` of a source; ``ValueError`` with the ``remedy`` if it cannot be read."""
+    try:
+        return checkpoint_data(source.path, source.checkpoint)
+    except UnreadableDataError as error:
+        raise ValueError(f"{error}; {remedy}") from error
+
+
 def held_out_split(
     data: Dataset, split: str | None = None, remedy: str = "choose another split"
 ) -> str:
@@ -66,3 +86,39 @@ def held_out_split(
     if len(data.splits[split]) == 0:
         raise ValueError(f"the {split} split is empty; {remedy}")
     return split
+
+
+def held_out_bound(
+    config: DictConfig, source: SampleSource, data: Dataset, split: str, shard: Shard
+) -> BoundEstimate:
+    """The bound of a model on all samples of a split, whatever ``num_samples``."""
+    from discrete_diffusion.data import BatchStream
+    from discrete_diffusion.evaluation import estimate_bound
+    from discrete_diffusion.sampling import rows_at_once
+
+    algorithm = source.checkpoint.algorithm
+    logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
+    size = config.batch_size or rows_at_once(source.device)
+    return estimate_bound(
+        algorithm,
+        BatchStream(data, split, batch_size=size, seed=config.seed),
+        quantity=algorithm.bound or data.bound,
+        draws=BOUND_DRAWS if config.bound_draws is None else config.bound_draws,
+        seed=config.seed,
+        stream=_BOUND,
+        device=source.device,
+        shard=shard,
+    )
+
+
+def checkpoint_facts(config: DictConfig, source: SampleSource, data: Dataset) -> dict[str, Any]:
+    """What ``metrics.json`` says of the model measured and of the data it was measured on."""
+    return {
+        "checkpoint": source.path,
+        "step": source.checkpoint.step,
+        "data_fingerprint": data.fingerprint(),
+        "trained_on_fingerprint": source.checkpoint.data_fingerprint,
+        "seed": config.seed,
+        "precision": str(config.precision),
+        "ema": config.ema,
+    }

@@ -11,7 +11,13 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli.sample_outputs import save_trajectory
-from discrete_diffusion.completion import Completions, UnseenError, approximations, complete
+from discrete_diffusion.completion import (
+    MAX_ARRANGEMENTS,
+    Completions,
+    UnseenError,
+    approximations,
+    complete,
+)
 from discrete_diffusion.data.bubble_diagrams import write_diagrams
 from discrete_diffusion.data.bubble_diagrams.partial_reader import numbered_partials
 from discrete_diffusion.evaluation.json_values import write_metrics
@@ -37,10 +43,9 @@ def complete_file(config: DictConfig, source: SampleSource, here: Computing) -> 
     """Complete every line of ``given``: ``samples.jsonl``, a picture and ``metrics.json`` in
     ``out``, and the trajectory, if one is asked for.
 
-    Raises ``ValueError`` for a model that is not one of diagrams, naming file, line and field for a
-    line that is wrong, and for one that the model cannot complete.
+    Raises ``ValueError`` naming file, line and field for a line that is wrong, and for one that the
+    model cannot complete.
     """
-    source.check_diagrams("given", config.given)
     if Path(str(config.given)).suffix == ".npz":
         raise ValueError(
             f"given={config.given}: {source.path} was trained on diagrams; give partial diagrams, "
@@ -97,7 +102,7 @@ def _complete(
             completions=COMPLETIONS if config.completions is None else config.completions,
             steps=source.steps,
             batch_size=source.batch_size,
-            max_arrangements=config.max_arrangements,
+            max_arrangements=config.max_arrangements or MAX_ARRANGEMENTS,
             trajectories=config.trajectory,
             shard=shard,
         )

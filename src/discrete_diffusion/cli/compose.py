@@ -38,8 +38,11 @@ def compose(
     Raises ``ValueError`` for an unknown backbone, a model preset that does not fit it or a value of
     the wrong kind; Hydra's own exceptions for unknown groups and keys.
     """
-    completed = complete_overrides(config_name, overrides, user_config_dir)
-    return compose_plainly(config_name, completed, user_config_dir)
+    overrides = with_open_data(config_name, overrides)
+    config, added = _first_composed(config_name, overrides, user_config_dir)
+    if not added:
+        return config
+    return compose_plainly(config_name, [*overrides, *added], user_config_dir)
 
 
 def complete_overrides(
@@ -49,13 +52,21 @@ def complete_overrides(
 
     Raises ``ValueError`` for a value that is not of the kind of its default.
     """
+    _, added = _first_composed(config_name, overrides, user_config_dir)
+    return [*overrides, *added]
+
+
+def _first_composed(
+    config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
+) -> tuple[DictConfig, list[str]]:
+    """What the overrides alone give, its values checked, and the overrides that it lacks."""
     config = compose_plainly(config_name, overrides, user_config_dir)
     preset = missing_preset(config, overrides)
     added = [] if preset is None else [f"model={preset}"]
     chosen = group_overrides(overrides, user_config_dir)
     if len(chosen) < len(overrides):
         check_kinds(config, _defaults(config_name, tuple(chosen), user_config_dir))
-    return [*overrides, *added]
+    return config, added
 
 
 @lru_cache
@@ -64,6 +75,23 @@ def _defaults(
 ) -> DictConfig:
     """What a command composes from choices of groups alone; to be read, never changed."""
     return compose_plainly(config_name, groups, user_config_dir)
+
+
+def with_open_data(config_name: str, overrides: Sequence[str]) -> list[str]:
+    """The overrides, ``data.key=value`` of a command that takes its data from a checkpoint as Hydra
+    wants what no default has: ``+data.key=value``.
+
+    Raises ``ValueError`` for ``data=``, another data set.
+    """
+    if config_name not in ("sample", "evaluate"):
+        return [*overrides]
+    for word in overrides:
+        if word.lstrip("+~").startswith("data="):
+            raise ValueError(
+                f"{word}: {config_name} takes the data of the checkpoint; leave it out, or replace "
+                "some of its keys, as in data.phantoms=tubes"
+            )
+    return [f"+{word}" if word.startswith("data.") else word for word in overrides]
 
 
 def group_overrides(

@@ -12,9 +12,14 @@ from omegaconf import DictConfig
 from discrete_diffusion.cli.compose import check_counts, check_shares
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks
-from discrete_diffusion.cli.sample_outputs import refuse_overwriting, refuse_overwriting_data
+from discrete_diffusion.cli.meant_settings import (
+    refuse_meaningless,
+    refuse_meaningless_for_files,
+)
+from discrete_diffusion.cli.sample_outputs import refuse_overwriting
 from discrete_diffusion.cli.sample_sets import sample_files
 from discrete_diffusion.cli.sample_source import open_sample_source
+from discrete_diffusion.states import DIALOGUES, IMAGES
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.table import TableSection
@@ -54,9 +59,11 @@ def run(config: DictConfig) -> None:
     ``metrics.json`` and ``table.md``. For diagrams ``samples.jsonl`` and ``samples.png`` (of the
     first sampling seed), ``adjacency.png``, ``histograms.png``, ``relations.png``; from a
     checkpoint on tokens ``calibration.png`` and ``nelbo_by_t.png``; for features ``samples.npz``,
-    ``samples.png`` and ``row_scores.png``. Several processes share the samples to draw and the
-    measuring of the model, the first one does the rest. Raises ``ValueError`` before anything is
-    measured if one of the files would take the place of one that is read.
+    ``samples.png`` and ``row_scores.png``; for images ``samples.npz`` and ``samples.png``; for
+    dialogues ``samples.jsonl``. Several processes share the samples to draw and the measuring of
+    the model, the first one does the rest.
+    Raises ``ValueError`` before anything is measured if one of the files would take the place of
+    one that is read.
     """
     hush_other_ranks()
     if (config.checkpoint is None) == (config.samples is None):
@@ -92,10 +99,11 @@ def run(config: DictConfig) -> None:
     done.write(folder)
     if config.pictures:
         done.draw(folder)
+    drawn = config.pictures and any(folder.glob("*.png"))
     _print_table(done.sections())
     for line in done.notes():
         logger.info("%s", line)
-    logger.info("metrics.json, table.md%s: %s", " and pictures" * config.pictures, folder)
+    logger.info("metrics.json, table.md%s: %s", " and pictures" * drawn, folder)
 
 
 def _given(config: DictConfig) -> str:
@@ -107,19 +115,24 @@ def _evaluate(config: DictConfig) -> Evaluation:
     from discrete_diffusion.cli.token_evaluation import evaluate_files, evaluate_tokens
 
     if config.checkpoint is None:
+        refuse_meaningless_for_files(config)
         return evaluate_files(config)
     from discrete_diffusion.cli.feature_evaluation import evaluate_features
     from discrete_diffusion.cli.field_evaluation import evaluate_fields
+    from discrete_diffusion.cli.summary_evaluation import evaluate_summaries
 
     here = where_to_compute(config)
     source = open_sample_source(config, here.device)
-    refuse_overwriting_data(Path(config.out), WRITTEN, source.checkpoint.config.data)
-    by_state: dict[str, Callable[..., Evaluation]] = {
-        "tokens": evaluate_tokens,
+    refuse_meaningless(config, source)
+    source.refuse_overwriting_data(config, WRITTEN)
+    evaluations: dict[str, Callable[..., Evaluation]] = {
+        "diagrams": evaluate_tokens,
+        "text": evaluate_tokens,
         "features": evaluate_features,
-        "field": evaluate_fields,
+        IMAGES: evaluate_fields,
+        DIALOGUES: evaluate_summaries,
     }
-    return (evaluate_fields if source.has_maps else by_state[source.state])(config, source, here)
+    return evaluations[source.trained_on](config, source, here)
 
 
 def _print_table(sections: list[TableSection]) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.checkpoint_data import (
-    UnreadableDataError,
-    checkpoint_data,
+    checkpoint_facts,
+    held_out_bound,
     held_out_split,
+    readable_data,
 )
+from discrete_diffusion.cli.sample_sets import sampling_seeds
 from discrete_diffusion.cli.sample_source import MASK_RATE
-from discrete_diffusion.data import BatchStream
 from discrete_diffusion.evaluation import (
     BoundEstimate,
     Filling,
@@ -22,7 +23,6 @@ from discrete_diffusion.evaluation import (
     RowReport,
     ScoresByMaskRate,
     draw_filling_scores,
-    estimate_bound,
     fill_held_out,
     rate_section,
     row_notes,
@@ -40,13 +40,9 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.cli.computing import Computing
     from discrete_diffusion.cli.sample_source import SampleSource
-    from discrete_diffusion.data.regions import RegionDataset
     from discrete_diffusion.shards import Shard
 
 logger = logging.getLogger(__name__)
-
-_BOUND = (21,)
-"""Keeps the draws of the bound apart from those of masks and fillings."""
 
 
 @dataclass(frozen=True)
@@ -135,10 +131,10 @@ def evaluate_features(
 ) -> FeatureEvaluation:
     """Measure a model of features on windows that its checkpoint held out.
 
-    Raises ``ValueError`` for ``reference`` and ``training``, and if the data of the checkpoint
-    cannot be read.
+    Raises ``ValueError`` if the data of the checkpoint cannot be read.
     """
-    data = _own_data(config, source)
+    source.check_weights()
+    data = readable_data(source)
     split = held_out_split(data, config.split)
     size = config.batch_size or rows_at_once(here.device)
     report = RowReport(
@@ -146,7 +142,7 @@ def evaluate_features(
     )
     with here.shared() as shard:
         filling, scores, facts = _fill_by_seed(config, source, report, size, shard)
-        bound = _held_out_bound(config, source, report, size, shard)
+        bound = held_out_bound(config, source, data, split, shard)
         by_rate = scores_by_mask_rate(
             source.checkpoint.algorithm,
             data,
@@ -159,48 +155,12 @@ def evaluate_features(
             shard=shard,
         )
     facts = {
-        "checkpoint": source.path,
-        "step": source.checkpoint.step,
-        "data_fingerprint": data.fingerprint(),
-        "trained_on_fingerprint": source.checkpoint.data_fingerprint,
-        "seed": config.seed,
-        "precision": str(config.precision),
-        "ema": config.ema,
+        **checkpoint_facts(config, source, data),
         "reference": f"the {split} split of the checkpoint's data",
         "num_reference": len(data.splits[split]),
         **facts,
     }
     return FeatureEvaluation(facts, report, filling, scores, by_rate, bound)
-
-
-def _own_data(config: DictConfig, source: SampleSource) -> RegionDataset:
-    """What the checkpoint was trained on; nothing else can be measured on."""
-    for key in ("reference", "training"):
-        if config[key] is not None:
-            source.check_diagrams(key, config[key])
-    source.check_weights()
-    try:
-        return checkpoint_data(source.path, source.checkpoint)
-    except UnreadableDataError as error:
-        raise ValueError(f"{error}; put it back where the run found it") from error
-
-
-def _held_out_bound(
-    config: DictConfig, source: SampleSource, report: RowReport, size: int, shard: Shard
-) -> BoundEstimate:
-    """Of all windows of the split, whatever ``num_samples``."""
-    data, split, algorithm = report.data, report.split, source.checkpoint.algorithm
-    logger.info("measuring the model on %s held-out windows", f"{len(data.splits[split]):,}")
-    return estimate_bound(
-        algorithm,
-        BatchStream(data, split, batch_size=size, seed=config.seed),
-        quantity=algorithm.bound or data.bound,
-        draws=config.bound_draws,
-        seed=config.seed,
-        stream=_BOUND,
-        device=source.device,
-        shard=shard,
-    )
 
 
 def _fill_by_seed(
@@ -209,7 +169,7 @@ def _fill_by_seed(
     """The filling of the first sampling seed, the scores of all, and how they were made."""
     fillings: list[Filling] = []
     scores, calls, seconds = [], [], []
-    seeds = list(range(config.seed, config.seed + config.seeds))
+    seeds = sampling_seeds(config)
     for seed in seeds:
         filling = fill_held_out(
             source.checkpoint.algorithm,

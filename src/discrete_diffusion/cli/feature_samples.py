@@ -6,12 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.checkpoint_data import (
-    UnreadableDataError,
-    checkpoint_data,
-    held_out_split,
-)
-from discrete_diffusion.cli.sample_outputs import refuse_overwriting_data
+from discrete_diffusion.cli.checkpoint_data import held_out_split, readable_data
 from discrete_diffusion.cli.sample_source import MASK_RATE
 from discrete_diffusion.evaluation import RowReport, fill_held_out
 from discrete_diffusion.evaluation.json_values import write_metrics
@@ -39,12 +34,8 @@ def sample_features(config: DictConfig, source: SampleSource, here: Computing) -
     Writes ``samples.npz``, ``samples.png`` and ``metrics.json``; observed rows are as they were,
     bit for bit.
     """
-    for key in ("num_rooms", "trajectory"):
-        if config[key]:
-            source.check_diagrams(key, config[key])
     source.check_weights()
-    trained_on = source.checkpoint.config.data
-    refuse_overwriting_data(Path(str(config.out)), (FILLED_ROWS, "metrics.json"), trained_on)
+    source.refuse_overwriting_data(config, (FILLED_ROWS, "metrics.json"))
     if config.given is None:
         _fill_held_out(config, source, here)
     else:
@@ -55,10 +46,7 @@ def sample_features(config: DictConfig, source: SampleSource, here: Computing) -
 
 def _fill_held_out(config: DictConfig, source: SampleSource, here: Computing) -> None:
     folder = Path(str(config.out))
-    try:
-        data = checkpoint_data(source.path, source.checkpoint)
-    except UnreadableDataError as error:
-        raise ValueError(f"{error}; {GIVE}") from error
+    data = readable_data(source, GIVE)
     split = held_out_split(data, remedy=GIVE)
     rate = MASK_RATE if config.mask_rate is None else config.mask_rate
     with here.shared() as shard:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.checkpoint_data import held_out_split
-from discrete_diffusion.cli.field_samples import readable_data, reconstruct, refuse_mask_rate
-from discrete_diffusion.data import BatchStream
+from discrete_diffusion.cli.changed_data import measured_data
+from discrete_diffusion.cli.checkpoint_data import (
+    checkpoint_facts,
+    held_out_bound,
+    held_out_split,
+)
+from discrete_diffusion.cli.field_samples import reconstruct
 from discrete_diffusion.evaluation import (
     BoundEstimate,
     FieldReport,
     Reconstructions,
     ReconstructionScores,
-    estimate_bound,
     field_notes,
     field_section,
     write_reconstructions,
 )
 from discrete_diffusion.evaluation.json_values import write_metrics
 from discrete_diffusion.evaluation.table import TableRow, TableSection, markdown
-from discrete_diffusion.sampling import rows_at_once
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -30,11 +31,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.cli.computing import Computing
     from discrete_diffusion.cli.sample_source import SampleSource
 
-logger = logging.getLogger(__name__)
-
 NUM_IMAGES = 200
-_BOUND = (21,)
-"""Keeps the draws of the bound apart from those of images."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,13 @@ class FieldEvaluation:
         return [field_section(self.scores), TableSection("the model on held-out data", (row,))]
 
     def notes(self) -> list[str]:
-        return [f"Images: {self.facts['reference']}.", *field_notes(self.scores)]
+        images = f"Images: {self.facts['reference']}."
+        if "changed_data" in self.facts:
+            images += (
+                " Baselines and the scale of maps are of the data that was trained on, which holds "
+                f"{self.facts['num_trained_on']} of these images."
+            )
+        return [images, *field_notes(self.scores)]
 
     def write(self, folder: Path) -> None:
         """Numbers, table, reconstructions."""
@@ -72,47 +75,26 @@ class FieldEvaluation:
 
 
 def evaluate_fields(config: DictConfig, source: SampleSource, here: Computing) -> FieldEvaluation:
-    """Measure a model of images with maps on those that its checkpoint held out.
+    """Measure a model of images with maps on those that its checkpoint held out, or on those that
+    keys under ``data`` make.
 
-    Raises ``ValueError`` for ``reference`` and ``training``, and if the data cannot be read.
+    Raises ``ValueError`` if the data cannot be read, and for such a key that cannot be.
     """
-    for key in ("reference", "training"):
-        if config[key] is not None:
-            source.check_diagrams(key, config[key])
-    refuse_mask_rate(config)
     source.check_weights()
-    data = readable_data(source)
+    measured = measured_data(config, source)
+    data = measured.data
     split = held_out_split(data, config.split)
-    algorithm = source.checkpoint.algorithm
     num = NUM_IMAGES if config.num_samples is None else config.num_samples
-    size = config.batch_size or rows_at_once(here.device)
     with here.shared() as shard:
         found = reconstruct(config, source, data, split, num=num, shard=shard)
-        logger.info("measuring the model on %s held-out images", f"{len(data.splits[split]):,}")
-        bound = estimate_bound(
-            algorithm,
-            BatchStream(data, split, batch_size=size, seed=config.seed),
-            quantity=algorithm.bound or data.bound,
-            draws=config.bound_draws,
-            seed=config.seed,
-            stream=_BOUND,
-            device=source.device,
-            shard=shard,
-        )
-    report = FieldReport(data, split)
+        bound = held_out_bound(config, source, data, split, shard)
+    report = FieldReport(measured.trained_on)
     facts = {
-        "checkpoint": source.path,
-        "step": source.checkpoint.step,
-        "data_fingerprint": data.fingerprint(),
-        "trained_on_fingerprint": source.checkpoint.data_fingerprint,
-        "seed": config.seed,
-        "precision": str(config.precision),
-        "ema": config.ema,
+        **checkpoint_facts(config, source, data),
         "sampling": source.sampling,
         "sampling_steps": config.steps,
         "num_samples": len(found),
         "seconds": found.seconds,
-        "reference": f"the {split} split of the checkpoint's data",
-        "num_reference": len(data.splits[split]),
+        **measured.facts(split),
     }
     return FieldEvaluation(facts, report, found, report.scores(found), bound)

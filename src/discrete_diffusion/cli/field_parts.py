@@ -20,7 +20,7 @@ class FieldParts(RunParts):
     def make_report(self) -> FieldReport:
         from discrete_diffusion.evaluation import FieldReport
 
-        return FieldReport(self.data, "val")
+        return FieldReport(self.data)
 
     def draw(self, num: int) -> Reconstructions:
         from discrete_diffusion.evaluation import reconstruct_held_out

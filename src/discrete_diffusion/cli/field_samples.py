@@ -6,12 +6,8 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.checkpoint_data import (
-    UnreadableDataError,
-    checkpoint_data,
-    held_out_split,
-)
-from discrete_diffusion.cli.sample_outputs import refuse_overwriting_data
+from discrete_diffusion.cli.changed_data import measured_data
+from discrete_diffusion.cli.checkpoint_data import held_out_split
 from discrete_diffusion.evaluation import (
     RECONSTRUCTIONS,
     FieldReport,
@@ -36,24 +32,20 @@ NUM_IMAGES, DRAWS = 64, 8
 
 
 def sample_fields(config: DictConfig, source: SampleSource, here: Computing) -> None:
-    """Draw ``draws`` images from the map of each of the first ``num_samples`` held-out images.
+    """Draw ``draws`` images from the map of each of the first ``num_samples`` held-out images, or
+    of those that keys under ``data`` make.
 
     Writes ``samples.npz``, ``samples.png`` and ``metrics.json``.
     """
-    for key in ("num_rooms", "trajectory", "given"):
-        if config[key]:
-            source.check_diagrams(key, config[key])
-    refuse_mask_rate(config)
     source.check_weights()
     folder = Path(str(config.out))
-    written = (RECONSTRUCTIONS, "metrics.json")
-    refuse_overwriting_data(folder, written, source.checkpoint.config.data)
-    data = readable_data(source)
-    split = held_out_split(data)
+    source.refuse_overwriting_data(config, (RECONSTRUCTIONS, "metrics.json"))
+    measured = measured_data(config, source)
+    split = held_out_split(measured.data)
     num = NUM_IMAGES if config.num_samples is None else config.num_samples
     with here.shared() as shard:
-        found = reconstruct(config, source, data, split, num=num, shard=shard)
-    report = FieldReport(data, split)
+        found = reconstruct(config, source, measured.data, split, num=num, shard=shard)
+    report = FieldReport(measured.trained_on)
     scores = report.measure(found)
     write_reconstructions(folder, found)
     report.draw(found, folder / config.picture)
@@ -63,6 +55,7 @@ def sample_fields(config: DictConfig, source: SampleSource, here: Computing) -> 
         "precision": str(config.precision),
         "sampling": source.sampling,
         "split": split,
+        **measured.facts(split),
         "num_samples": len(found),
         "network_calls_per_sample": scores["network_calls_per_draw"],
         "seconds": found.seconds,
@@ -70,9 +63,8 @@ def sample_fields(config: DictConfig, source: SampleSource, here: Computing) -> 
     }
     write_metrics(folder, facts)
     logger.info(
-        "%d images of the %s split, %d draws each, in %.1f s: relative L2 %.3f (mean image %.3f)"
-        "; %s",
-        *(len(found), split, found.draws, found.seconds),
+        "%d images of %s, %d draws each, in %.1f s: relative L2 %.3f (mean image %.3f); %s",
+        *(len(found), measured.name_of(split), found.draws, found.seconds),
         *(scores["relative_l2"], scores["mean_image_relative_l2"], folder / config.picture),
     )
 
@@ -100,20 +92,3 @@ def reconstruct(
         device=source.device,
         shard=shard,
     )
-
-
-def readable_data(source: SampleSource) -> Dataset:
-    """What the checkpoint was trained on; ``ValueError`` if it cannot be read."""
-    try:
-        return checkpoint_data(source.path, source.checkpoint)
-    except UnreadableDataError as error:
-        raise ValueError(f"{error}; put it back where the run found it") from error
-
-
-def refuse_mask_rate(config: DictConfig) -> None:
-    """``ValueError`` for what only rows of features have."""
-    if config.mask_rate is not None:
-        raise ValueError(
-            f"mask_rate={config.mask_rate} is for rows of features, and this model draws images; "
-            "leave it out"
-        )

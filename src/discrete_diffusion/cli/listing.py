@@ -64,16 +64,19 @@ def _tables(state: str) -> list[Table]:
 
 
 def _data(state: str) -> Table:
-    """Of the choices of ``data=``, with what the first comment of each says."""
+    """Of the choices of ``data=``, with what the first comment of each says, and the conditions
+    that its samples come with."""
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.states import data_state
+    from discrete_diffusion.states import data_conditions, data_state
 
     table = Table("data=", "what it is", box=None)
     for name in choices("data"):
         path = config_dir() / "data" / f"{name}.yaml"
-        if data_state(plain(OmegaConf.load(path))) == state:
-            table.add_row(name, _first_sentence(path.read_text()))
+        config = plain(OmegaConf.load(path))
+        if data_state(config) == state:
+            conditions = "".join(f"; condition {each}" for each in data_conditions(config))
+            table.add_row(name, _first_sentence(path.read_text()) + conditions)
     return table
 
 

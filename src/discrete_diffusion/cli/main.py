@@ -98,9 +98,15 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.errors import HydraException
 
-    from discrete_diffusion.cli.compose import complete_overrides, compose, config_dir
+    from discrete_diffusion.cli.compose import (
+        complete_overrides,
+        compose,
+        config_dir,
+        with_open_data,
+    )
 
     overrides, flags, user_dir = _sort_out(arguments)
+    overrides = with_open_data(command, overrides)
     sweeps = bool({"-m", "--multirun"} & set(flags))
     if command == "compare":
         from discrete_diffusion.cli.compare.requests import read_words

@@ -121,20 +121,13 @@ def _plans(path: str, config: DictConfig, *, trained_for: int | None = None) -> 
 def _file_for_model(
     config: DictConfig, checkpoint: Checkpoint, own: TokenDataset | None
 ) -> RealData:
-    """A reference file as the test split; training data from the checkpoint's own, if it is there.
-
-    Raises ``ValueError`` if the checkpoint was not trained on plans.
-    """
+    """A reference file of plans as the test split; training data from the checkpoint's own, if it
+    is there."""
     from discrete_diffusion.data.bubble_diagrams import encode
     from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset
     from discrete_diffusion.layout import VocabConfig
 
     trained_on = checkpoint.config.data
-    if trained_on.get("n_max") is None or not isinstance(own, DiagramDataset | None):
-        raise ValueError(
-            f"reference={config.reference}: {config.checkpoint} was not trained on plans; "
-            "leave reference out"
-        )
     if config.split is not None:
         raise ValueError(
             f"split={config.split} chooses among the checkpoint's own data; leave it out with "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.states import DIALOGUES, IMAGES, data_kind
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -71,6 +72,11 @@ class RunParts(ABC):
     def findings(self, bound: BoundEstimate, samples: Any) -> dict[str, Any]:
         """What ``metrics.json`` says of the bound and of the samples, in the first process."""
 
+    def model_facts(self) -> dict[str, Any]:
+        """What else ``metrics.json`` says of the model; every process asks for it, the first one
+        uses it."""
+        return {}
+
     @abstractmethod
     def summary(self, metrics: dict[str, Any]) -> str:
         """The last line of a run."""
@@ -113,7 +119,7 @@ class RunParts(ABC):
                 shard=self.shard,
             )
             samples = self.draw(config.eval.num_samples)
-            statistics = self.algorithm.statistics()
+            statistics = self.algorithm.statistics() | self.model_facts()
         if not trainer.is_global_zero:
             return {}
         self.report.save(samples, folder)
@@ -137,9 +143,9 @@ def build_parts(config: DictConfig, *, on_gpu: bool) -> RunParts:
     from discrete_diffusion.checkpoints import checkpoint_info
     from discrete_diffusion.cli.feature_parts import FeatureParts
     from discrete_diffusion.cli.field_parts import FieldParts
+    from discrete_diffusion.cli.summary_parts import SummaryParts
     from discrete_diffusion.cli.token_parts import TokenParts
     from discrete_diffusion.data import build_data
-    from discrete_diffusion.data.eit import EITLevels
     from discrete_diffusion.models.compiling import check_compiler
     from discrete_diffusion.sampling import build_sampler, check_sampler
     from discrete_diffusion.training import DiffusionModule
@@ -166,9 +172,11 @@ def build_parts(config: DictConfig, *, on_gpu: bool) -> RunParts:
         **plain(config.optim),
     )
     kinds: dict[str, type[RunParts]] = {
-        "tokens": TokenParts,
+        "diagrams": TokenParts,
+        "text": TokenParts,
         "features": FeatureParts,
         "field": FieldParts,
+        IMAGES: FieldParts,
+        DIALOGUES: SummaryParts,
     }
-    kind = FieldParts if isinstance(data, EITLevels) else kinds[data.state]
-    return kind(config, data, module, sampler, fingerprint)
+    return kinds[data_kind(config.data)](config, data, module, sampler, fingerprint)

@@ -9,16 +9,19 @@ from omegaconf import DictConfig
 from discrete_diffusion.cli.compose import check_counts, check_shares
 from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks
+from discrete_diffusion.cli.meant_settings import refuse_meaningless
 from discrete_diffusion.cli.sample_outputs import check_outputs
 from discrete_diffusion.cli.sample_source import open_sample_source
+from discrete_diffusion.states import DIALOGUES, IMAGES
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.sample_source import SampleSource
 
 
 def run(config: DictConfig) -> None:
-    """Sample, and write the samples and ``metrics.json`` into ``out``: see ``sample_tokens`` and
-    ``sample_features``. Several processes share the sampling, the first one does the rest."""
+    """Sample, and write the samples and ``metrics.json`` into ``out``: see ``sample_tokens``,
+    ``sample_features``, ``sample_fields`` and ``sample_summaries``. Several processes share the
+    sampling, the first one does the rest."""
     hush_other_ranks()
     if config.checkpoint is None:
         raise ValueError(
@@ -35,13 +38,21 @@ def run(config: DictConfig) -> None:
 
 
 def _sample(config: DictConfig, source: SampleSource, here: Computing) -> None:
-    """As the state of the model has it."""
+    """As what the model was trained on has it."""
     from discrete_diffusion.cli.feature_samples import sample_features
     from discrete_diffusion.cli.field_samples import sample_fields
+    from discrete_diffusion.cli.summary_samples import sample_summaries
     from discrete_diffusion.cli.token_samples import sample_tokens
 
-    by_state = {"tokens": sample_tokens, "features": sample_features, "field": sample_fields}
-    (sample_fields if source.has_maps else by_state[source.state])(config, source, here)
+    refuse_meaningless(config, source)
+    commands = {
+        "diagrams": sample_tokens,
+        "text": sample_tokens,
+        "features": sample_features,
+        IMAGES: sample_fields,
+        DIALOGUES: sample_summaries,
+    }
+    commands[source.trained_on](config, source, here)
 
 
 def _check_given(config: DictConfig) -> None:
@@ -52,6 +63,10 @@ def _check_given(config: DictConfig) -> None:
                 f"completions={config.completions} is for given=FILE; did you mean num_samples="
                 f"{config.completions}?"
             )
+        if config.max_arrangements is not None:
+            raise ValueError(
+                f"max_arrangements={config.max_arrangements} is for given=FILE; leave it out"
+            )
         return
     if not isinstance(config.given, str | int):
         raise ValueError(
@@ -61,7 +76,8 @@ def _check_given(config: DictConfig) -> None:
     if config.num_samples is not None:
         raise ValueError(
             f"num_samples={config.num_samples} does not go with given=; say how many completions "
-            f"of each partial diagram or window you want: completions={config.num_samples}"
+            "of each dialogue, partial diagram or window you want: "
+            f"completions={config.num_samples}"
         )
     if config.num_rooms is not None:
         raise ValueError(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NUM_SAMPLES = 2_000
+NUM_SAMPLES, SEEDS = 2_000, 5
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def draw_sample_sets(config: DictConfig, source: SampleSource, shard: Shard) -> 
     """``num_samples`` of a model for each of ``seeds`` sampling seeds, from ``seed`` on."""
     sets, calls, seconds = [], [], []
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
-    seeds = list(range(config.seed, config.seed + config.seeds))
+    seeds = sampling_seeds(config)
     for seed in seeds:
         drawn = source.draw(num, seed, shard=shard)
         sets.append(drawn.diagrams)
@@ -53,6 +53,11 @@ def draw_sample_sets(config: DictConfig, source: SampleSource, shard: Shard) -> 
         "seconds": sum(seconds) / len(seconds),
     }
     return SampleSets(sets, facts)
+
+
+def sampling_seeds(config: DictConfig) -> list[int]:
+    """``seed`` and the next ones, ``seeds`` in all."""
+    return list(range(config.seed, config.seed + (config.seeds or SEEDS)))
 
 
 def read_sample_sets(config: DictConfig) -> SampleSets:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.cli.sample_outputs import refuse_overwriting_data
 from discrete_diffusion.cli.sampler_settings import sampler_settings
 from discrete_diffusion.cli.values import check_kinds
 from discrete_diffusion.options import is_number
+from discrete_diffusion.states import data_kind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,11 +79,10 @@ class SampleSource:
         shard: Shard | None = None,
     ) -> DrawnSamples:
         """``num`` samples, a function of ``seed``; sizes like those of the training data, or
-        ``num_rooms``. The first ``trajectories`` keep the states on their way. ``shard``: the
-        processes that share the drawing, see ``draw_samples``.
+        ``num_rooms``, of diagrams. The first ``trajectories`` keep the states on their way.
+        ``shard``: the processes that share the drawing, see ``draw_samples``.
 
-        Raises ``ValueError`` for a model that has diverged, and for ``num_rooms`` of a model that
-        was not trained on diagrams."""
+        Raises ``ValueError`` for a model that has diverged."""
         import torch
 
         from discrete_diffusion.categorical import make_generator
@@ -88,8 +91,6 @@ class SampleSource:
         from discrete_diffusion.sampling import draw_samples
 
         data = self.checkpoint.config.data
-        if num_rooms is not None:
-            self.check_diagrams("num_rooms", num_rooms)
         self.check_weights()
         if num_rooms is None:
             sizes = draw_sizes(self.checkpoint.size_counts, num, make_generator(seed, 0))
@@ -111,26 +112,15 @@ class SampleSource:
         return DrawnSamples(output.tokens, data, calls, seconds, output.trajectory)
 
     @property
-    def state(self) -> str:
-        """Of the model."""
-        return str(self.checkpoint.algorithm.state)
+    def trained_on(self) -> str:
+        """What its data is, as ``data_kind`` calls it."""
+        return data_kind(self.checkpoint.config.data)
 
-    @property
-    def has_maps(self) -> bool:
-        """Whether it was trained on images with maps, be they fields or ids."""
-        return self.checkpoint.config.data.get("num_boundary") is not None
-
-    def check_diagrams(self, key: str, value: object) -> None:
-        """``ValueError`` for a setting that only a model of diagrams has."""
-        if self.checkpoint.config.data.get("n_max") is None:
-            raise ValueError(
-                f"{key}={value}: {self.path} was not trained on diagrams; leave it out"
-            )
-
-    def check_state(self, state: str, key: str, value: object) -> None:
-        """``ValueError`` for a setting that only models of ``state`` have."""
-        if self.checkpoint.algorithm.state != state:
-            raise ValueError(f"{key}={value}: {self.path} was not trained on {state}; leave it out")
+    def refuse_overwriting_data(self, config: DictConfig, names: Iterable[str]) -> None:
+        """``ValueError`` if one of the ``names``, written into ``config.out``, is a file that the
+        model was trained on, or one under ``config.data``."""
+        for data in (self.checkpoint.config.data, config.data):
+            refuse_overwriting_data(Path(str(config.out)), names, data)
 
     def check_weights(self) -> None:
         """``ValueError`` for a model that has diverged."""
@@ -139,6 +129,9 @@ class SampleSource:
                 f"{self.path} cannot be sampled: its weights hold NaN or infinity, training has "
                 "diverged; take an earlier checkpoint"
             )
+
+
+_SHARED = ("temperature", "top_p", "guidance")
 
 
 def open_sample_source(config: DictConfig, device: str = "cpu") -> SampleSource:
@@ -157,8 +150,8 @@ def open_sample_source(config: DictConfig, device: str = "cpu") -> SampleSource:
         check_compiler(torch.device(device))
     _check_numbers(config)
     given = _given(config)
-    # a bad value is refused before the checkpoint is read; these two every sampler of tokens has
-    shared = {key: value for key, value in given.items() if key in ("temperature", "top_p")}
+    # a bad value is refused before the checkpoint is read; these every sampler of tokens has
+    shared = {key: value for key, value in given.items() if key in _SHARED}
     if shared.get("temperature") == 0:  # some samplers take it: seen once the model's is known
         del shared["temperature"]
     build_sampler(given if "name" in given else {"name": "ancestral", **shared})
@@ -217,7 +210,7 @@ def _given(config: DictConfig) -> dict[str, Any]:
 
 
 def _check_numbers(config: DictConfig) -> None:
-    for key in ("temperature", "top_p"):
+    for key in _SHARED:
         value = config.sampling.get(key)
         if value is not None and not is_number(value):
             raise ValueError(f"sampling.{key}={value}: expected a number")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from discrete_diffusion.cli.checkpoint_data import BOUND_DRAWS, checkpoint_facts
 from discrete_diffusion.cli.launch_environment import started
 from discrete_diffusion.cli.sample_sets import SampleSets, draw_sample_sets, read_sample_sets
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.table import TableSection
 
 logger = logging.getLogger(__name__)
+
+FLOOR_DRAWS, TIME_BINS = 20, 20
+"""If ``floor_draws`` and ``time_bins`` do not say."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +98,6 @@ def evaluate_files(config: DictConfig) -> TokenEvaluation:
         raise ValueError(
             f"devices={config.devices}: samples=FILE is measured by one process; leave devices out"
         )
-    if config.mask_rate is not None:
-        raise ValueError(
-            f"mask_rate={config.mask_rate} is for checkpoint=FILE of a model of features; leave "
-            "it out"
-        )
     found = started()
     if found is not None and found.rank > 0:
         raise SystemExit(0)
@@ -120,8 +119,6 @@ def evaluate_tokens(config: DictConfig, source: SampleSource, here: Computing) -
     from discrete_diffusion.sampling.draw_samples import rows_at_once
 
     checkpoint = source.checkpoint
-    if config.mask_rate is not None:
-        source.check_state("features", "mask_rate", config.mask_rate)
     real = real_data_for_model(config, checkpoint)
     assert real.data is not None
     num = len(real.data.splits[real.split])
@@ -132,8 +129,8 @@ def evaluate_tokens(config: DictConfig, source: SampleSource, here: Computing) -
             checkpoint.algorithm,
             real.data,
             real.split,
-            bound_draws=config.bound_draws,
-            time_bins=config.time_bins,
+            bound_draws=BOUND_DRAWS if config.bound_draws is None else config.bound_draws,
+            time_bins=TIME_BINS if config.time_bins is None else config.time_bins,
             batch_size=config.batch_size or rows_at_once(here.device),
             seed=config.seed,
             device=here.device,
@@ -141,13 +138,7 @@ def evaluate_tokens(config: DictConfig, source: SampleSource, here: Computing) -
         )
     sample_scores = None if samples is None else _score(config, samples, real)
     facts = {
-        "checkpoint": str(config.checkpoint),
-        "step": checkpoint.step,
-        "data_fingerprint": real.data.fingerprint(),
-        "trained_on_fingerprint": checkpoint.data_fingerprint,
-        "seed": config.seed,
-        "precision": str(config.precision),
-        "ema": config.ema,
+        **checkpoint_facts(config, source, real.data),
         **({} if samples is None else samples.facts),
         **_facts(real),
     }
@@ -170,7 +161,7 @@ def _score(config: DictConfig, samples: SampleSets, real: RealData) -> SampleSco
         real.reference,
         training=real.training,
         known=real.known,
-        floor_draws=config.floor_draws,
+        floor_draws=FLOOR_DRAWS if config.floor_draws is None else config.floor_draws,
         seed=config.seed,
     )
 

@@ -24,10 +24,6 @@ def sample_tokens(config: DictConfig, source: SampleSource, here: Computing) -> 
 
     Writes diagrams as ``samples.jsonl`` and ``samples.png``, text as ``samples.txt``; with
     ``trajectory`` the states on the way."""
-    if config.mask_rate is not None:
-        source.check_state("features", "mask_rate", config.mask_rate)
-    if config.trajectory:
-        source.check_diagrams("trajectory", config.trajectory)
     if config.given is None:
         _draw(config, source, here)
     else:

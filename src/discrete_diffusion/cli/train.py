@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from discrete_diffusion.cli.child_processes import all_processes
 from discrete_diffusion.cli.compose import check_counts, check_shares, plain
 from discrete_diffusion.cli.devices import check_strategy, set_devices
+from discrete_diffusion.cli.initialising import start_from, starting_weights
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first
 from discrete_diffusion.cli.launched_signals import stop_signals
 from discrete_diffusion.cli.resuming import announce, how_to_go_on, resume_point
@@ -91,11 +92,14 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
 
     settled = plain(config.trainer)
     set_devices(settled)  # refuses what there is not before data is read
+    start = starting_weights(config)
     config = complete_data(config)
     parts = build_parts(config, on_gpu=settled["accelerator"] in ("cuda", "gpu"))
     resumed = None
     if config.resume is not None:
         resumed = resume_point(config, parts.algorithm, parts.fingerprint)
+    elif start is not None:
+        start_from(start, parts.algorithm, config)
     trainer = build_trainer(
         config, folder, parts.draw, parts.report, signals=signals, resumed=resumed
     )

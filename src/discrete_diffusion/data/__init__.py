@@ -15,6 +15,12 @@ from discrete_diffusion.data.base import (
     draw_sizes,
 )
 from discrete_diffusion.data.bubble_diagrams.build import build_from_files, build_generated
+from discrete_diffusion.data.dialogue.build import (
+    build_dialogue,
+    build_dialogue_tokens,
+    complete_dialogue,
+    complete_dialogue_tokens,
+)
 from discrete_diffusion.data.eit.build import (
     build_eit,
     build_eit_levels,
@@ -35,13 +41,25 @@ _DATA_BUILDERS: dict[str, Callable[[DictConfig], Dataset]] = {
     "regions": build_regions,
     "eit": build_eit,
     "eit-levels": build_eit_levels,
+    "dialogue": build_dialogue,
+    "dialogue-tokens": build_dialogue_tokens,
 }
+
+SAME_SAMPLES = {
+    "eit": "eit-levels",
+    "eit-levels": "eit",
+    "dialogue": "dialogue-tokens",
+    "dialogue-tokens": "dialogue",
+}
+"""Data sets that hold the samples of another one, with the same config, in another state."""
 
 _CONFIG_COMPLETERS: dict[str, Callable[[DictConfig], None]] = {
     "text": complete_text,
     "regions": complete_regions,
     "eit": complete_eit,
     "eit-levels": complete_eit_levels,
+    "dialogue": complete_dialogue,
+    "dialogue-tokens": complete_dialogue_tokens,
 }
 """Data sets that decide what a backbone must know: how it gets into the config."""
 
@@ -81,6 +99,7 @@ def build_tokens(config: DictConfig) -> TokenDataset:
 
 
 __all__ = [
+    "SAME_SAMPLES",
     "BatchStream",
     "Dataset",
     "Examples",

@@ -50,11 +50,14 @@ class Dataset(ABC):
     ``bound``: which quantity the mean NELBO of its batches bounds, per sample: ``ordered_random``
     (every batch relabels its samples at random), ``ordered_fixed`` (one order per sample),
     ``plain`` (sequences: order is part of the data) or, of real numbers, ``gaussian``.
+    ``levels``: of images, the few values that a pixel can have, ascending, id k stands for level k;
+    None if a pixel can have any.
     """
 
     state: ClassVar[str]
     splits: dict[str, Examples]
     bound: str
+    levels: tuple[float, ...] | None = None
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:
         """Examples as a batch; overridden where a sample has several equivalent forms."""

@@ -6,9 +6,12 @@ import os
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from discrete_diffusion.whole_files import written_whole
 
@@ -71,6 +74,30 @@ def cached(
             stacklevel=3,  # the caller of the function that calls this one
         )
     return data
+
+
+def read_arrays(
+    path: Path, expected: Mapping[str, tuple[DTypeLike, tuple[int, ...]]]
+) -> dict[str, NDArray[Any]]:
+    """The arrays of an ``.npz`` file by name; ``ValueError`` for one that is not of its expected
+    type and shape, ``KeyError`` for one that is missing. No pickle is loaded."""
+    arrays = {}
+    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
+        for name, (dtype, shape) in expected.items():
+            array = file[name]
+            if array.shape != shape or array.dtype != dtype:
+                raise ValueError(
+                    f"{name} is {array.dtype} {array.shape}, expected {np.dtype(dtype)} {shape}"
+                )
+            arrays[name] = array
+    return arrays
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, compressed: bool) -> None:
+    """Write an ``.npz`` file, whatever the name of ``path`` ends in."""
+    write: Callable[..., None] = np.savez_compressed if compressed else np.savez
+    with path.open("wb") as file:  # given a name, numpy would append .npz to it
+        write(file, **arrays)
 
 
 def cached_files() -> list[Path]:

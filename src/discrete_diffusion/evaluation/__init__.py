@@ -40,11 +40,32 @@ from discrete_diffusion.evaluation.row_scores import (
 )
 from discrete_diffusion.evaluation.row_table import rate_section, row_notes, row_section
 from discrete_diffusion.evaluation.sample_scores import SampleScores, score_samples
+from discrete_diffusion.evaluation.summarising import (
+    Summaries,
+    SummarySampler,
+    TokenSummaries,
+    summarise_held_out,
+)
+from discrete_diffusion.evaluation.summary_report import (
+    SUMMARIES,
+    SummaryReport,
+    example_summaries,
+    summary_notes,
+    summary_section,
+    write_summaries,
+)
+from discrete_diffusion.evaluation.summary_scores import (
+    SourceGap,
+    SummarisingScores,
+    measure_source_gap,
+    score_summarising,
+)
 from discrete_diffusion.evaluation.text_scores import text_bits, text_facts
 
 __all__ = [
     "FILLED_ROWS",
     "RECONSTRUCTIONS",
+    "SUMMARIES",
     "BoundByTime",
     "BoundEstimate",
     "BoundMeter",
@@ -62,7 +83,13 @@ __all__ = [
     "SampleReport",
     "SampleScores",
     "ScoresByMaskRate",
+    "SourceGap",
+    "Summaries",
+    "SummarisingScores",
+    "SummaryReport",
+    "SummarySampler",
     "TokenImages",
+    "TokenSummaries",
     "blind_bounds",
     "bound_by_time",
     "draw_filling_scores",
@@ -70,12 +97,14 @@ __all__ = [
     "draw_model_pictures",
     "draw_sample_pictures",
     "estimate_bound",
+    "example_summaries",
     "field_notes",
     "field_section",
     "fill_held_out",
     "fit_baselines",
     "fit_field_baselines",
     "measure_calibration",
+    "measure_source_gap",
     "rate_section",
     "reconstruct_held_out",
     "row_notes",
@@ -87,10 +116,15 @@ __all__ = [
     "score_model",
     "score_reconstructions",
     "score_samples",
+    "score_summarising",
     "scores_by_mask_rate",
+    "summarise_held_out",
+    "summary_notes",
+    "summary_section",
     "text_bits",
     "text_facts",
     "write_filling",
     "write_reconstructions",
     "write_rows",
+    "write_summaries",
 ]

@@ -62,8 +62,9 @@ class ComparedModel:
     """One algorithm with one backbone, trained with S seeds.
 
     ``label``: what tables call it; ``instead_of``: the backbone that was asked for if it could not
-    be used. ``bounds``: Float64[S, M], in the unit of ``quantity``; ``metrics``: by name, one value
-    per seed.
+    be used. ``values``: by name, numbers of each of M held-out samples, Float64[S, M]: the bound
+    ``nelbo`` in the unit of ``quantity`` (None without a bound), of images ``relative_l2``.
+    ``metrics``: by name, one value per seed.
     """
 
     algorithm: str
@@ -71,8 +72,8 @@ class ComparedModel:
     model: str
     instead_of: str | None
     parameters: int
-    quantity: str
-    bounds: Tensor
+    quantity: str | None
+    values: Mapping[str, Tensor]
     metrics: Mapping[str, Sequence[float]]
 
     @property
@@ -84,46 +85,79 @@ class ComparedModel:
         values = self.metrics.get(name)
         return sum(values) / len(values) if values else math.nan
 
-    @property
-    def bound(self) -> PairedDifference:
-        """Mean of the bound with its standard error, over samples and seeds."""
-        return paired_difference(self.bounds, torch.zeros_like(self.bounds))
-
     def standard_error(self, name: str, *, share: bool = False) -> float:
-        """Of the mean of a metric: over seeds, n - 1; with one seed that of a share of
-        ``num_samples`` samples, sqrt(p (1 - p) / n); else NaN."""
+        """Of the mean of a metric: over seeds, n - 1; with one seed the one measured with it, as
+        ``NAME_standard_error``, or that of a share of ``num_samples`` samples, sqrt(p (1 - p) / n);
+        else NaN."""
         values = self.metrics.get(name, ())
         if len(values) > 1:
             return _error_of_mean(torch.tensor(values, dtype=torch.float64))
         num, mean = self.mean("num_samples"), self.mean(name)
         if share and num > 0 and 0 <= mean <= 1:
             return math.sqrt(mean * (1 - mean) / num)
-        return math.nan
+        return self.mean(f"{name}_standard_error")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What is guessed without a network: ``values`` by name, Float64[M], and ``metrics``."""
+
+    name: str
+    values: Mapping[str, Tensor]
+    metrics: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models against the first of them.
+    """Models against the first of them, and against ``baselines``, on the same held-out samples.
 
-    Raises ``ValueError`` if their bounds are of different quantities: those never share a column.
+    Raises ``ValueError`` if their bounds are of different quantities, which never share a column,
+    or nothing was measured of the samples of all of them.
     """
 
     models: tuple[ComparedModel, ...]
     seeds: tuple[int, ...]
+    baselines: tuple[Baseline, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(found := {model.quantity for model in self.models}) != 1:
+        found = {model.quantity for model in self.models if model.quantity is not None}
+        if len(found) > 1:
             raise ValueError(f"bounds of different quantities do not compare: {sorted(found)}")
+        if not any(all(name in m.values for m in self.models) for name in self.measures):
+            labels = ", ".join(model.label for model in self.models)
+            raise ValueError(f"nothing was measured of the samples of all of {labels}")
 
     @property
-    def quantity(self) -> str:
-        return self.models[0].quantity
+    def quantity(self) -> str | None:
+        """Unit of the bounds; None if no model has one."""
+        return next((model.quantity for model in self.models if model.quantity), None)
 
     @property
-    def differences(self) -> list[PairedDifference | None]:
-        """To the first model, None for that one."""
-        base = self.models[0].bounds
-        return [None, *(paired_difference(model.bounds, base) for model in self.models[1:])]
+    def measures(self) -> list[str]:
+        """Names of ``values``, those of the first model first."""
+        return list(dict.fromkeys(name for model in self.models for name in model.values))
+
+    def reference(self, measure: str) -> ComparedModel:
+        """The model that differences of a measure are to: the first that has it."""
+        return next(model for model in self.models if measure in model.values)
+
+    def value(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+        """Mean of a measure with its standard error, over samples and seeds; None without it."""
+        if measure not in model.values:
+            return None
+        values = self._by_seed(model.values[measure])
+        return paired_difference(values, torch.zeros_like(values))
+
+    def difference(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+        """To ``reference``; None for that one, and without the measure."""
+        base = self.reference(measure)
+        if measure not in model.values or model is base:
+            return None
+        return paired_difference(self._by_seed(model.values[measure]), base.values[measure])
+
+    def _by_seed(self, values: Tensor) -> Tensor:
+        """Float64[S, M]: what has no seed is the same for all."""
+        return values if values.ndim > 1 else values.expand(len(self.seeds), -1)
 
     def rows(self) -> list[dict[str, Any]]:
         """Numbers of every model by name, means over seeds: ``table.csv`` and ``results.json``."""
@@ -135,18 +169,30 @@ class Comparison:
                 "model": model.model,
                 "parameters": model.parameters,
                 "quantity": model.quantity,
-                "nelbo": model.bound.mean,
-                "nelbo_standard_error": model.bound.standard_error,
-                "difference": None if apart is None else apart.mean,
-                "difference_standard_error": None if apart is None else apart.standard_error,
-                "difference_error_over_samples": None if apart is None else apart.over_samples,
-                "difference_error_over_seeds": None if apart is None else apart.over_seeds,
+                **self._numbers(model),
                 **{name: model.mean(name) for name in model.metrics},
             }
-            for model, apart in zip(self.models, self.differences, strict=True)
+            for model in self.models
         ]
 
+    def baseline_rows(self) -> list[dict[str, Any]]:
+        """Of every baseline likewise."""
+        return [{"name": b.name, **self._numbers(b), **b.metrics} for b in self.baselines]
 
-def stack_seeds(bounds: Sequence[Sequence[float]]) -> Tensor:
+    def _numbers(self, model: ComparedModel | Baseline) -> dict[str, float | None]:
+        out: dict[str, float | None] = {}
+        for name in self.measures:
+            value, apart = self.value(model, name), self.difference(model, name)
+            out[name] = None if value is None else value.mean
+            out[f"{name}_standard_error"] = None if value is None else value.standard_error
+            difference = "difference" if name == "nelbo" else f"{name}_difference"
+            out[difference] = None if apart is None else apart.mean
+            for part in ("standard_error", "over_samples", "over_seeds"):
+                key = part if part == "standard_error" else f"error_{part}"
+                out[f"{difference}_{key}"] = None if apart is None else getattr(apart, part)
+        return out
+
+
+def stack_seeds(values: Sequence[Sequence[float]]) -> Tensor:
     """M values of every seed -> Float64[S, M]."""
-    return torch.tensor(bounds, dtype=torch.float64)
+    return torch.tensor(values, dtype=torch.float64)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
+from discrete_diffusion.evaluation.comparison import (
+    Baseline,
+    ComparedModel,
+    Comparison,
+    PairedDifference,
+)
 from discrete_diffusion.naming import counted
+
+MISSING = "–"
+"""In the place of a value that a model does not have."""
 
 _LARGE = 1e6
 """Numbers from here on are shown as 1.234e+08."""
@@ -18,22 +26,23 @@ _LARGE = 1e6
 class Column:
     """``head``: its title; ``name``: of the metric; ``digits``: decimals, of percent for shares.
 
-    ``up``: whether more is better. ``share``: shown as percent; ``of_samples``: a share of the
-    samples, which has a binomial standard error. ``quality``: measured on samples, so that real
-    data and other seeds have values of it.
+    ``up``: whether more is better, None where neither is. ``share``: shown as percent;
+    ``of_samples``: a share of the samples, which has a binomial standard error. ``quality``:
+    measured on samples, so that real data, baselines and other seeds have values of it.
     """
 
     head: str
     name: str
     digits: int
-    up: bool = False
+    up: bool | None = False
     share: bool = False
     of_samples: bool = False
     quality: bool = True
 
     @property
     def title(self) -> str:
-        return f"{self.head}{', %' if self.share else ''} {'↑' if self.up else '↓'}"
+        arrow = "" if self.up is None else " ↑" if self.up else " ↓"
+        return f"{self.head}{', %' if self.share else ''}{arrow}"
 
 
 COLUMNS = (
@@ -44,6 +53,10 @@ COLUMNS = (
     Column("mode coverage", "mode_coverage", 1, up=True, share=True),
     Column("character TV", "character_tv", 4),
     Column("known words", "words_in_training", 1, up=True, share=True),
+    Column("relative L2 of one draw", "relative_l2_single", 3),
+    Column("rise with maps of others", "condition_gap", 3, up=True),
+    Column("spread by errors (1 is right)", "spread_ratio", 2, up=None),
+    Column("pixels right", "pixel_accuracy", 1, up=True, share=True),
     Column("network calls per sample", "network_calls", 1, quality=False),
     Column("s of training", "seconds_training", 0, quality=False),
     Column("s per 1,000 samples", "seconds_per_1000_samples", 1, quality=False),
@@ -53,56 +66,64 @@ COLUMNS = (
 def table_cells(
     comparison: Comparison, real: Mapping[str, float] | None = None
 ) -> tuple[list[str], list[list[str]]]:
-    """Heads and texts of the table; metrics that no model has are left out, and the difference
-    where there is one model. ``real``: what real data scores, the first row."""
-    models = comparison.models
+    """Heads and texts of the table; metrics that no model has are left out, and differences where
+    there is one model. ``real``: what real data scores, the first row; baselines are the last."""
+    models, several = comparison.models, len(comparison.models) > 1
     columns = [c for c in COLUMNS if any(math.isfinite(m.mean(c.name)) for m in models)]
-    digits = 3 if comparison.quantity.startswith("bits") else 2
-    several = len(models) > 1
-    heads = ["algorithm", "backbone", f"bound, {comparison.quantity} ↓"]
-    heads += [f"difference to {models[0].algorithm} ↓"] if several else []
-    heads += [column.title for column in columns]
+    heads = ["algorithm", "backbone"]
+    for measure in comparison.measures:
+        heads.append(_head(comparison, measure))
+        heads += [f"difference to {comparison.reference(measure).algorithm} ↓"] if several else []
     cells = []
     if real:
-        blank = [""] * (3 if several else 2)
+        blank = [""] * (len(heads) - 1)
         cells.append(["real data", *blank, *(_real(real, column) for column in columns)])
-    for model, apart in zip(models, comparison.differences, strict=True):
+    heads += [column.title for column in columns]
+    for model in models:
         backbone = model.backbone + (f" (for {model.instead_of})" if model.instead_of else "")
-        row = [model.algorithm, backbone]
-        row.append(with_error(model.bound.mean, model.bound.standard_error, digits))
-        if several:
-            row.append(
-                ""
-                if apart is None
-                else with_error(apart.mean, apart.standard_error, digits, sign="+")
-            )
+        row = [model.algorithm, backbone, *_compared(comparison, model, several)]
         cells.append([*row, *(_measured(model, column) for column in columns)])
+    for baseline in comparison.baselines:
+        row = [baseline.name, "", *_compared(comparison, baseline, several)]
+        cells.append([*row, *(_real(baseline.metrics, column) for column in columns)])
     return heads, cells
+
+
+def _head(comparison: Comparison, measure: str) -> str:
+    if measure == "nelbo":
+        return f"bound, {comparison.quantity} ↓"
+    draws = comparison.models[0].mean("draws_per_image")
+    of = f"the mean of {draws:g} draws" if draws > 1 else "one draw"
+    return f"relative L2 of {of} ↓"
+
+
+def _compared(
+    comparison: Comparison, model: ComparedModel | Baseline, several: bool
+) -> Iterator[str]:
+    """Value and difference of every measure."""
+    for measure in comparison.measures:
+        bits = (comparison.quantity or "").startswith("bits")
+        digits = 2 if measure == "nelbo" and not bits else 3
+        yield _paired(comparison.value(model, measure), digits) or MISSING
+        if several:
+            yield _paired(comparison.difference(model, measure), digits, sign="+")
+
+
+def _paired(found: PairedDifference | None, digits: int, sign: str = "") -> str:
+    return "" if found is None else with_error(found.mean, found.standard_error, digits, sign=sign)
 
 
 def table_notes(comparison: Comparison, *, split: str, draws: int) -> list[str]:
     """What the numbers are, in sentences."""
     models, seeds = comparison.models, comparison.seeds
-    several = len(seeds) > 1
-    num = models[0].bounds.shape[1]
-    over = "over held-out samples and seeds" if several else "over held-out samples"
-    shares = any(math.isfinite(m.mean(c.name)) for m in models for c in COLUMNS if c.of_samples)
-    others = "; of other numbers over seeds" if several else "; of shares over the samples drawn"
-    notes = [
-        f"The bound is of {counted(num, 'sample')} of the {split} split, the same for all, "
-        f"{counted(draws, 'noise draw')} each.",
-        f"± is one standard error: of the bound {over}"
-        + f"; of a difference too, paired by sample{' and seed' * several}" * (len(models) > 1)
-        + others * (several or shares)
-        + ".",
-    ]
-    if not several:
+    notes = [*_said_of_samples(comparison, split, draws), _said_of_errors(comparison)]
+    if len(seeds) == 1:
         notes.append(
             f"One training seed ({seeds[0]}): no error says what training with another would give."
         )
     drawn = sorted({int(n) for m in models if math.isfinite(n := m.mean("num_samples"))})
     if drawn:
-        each = "every model and seed" if several else "every model"
+        each = "every model and seed" if len(seeds) > 1 else "every model"
         notes.append(f"{' or '.join(counted(n, 'sample') for n in drawn)} of {each}.")
     sizes = sorted({model.parameters for model in models})
     notes.append(
@@ -115,6 +136,47 @@ def table_notes(comparison: Comparison, *, split: str, draws: int) -> list[str]:
         if model.instead_of
     ]
     return notes
+
+
+def _said_of_samples(comparison: Comparison, split: str, draws: int) -> list[str]:
+    """What the values of held-out samples are, a sentence per measure."""
+    notes, models = [], comparison.models
+    if "nelbo" in comparison.measures:
+        num = comparison.reference("nelbo").values["nelbo"].shape[1]
+        notes.append(
+            f"The bound is of {counted(num, 'sample')} of the {split} split, the same for all, "
+            f"{counted(draws, 'noise draw')} each."
+        )
+        without = [m.algorithm for m in models if "nelbo" not in m.values]
+        if without:
+            notes.append(
+                f"No bound of {', '.join(dict.fromkeys(without))}: it would be of the density of "
+                "numbers, the bound here is of the probability of ids; the two do not compare."
+            )
+    if "relative_l2" in comparison.measures:
+        model = comparison.reference("relative_l2")
+        num = model.values["relative_l2"].shape[1]
+        notes.append(
+            f"Images are drawn from the maps of the first {num:,} of the {split} split, "
+            f"{model.mean('draws_per_image'):g} of each, and of those of another image "
+            "with the same noise; relative L2 is the norm of the error by that of the image."
+        )
+    return notes
+
+
+def _said_of_errors(comparison: Comparison) -> str:
+    models, several = comparison.models, len(comparison.seeds) > 1
+    over = "over held-out samples and seeds" if several else "over held-out samples"
+    shares = any(math.isfinite(m.mean(c.name)) for m in models for c in COLUMNS if c.of_samples)
+    others = "; of other numbers over seeds" if several else "; of shares over the samples drawn"
+    names = {"nelbo": "the bound", "relative_l2": "relative L2"}
+    of = " and ".join(names[measure] for measure in comparison.measures)
+    return (
+        f"± is one standard error: of {of} {over}"
+        + f"; of a difference too, paired by sample{' and seed' * several}" * (len(models) > 1)
+        + others * (several or shares)
+        + "."
+    )
 
 
 def markdown_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data import TokenDataset, bucket_batches, draw_sizes
+from discrete_diffusion.data import Dataset, TokenDataset, bucket_batches, draw_sizes
 from discrete_diffusion.data.text import TextDataset
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.report import SampleReport
@@ -36,8 +36,9 @@ class EqualTerms:
     """How every model of a comparison is measured.
 
     ``bound_samples``: held-out samples at most; ``bound_draws``: noise draws of the bound for each;
-    ``num_samples``: samples drawn, 0 for none; ``seed``: of which rows, noise and samples, the same
-    for all models whatever seed they were trained with.
+    ``num_samples``: samples drawn, 0 for none; of images with maps, held-out ones, from whose maps
+    ``draws`` each are drawn (0 for data without maps); ``seed``: of which rows, noise and samples,
+    the same for all models whatever seed they were trained with.
     """
 
     bound_samples: int = 600
@@ -45,17 +46,18 @@ class EqualTerms:
     num_samples: int = 1000
     batch_size: int = 256
     seed: int = 0
+    draws: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        """For ``cell.json``."""
-        return asdict(self)
+        """For ``cell.json``; without ``draws`` where there are none."""
+        return {name: n for name, n in asdict(self).items() if n or name != "draws"}
 
 
 @dataclass(frozen=True)
 class HeldOutBounds:
     """The bound of each held-out sample, Float64[M], in the unit that ``quantity`` names.
 
-    ``quantity``: ``nats per unordered diagram``, ``nats per diagram``, ``nats per sequence`` or
+    ``quantity``: ``nats per unordered diagram``, ``nats per sequence``, ``nats per image`` or
     ``bits per character``; ``ordering``: what the data set says its bound is of. ``rows``: Int[M],
     of ``split``. ``uniform``: what knowing nothing costs, the mean of sum_l log K_l in that unit.
     """
@@ -77,7 +79,7 @@ class HeldOutBounds:
             )
 
 
-def held_out_split(data: TokenDataset) -> str:
+def held_out_split(data: Dataset) -> str:
     """The test split, or validation if that is empty."""
     return next((name for name in _HELD_OUT if len(data.splits[name])), _HELD_OUT[-1])
 
@@ -190,4 +192,6 @@ def _chunks(
 def _quantity(data: TokenDataset) -> str:
     if isinstance(data, TextDataset):
         return "bits per character"
-    return "nats per sequence" if data.bound == "plain" else "nats per unordered diagram"
+    if data.bound != "plain":
+        return "nats per unordered diagram"
+    return "nats per sequence" if data.levels is None else "nats per image"

@@ -20,11 +20,12 @@ from discrete_diffusion.viz import draw_reconstructions
 class FieldReport:
     """Scores of reconstructions beside those of baselines, and what they look like.
 
-    The baselines are fitted once. ``data``: images or ids of pixels, with maps.
+    The baselines are fitted once, to the training split of ``data``: images or ids of pixels, with
+    maps.
     """
 
-    def __init__(self, data: Dataset, split: str = "val") -> None:
-        self.data, self.split = data, split
+    def __init__(self, data: Dataset) -> None:
+        self.data = data
 
     @cached_property
     def baselines(self) -> FieldBaselines:

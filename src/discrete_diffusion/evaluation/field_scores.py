@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.data.eit.levels import LEVELS
 from discrete_diffusion.evaluation.reconstructing import Reconstructions, as_images, maps_of
 from discrete_diffusion.metrics import (
     FieldScores,
@@ -27,7 +26,7 @@ from discrete_diffusion.metrics.fields import standard_error
 class FieldBaselines:
     """What the training split says of an image without a network.
 
-    ``by_name``: ``mean_image``, ``ones`` and, if there are validation samples, ``ridge``.
+    ``by_name``: ``mean_image``, ``ones`` and ``ridge``.
     ``map_mean``, ``map_scale``: Float64[n, n], mean and standard deviation of the training maps.
     """
 
@@ -42,19 +41,18 @@ class FieldBaselines:
 
 
 def fit_field_baselines(data: Dataset) -> FieldBaselines:
-    """Fitted to the training split; ridge regression takes the penalty that is best on the
-    validation split. ``data``: images or ids of pixels, with maps.
+    """Fitted to the training split, the penalty of ridge regression included: no other split is
+    read. ``data``: images or ids of pixels, with maps.
 
     Raises ``ValueError`` without a training sample or without maps.
     """
-    train, val = data.splits["train"], data.splits["val"]
-    images, maps = as_images(train.x0), maps_of(train)
+    train = data.splits["train"]
+    images, maps = as_images(train.x0, data.levels), maps_of(train)
     by_name: dict[str, ImageBaseline] = {
         "mean_image": MeanImage.fit(images),
         "ones": Ones(tuple(images.shape[1:])),
+        "ridge": Ridge.fit(maps, images),
     }
-    if len(val):
-        by_name["ridge"] = Ridge.fit(maps, images, maps_of(val), as_images(val.x0))
     maps = maps.double()
     return FieldBaselines(by_name, maps.mean(dim=0), maps.std(dim=0, correction=0))
 
@@ -140,7 +138,7 @@ def score_reconstructions(
     fitted = fit_field_baselines(data) if baselines is None else baselines
 
     def scores(images: Tensor) -> FieldScores:
-        return score_images(images, found.truth, levels=LEVELS)
+        return score_images(images, found.truth, levels=found.levels)
 
     ridge = fitted.by_name.get("ridge")
     return ReconstructionScores(

@@ -46,7 +46,10 @@ def field_notes(scores: ReconstructionScores) -> list[str]:
         "One draw of an exact model has twice the squared error of the posterior mean.",
     ]
     if "ridge" in scores.baselines:
-        notes.append(f"Ridge regression: penalty {scores.penalty:g}, chosen on the val split.")
+        notes.append(
+            f"Ridge regression: penalty {scores.penalty:g}, the best for "
+            "training images left out one by one."
+        )
     return notes
 
 

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Dataset, Examples
-from discrete_diffusion.data.eit.levels import levels_to_conductivity
 from discrete_diffusion.evaluation.measuring import HasMode, eval_mode
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.shards import Shard
@@ -42,10 +41,10 @@ class ImageSampler(Protocol):
 
 
 class TokenImages:
-    """A sampler of ids as a sampler of images whose pixels are the levels of the ids."""
+    """A sampler of ids as a sampler of images whose pixels are the ``levels`` of the ids."""
 
-    def __init__(self, sampler: Sampler) -> None:
-        self.sampler = sampler
+    def __init__(self, sampler: Sampler, levels: Sequence[float] | None) -> None:
+        self.sampler, self.levels = sampler, levels
 
     def draw(
         self,
@@ -62,12 +61,12 @@ class TokenImages:
         output = self.sampler.sample(
             algorithm, real, generator=generator, steps=steps, conditions=conditions
         )
-        return FieldSamples(as_images(output.tokens).reshape(shape), output.nfe)
+        return FieldSamples(as_images(output.tokens, self.levels).reshape(shape), output.nfe)
 
 
-def as_images(x0: Tensor) -> Tensor:
+def as_images(x0: Tensor, levels: Sequence[float] | None) -> Tensor:
     """Samples as images, Float32[M, C, H, W]: those of a field as they are, ids Int[M, L] of the
-    pixels of a square by their levels.
+    pixels of a square by their ``levels``, those of the data set.
 
     Raises ``ValueError`` for ids whose number is not a square, or that stand for no level.
     """
@@ -78,7 +77,13 @@ def as_images(x0: Tensor) -> Tensor:
         raise ValueError(
             f"{x0.shape[1]} ids per sample are no square image; expected size x size of them"
         )
-    return rearrange(levels_to_conductivity(x0), "m (h w) -> m 1 h w", h=side)
+    values = torch.tensor(levels or (), device=x0.device)
+    if x0.numel() and not 0 <= int(x0.min()) <= int(x0.max()) < len(values):
+        raise ValueError(
+            f"ids from {int(x0.min())} to {int(x0.max())}; expected those of {len(values)} levels, "
+            "from 0 on"
+        )
+    return rearrange(values[x0.long()], "m (h w) -> m 1 h w", h=side)
 
 
 def maps_of(examples: Examples) -> Tensor:
@@ -98,7 +103,7 @@ class Reconstructions:
     first of them. ``shuffled_mean``: Float32[M, C, H, W], the mean of as many drawn from the map of
     the sample before, with the same noise; None if there is one sample. ``nfe``: Float64[M],
     network calls per draw. ``seconds``: that the sampler took for draws from own maps, of all
-    processes together.
+    processes together. ``levels``: those of the data set.
     """
 
     truth: Tensor
@@ -110,6 +115,7 @@ class Reconstructions:
     nfe: Tensor
     draws: int
     seconds: float = 0.0
+    levels: tuple[float, ...] | None = None
 
     def __len__(self) -> int:
         return self.truth.shape[0]
@@ -145,12 +151,12 @@ def reconstruct_held_out(
     if len(examples) == 0:
         raise ValueError(f"the {split} split is empty; give it more data or another share")
     _check_numbers(num, batch_size, draws)
-    truth, dtn = as_images(examples.x0[:num]), maps_of(examples)[:num]
+    truth, dtn = as_images(examples.x0[:num], data.levels), maps_of(examples)[:num]
     conditions = {name: value[:num] for name, value in examples.conditions.items()}
     others = {name: value.roll(1, dims=0) for name, value in conditions.items()}
     drawing = _Drawing(
         algorithm=algorithm,
-        sampler=TokenImages(sampler) if isinstance(sampler, Sampler) else sampler,
+        sampler=TokenImages(sampler, data.levels) if isinstance(sampler, Sampler) else sampler,
         shape=tuple(truth.shape[1:]),
         draws=draws,
         steps=steps,
@@ -167,7 +173,7 @@ def reconstruct_held_out(
 
     with eval_mode(algorithm):
         parts = [_Part.empty(truth), *(shard or Shard()).map(work, enumerate(batches))]
-    return _joined(parts, truth, dtn, draws)
+    return _joined(parts, truth, dtn, draws, data.levels)
 
 
 def _check_numbers(num: int | None, batch_size: int, draws: int) -> None:
@@ -193,7 +199,13 @@ class _Part:
         return cls(none, none, none, none, torch.zeros(0, dtype=torch.float64))
 
 
-def _joined(parts: Sequence[_Part], truth: Tensor, dtn: Tensor, draws: int) -> Reconstructions:
+def _joined(
+    parts: Sequence[_Part],
+    truth: Tensor,
+    dtn: Tensor,
+    draws: int,
+    levels: tuple[float, ...] | None,
+) -> Reconstructions:
     """Batches in the order of their samples."""
     return Reconstructions(
         truth=truth,
@@ -205,6 +217,7 @@ def _joined(parts: Sequence[_Part], truth: Tensor, dtn: Tensor, draws: int) -> R
         nfe=torch.cat([part.nfe for part in parts]),
         draws=draws,
         seconds=sum(part.seconds for part in parts),
+        levels=levels,
     )
 
 

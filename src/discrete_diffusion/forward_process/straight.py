@@ -24,10 +24,6 @@ class StraightPath:
         share = self.per_image(t, x0)
         return (1 - share) * x0 + share * noise
 
-    def velocity(self, xt: Tensor, xhat: Tensor, t: Tensor, floor: float = 0.0) -> Tensor:
-        """(x_t - xhat) / max(t, floor)."""
-        return (xt - xhat) / self.per_image(t.clamp(min=floor), xt)
-
     @staticmethod
     def sigma(t: Tensor) -> Tensor:
         """-log(1 - t), Float32[B], t at most 1 - 1e-4: a backbone, which reads 1 - exp(-sigma), is

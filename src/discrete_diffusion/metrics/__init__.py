@@ -44,6 +44,7 @@ from discrete_diffusion.metrics.structure import (
     structure_metrics,
     validity,
 )
+from discrete_diffusion.metrics.summaries import SummaryScores, most_frequent, score_summaries
 
 __all__ = [
     "DISTANCES",
@@ -67,6 +68,7 @@ __all__ = [
     "RowBaseline",
     "RowScores",
     "SpatialTransitivity",
+    "SummaryScores",
     "Validity",
     "WindowMean",
     "bubble_metrics",
@@ -82,12 +84,14 @@ __all__ = [
     "inside_validity",
     "metric_floors",
     "mode_coverage",
+    "most_frequent",
     "node_distance",
     "novelty",
     "relation_distance",
     "room_count_w1",
     "score_images",
     "score_rows",
+    "score_summaries",
     "spatial_transitivity",
     "stratified_metrics",
     "structure_metrics",

@@ -6,17 +6,14 @@ n (n + 1) / 2 entries of a map's upper triangle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from einops import rearrange
 from torch import Tensor
 
 PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-_AT_ONCE = 1024
-"""Images that are made Float64 at once."""
 
 
 class ImageBaseline(Protocol):
@@ -61,9 +58,14 @@ class Ridge:
         y = m + W^T z,   W = argmin  (1 / M) sum_i |x_i - m - W^T z_i|^2 + penalty |W|^2
                            = (Z^T Z / M + penalty I)^-1 Z^T X / M,
 
-    with m the mean training image. ``shift``, ``scale``: Float64[E]; an entry that is constant
-    counts for nothing. ``weights``: W, Float64[E, P]. ``mean``: m, Float64[C, H, W].
-    ``penalty``: the one that was chosen.
+    with m the mean training image. The penalty is the one with which a training image is predicted
+    best from the others, all penalties by one decomposition of Z: left out, the error of image i is
+
+        (x_i - y_i) / (1 - 1 / M - H_ii),   H = Z (Z^T Z + M penalty I)^-1 Z^T.
+
+    (Entries stay standardised by all maps.)
+    ``shift``, ``scale``: Float64[E]; an entry that is constant counts for nothing. ``weights``: W,
+    Float64[E, P]. ``mean``: m, Float64[C, H, W]. ``penalty``: the one that was chosen.
     """
 
     shift: Tensor
@@ -77,21 +79,14 @@ class Ridge:
         cls,
         maps: Tensor,
         images: Tensor,
-        val_maps: Tensor,
-        val_images: Tensor,
         *,
         penalties: Sequence[float] = PENALTIES,
     ) -> Ridge:
-        """Fit to ``maps`` Float[M, n, n] and ``images`` Float[M, C, H, W], with the penalty of the
-        lowest squared error on the validation maps and images. One eigendecomposition of Z^T Z / M
-        serves all penalties.
+        """Fit to ``maps`` Float[M, n, n] and ``images`` Float[M, C, H, W].
 
-        Raises ``ValueError`` without a training image, a validation image or a penalty, or for a
-        penalty that is not positive.
+        Raises ``ValueError`` without an image or a penalty, or for a penalty that is not positive.
         """
         _check_images(images)
-        if len(val_images) == 0:
-            raise ValueError("no validation image to choose the penalty by; give it a share")
         if not penalties or min(penalties) <= 0:
             raise ValueError(f"penalties={tuple(penalties)}: expected positive numbers, at least 1")
         entries = upper_triangle(maps)
@@ -99,26 +94,26 @@ class Ridge:
         flat = scale <= 1e-12 * shift.abs()
         scale = torch.where(flat, torch.inf, scale)
         mean = MeanImage.fit(images).mean
-        z = (entries - shift) / scale  # (M, E)
-        values, vectors = torch.linalg.eigh(z.T @ z / len(z))
-        products = vectors.T @ _products(z, images, mean) / len(z)  # (E, P)
-        held_out = (upper_triangle(val_maps) - shift) / scale @ vectors
+        left, values, right = _decomposed((entries - shift) / scale)
+        num, x = len(images), (images - mean).flatten(1)  # (M, P), Float64
+        inside = left.T @ x  # (R, P)
+        x -= left @ inside  # what no W reaches
+        alone, cross, gram = x.square().sum(dim=1), x @ inside.T, inside @ inside.T
+        free = 1 - 1 / num - left.square().sum(dim=1)
 
-        def error(penalty: float) -> float:
-            shrunk = held_out / (values + penalty)
-            return sum(
-                float((x - a @ products).square().sum())
-                for a, x in zip(shrunk.split(_AT_ONCE), _centred(val_images, mean), strict=True)
-            )
+        def left_out(penalty: float) -> float:
+            """Squared error of images, each predicted from the others."""
+            lost = left * (num * penalty / (values + num * penalty))  # (M, R)
+            errors = alone + (lost * (2 * cross + lost @ gram)).sum(dim=1)
+            return float((errors / (free + (left * lost).sum(dim=1)).square()).sum())
 
-        penalty = min(penalties, key=error)
-        weights = vectors @ (products / (values + penalty).unsqueeze(1))
-        return cls(shift, scale, weights, mean, penalty)
+        penalty = min(penalties, key=left_out)
+        shrunk = values.sqrt() / (values + num * penalty)
+        return cls(shift, scale, right @ (shrunk.unsqueeze(1) * inside), mean, penalty)
 
     def predict(self, maps: Tensor) -> Tensor:
         z = (upper_triangle(maps) - self.shift) / self.scale
-        parts = [(part @ self.weights).float() for part in z.split(_AT_ONCE)]
-        return torch.cat(parts).reshape(len(maps), *self.mean.shape) + self.mean.float()
+        return (z @ self.weights).reshape(len(maps), *self.mean.shape).add(self.mean).float()
 
 
 def upper_triangle(maps: Tensor) -> Tensor:
@@ -127,18 +122,15 @@ def upper_triangle(maps: Tensor) -> Tensor:
     return maps[:, rows, columns].double()
 
 
-def _centred(images: Tensor, mean: Tensor) -> Iterator[Tensor]:
-    """Images less the mean, Float64[at most ``_AT_ONCE``, P] at a time."""
-    for part in images.split(_AT_ONCE):
-        yield rearrange(part.double() - mean, "m c h w -> m (c h w)")
-
-
-def _products(z: Tensor, images: Tensor, mean: Tensor) -> Tensor:
-    """Z^T X, Float64[E, P], of centred images."""
-    total = torch.zeros(z.shape[1], mean.numel(), dtype=torch.float64)
-    for part, x in zip(z.split(_AT_ONCE), _centred(images, mean), strict=True):
-        total += part.T @ x
-    return total
+def _decomposed(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """U Float64[M, R], S^2 Float64[R] and V Float64[E, R] of Z = U S V^T, Float64[M, E], without
+    what is 0 up to rounding; by the eigenvalues of Z^T Z or Z Z^T, whichever is smaller."""
+    dual = len(z) < z.shape[1]
+    values, vectors = torch.linalg.eigh(z @ z.T if dual else z.T @ z)
+    there = values > 1e-13 * values[-1:]
+    values, vectors = values[there], vectors[:, there]
+    others = (z.T if dual else z) @ vectors / values.sqrt()
+    return (vectors, values, others) if dual else (others, values, vectors)
 
 
 def _check_images(images: Tensor) -> None:

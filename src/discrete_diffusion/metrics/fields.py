@@ -19,13 +19,13 @@ class FieldScores:
 
     ``relative_errors``: Float64[M], ||x - xhat|| / ||x||. ``squared_errors``: Float64[M], means
     over pixels. ``pixel_hits``: Float64[M], shares of the pixels whose nearest level is the true
-    one. ``majority_pixel_accuracy``: the share of the most frequent level among the true pixels,
-    which is what a constant image scores.
+    one; None of images without levels. ``majority_pixel_accuracy``: the share of the most frequent
+    level among the true pixels, which is what a constant image scores; NaN without levels.
     """
 
     relative_errors: Tensor
     squared_errors: Tensor
-    pixel_hits: Tensor
+    pixel_hits: Tensor | None
     majority_pixel_accuracy: float
 
     @property
@@ -45,11 +45,11 @@ class FieldScores:
 
     @property
     def pixel_accuracy(self) -> float:
-        """Mean of ``pixel_hits``."""
-        return float(self.pixel_hits.mean())
+        """Mean of ``pixel_hits``; NaN without levels."""
+        return math.nan if self.pixel_hits is None else float(self.pixel_hits.mean())
 
     def as_dict(self, prefix: str = "", suffix: str = "") -> dict[str, float]:
-        """The three means by name."""
+        """The three means by name; ``pixel_accuracy`` is NaN without levels."""
         return {
             f"{prefix}relative_l2{suffix}": self.relative_l2,
             f"{prefix}mean_squared_error{suffix}": self.mean_squared_error,
@@ -57,11 +57,13 @@ class FieldScores:
         }
 
 
-def score_images(predicted: Tensor, truth: Tensor, *, levels: Sequence[float]) -> FieldScores:
+def score_images(
+    predicted: Tensor, truth: Tensor, *, levels: Sequence[float] | None
+) -> FieldScores:
     """Scores of images Float[M, C, H, W] against the true ones.
 
     ``levels``: the values that a true pixel can have, ascending; a pixel is counted as right if the
-    level nearest to it is the one nearest to the truth.
+    level nearest to it is the one nearest to the truth. None if it can have any: none is counted.
 
     Raises ``ValueError`` for shapes that differ, without an image, or for an image that is 0
     everywhere, to which no error is relative.
@@ -75,13 +77,16 @@ def score_images(predicted: Tensor, truth: Tensor, *, levels: Sequence[float]) -
     size = x.norm(dim=1)
     if (empty := (size == 0).nonzero()).numel():
         raise ValueError(f"image {empty[0].item()} of the truth is 0 everywhere; leave it out")
-    found, true = nearest_level(y, levels), nearest_level(x, levels)
-    counts = torch.bincount(true.flatten(), minlength=len(levels))
+    hits, majority = None, math.nan
+    if levels is not None:
+        true = nearest_level(x, levels)
+        hits = (nearest_level(y, levels) == true).double().mean(dim=1)
+        majority = float(true.flatten().bincount().max() / true.numel())
     return FieldScores(
         relative_errors=(x - y).norm(dim=1) / size,
         squared_errors=(x - y).square().mean(dim=1),
-        pixel_hits=(found == true).double().mean(dim=1),
-        majority_pixel_accuracy=float(counts.max() / counts.sum()),
+        pixel_hits=hits,
+        majority_pixel_accuracy=majority,
     )
 
 

@@ -7,12 +7,16 @@ loaded.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.options import check_options
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import nn
 
+    from discrete_diffusion.models.dtn_encoder import DtNEncoder
     from discrete_diffusion.models.dtn_unet import DtNUNet
 
 
@@ -45,7 +49,9 @@ PRESETS = {
     "my-transformer": ("my_transformer_tiny", "my_transformer_small"),
     "get-region": ("get_region_tiny", "get_region_paper", "get_region_literal"),
     "dtn-unet": ("dtn_unet_tiny", "dtn_unet_paper"),
+    "dtn-regressor": ("dtn_regressor_tiny",),
     "film-unet-tokens": ("film_unet_tiny",),
+    "latent-space-model": ("latent_tiny", "latent_paper"),
 }
 """Of each built-in backbone, the smallest first."""
 
@@ -57,6 +63,9 @@ _UNET_OPTIONS = (
 )
 _ENCODER_KEYS = ("d_model", "n_layers", "n_heads")
 _ENCODER_OPTIONS = ("mlp_ratio", "dropout", "pool_layers", "token_dropout", "time_scale")
+_LATENT_KEYS = ("latent_dim", "latent_seq_len")
+_LATENT_BLOCK_OPTIONS = ("num_heads", "ffn_multiplier", "dropout", "use_rope", "rope_base")
+_LATENT_OPTIONS = ("pool", "num_layers", "prefix_len", *_LATENT_BLOCK_OPTIONS)
 
 
 def build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
@@ -169,30 +178,86 @@ def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
 def _build_dtn_unet(
     config: DictConfig, backbone: str, *, in_channels: int, out_channels: int
 ) -> DtNUNet:
-    from discrete_diffusion.models.dtn_encoder import DtNEncoder
     from discrete_diffusion.models.dtn_unet import DtNUNet
     from discrete_diffusion.models.film_unet import FiLMUNet
 
     model, data = section(config, "model"), section(config, "data")
     unet = _model_options(config, backbone, required=_UNET_KEYS, optional=_UNET_OPTIONS)
-    encoder = _model_options(config, backbone, required=_ENCODER_KEYS, optional=_ENCODER_OPTIONS)
-    _check_boundary(data, backbone)
+    timed = section(config, "algo").get("time_conditioning", True)
+    encoder = _build_dtn_encoder(
+        config, backbone, time_conditioning=timed and model.get("encoder_time", True)
+    )
     network = DtNUNet(
         unet=FiLMUNet(
             in_channels=in_channels,
             out_channels=out_channels,
-            token_dim=encoder["d_model"] if model.get("cross_attention", False) else None,
+            token_dim=encoder.d_model if model.get("cross_attention", False) else None,
             **unet,
         ),
-        encoder=DtNEncoder(
-            num_boundary=data.get("num_boundary"),
-            time_conditioning=model.get("encoder_time", True),
-            **encoder,
-        ),
+        encoder=encoder,
     )
     if data.get("field_size") is not None:
         network.unet.check_size(data["field_size"], data["field_size"])
     return network
+
+
+def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
+    from discrete_diffusion.models.dtn_regressor import DtNRegressor
+
+    name = "dtn-regressor"
+    options = _model_options(config, name, required=("head_widths",), optional=("read_tokens",))
+    encoder = _build_dtn_encoder(config, name, time_conditioning=False)
+    size = section(config, "data").get("field_size")
+    return DtNRegressor(encoder=encoder, shape=(channels, size, size), **options)
+
+
+def _build_dtn_encoder(config: DictConfig, backbone: str, *, time_conditioning: bool) -> DtNEncoder:
+    from discrete_diffusion.models.dtn_encoder import DtNEncoder
+
+    options = _model_options(config, backbone, required=_ENCODER_KEYS, optional=_ENCODER_OPTIONS)
+    data = section(config, "data")
+    _check_boundary(data, backbone)
+    return DtNEncoder(
+        num_boundary=data.get("num_boundary"), time_conditioning=time_conditioning, **options
+    )
+
+
+def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
+    from discrete_diffusion.models import latent_space, text_models
+
+    name, model = "latent-space-model", section(config, "model")
+    options = _model_options(config, name, required=_LATENT_KEYS, optional=_LATENT_OPTIONS)
+
+    def only(*keys: str) -> dict[str, Any]:
+        return {key: options[key] for key in keys if key in options}
+
+    sizes, blocks = only(*_LATENT_KEYS), only("latent_dim", *_LATENT_BLOCK_OPTIONS)
+    num_source_ids = section(config, "data").get("source_vocab_size") or vocab_size
+    build = text_models.build_text_encoder
+    encoder = build(**_part_options(model, "encoder", build, vocab_size=num_source_ids))
+    build_decoder = text_models.build_text_decoder
+    decoder = build_decoder(**_part_options(model, "decoder", build_decoder, vocab_size=vocab_size))
+    stop = _part_options(model, "stop_latent", latent_space.StopLatent, **sizes)
+    return latent_space.LatentSpaceModel(
+        encoder=encoder,
+        decoder=decoder,
+        compression=latent_space.LatentEncoder(
+            hidden_dim=encoder.hidden_size, **sizes, **only("pool", "num_heads")
+        ),
+        middle=latent_space.MiddleTransformer(**blocks, **only("num_layers")),
+        adapter=latent_space.PrefixAdapter(
+            decoder_dim=decoder.hidden_size, **blocks, **only("prefix_len")
+        ),
+        stop_latent=latent_space.StopLatent(**stop),
+    )
+
+
+def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any) -> dict[str, Any]:
+    """Constructor arguments from ``model.<part>``, beside those that are ``given`` unless it says
+    otherwise."""
+    options = {**given, **section(model, part)}
+    check_options(f"model.{part}", f"model.{part}", build, options)
+    return options
 
 
 def _check_boundary(data: Any, backbone: str) -> None:

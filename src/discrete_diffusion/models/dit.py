@@ -10,7 +10,7 @@ from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, zero_linear
 from discrete_diffusion.models.blocks.cache import KeyValueCache
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.rotary import rotary_tables
+from discrete_diffusion.models.blocks.rotary import RotaryEmbedding
 from discrete_diffusion.models.blocks.timestep import (
     TimestepEmbedder,
     corrupted_share,
@@ -73,12 +73,7 @@ class DiT(nn.Module):
             )
             for _ in range(n_blocks)
         )
-        self.head_dim = hidden_size // n_heads
-        if self.head_dim % 2:
-            raise ValueError(
-                f"rotary positions need an even width per head; hidden_size={hidden_size} over "
-                f"n_heads={n_heads} is {self.head_dim}"
-            )
+        self.rotary = RotaryEmbedding(d_model=hidden_size, n_heads=n_heads)
         self.final = AdaLNFinal(d_model=hidden_size, cond_dim=cond_dim)
         self.head = zero_linear(hidden_size, vocab_size)
         if tie_word_embeddings:
@@ -126,7 +121,7 @@ class DiT(nn.Module):
             tokens = torch.cat([tokens, packing.pack(context)], dim=1)
             positions = positions.repeat(2)
         x = self.token_embedding(tokens)  # (B, K or 2K, D)
-        rotary = rotary_tables(positions, self.head_dim)
+        rotary = self.rotary(positions)
         t = distinct_time(process_t(corrupted_share(sigma), len(x_t), x_t.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(t))
         for k, block in enumerate(self.blocks):

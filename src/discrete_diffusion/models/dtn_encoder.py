@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -90,6 +91,7 @@ class DtNEncoder(nn.Module):
             EncoderBlock(d_model=d_model, n_heads=n_heads, mlp_ratio=mlp_ratio, dropout=dropout)
             for _ in range(n_layers)
         )
+        self.register_load_state_dict_pre_hook(_without_unused_time)
         self.pooling = AttentionPooling(d_model=d_model, num_layers=pool_layers)
 
     @property
@@ -134,10 +136,6 @@ class DtNEncoder(nn.Module):
         pooled = self.pooling(x)
         return EncodedDtN(vector=pooled.vector, tokens=x, weights=pooled.weights)
 
-    def encode(self, dtn: Tensor, t: Tensor | float | None = None) -> EncodedDtN:
-        """The same as calling it."""
-        return self(dtn, t)
-
     def _check(self, dtn: Tensor) -> None:
         num = self.num_boundary
         if dtn.ndim != 3 or dtn.shape[1:] != (num, num):
@@ -145,6 +143,13 @@ class DtNEncoder(nn.Module):
                 f"dtn has shape {tuple(dtn.shape)}; expected (B, {num}, {num}), as "
                 f"data.num_boundary={num} says"
             )
+
+
+def _without_unused_time(encoder: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Encoders without a time once had a ``time_proj`` that was never read."""
+    if encoder.time_proj is None:
+        for name in ("weight", "bias"):
+            state.pop(f"{prefix}time_proj.{name}", None)
 
 
 class EncoderBlock(nn.Module):

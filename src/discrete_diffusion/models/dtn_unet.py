@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -42,9 +44,11 @@ class DtNUNet(nn.Module):
         """Whether what ``encode`` returns holds for one time only."""
         return self.encoder.reads_time
 
-    def fit_condition(self, dtn: Tensor) -> None:
-        """Standardise every entry of the map as the maps of training, Float[S, n, n], say."""
-        self.encoder.fit_condition(dtn)
+    def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
+        """Standardise every entry of a map as the maps of training, ``dtn`` Float[S, n, n], say;
+        without maps there is nothing to learn."""
+        if "dtn" in conditions:
+            self.encoder.fit_condition(conditions["dtn"])
 
     def encode(self, dtn: Tensor, sigma: Tensor | None = None) -> EncodedDtN:
         """What the encoder makes of maps Float[B, n, n]; with sigma None it reads no time."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from einops import rearrange
 from torch import Tensor, nn
 
+from discrete_diffusion.models.dtn_encoder import EncodedDtN
 from discrete_diffusion.models.dtn_unet import DtNUNet
 
 
 class FilmUNetTokens(nn.Module):
     """Pixel ids in, a row of logits per pixel out; row-major, L = H W.
 
-        x = embedding(x_t) as an image                                   (B, D, H, W)
-        logits = network(x, sigma, dtn)                                  (B, V, H, W)
+        x = embedding(x_t) as an image                                           (B, D, H, W)
+        logits = network(x, sigma, dtn)                                          (B, V, H, W)
 
     D and V are the channels that ``network`` takes and returns. MASK is an id like any other here:
     what its logit says is left to the algorithm.
@@ -26,19 +29,33 @@ class FilmUNetTokens(nn.Module):
         self.network, self.height, self.width = network, height, width
         self.embedding = nn.Embedding(network.unet.out_channels, network.unet.in_channels)
 
-    def fit_condition(self, dtn: Tensor) -> None:
-        """Standardise every entry of the map as the maps of training, Float[S, n, n], say."""
-        self.network.fit_condition(dtn)
+    @property
+    def encoder_reads_time(self) -> bool:
+        """As of ``DtNUNet``."""
+        return self.network.encoder_reads_time
+
+    def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
+        """As ``DtNUNet.fit_conditions``."""
+        self.network.fit_conditions(conditions)
+
+    def encode(self, dtn: Tensor, sigma: Tensor | None = None) -> EncodedDtN:
+        """As ``DtNUNet.encode``."""
+        return self.network.encode(dtn, sigma)
 
     def diagnostics(self) -> dict[str, float]:
         """Those of ``DtNUNet``."""
         return self.network.diagnostics()
 
     def forward(
-        self, x_t: Tensor, sigma: Tensor | None = None, dtn: Tensor | None = None
+        self,
+        x_t: Tensor,
+        sigma: Tensor | None = None,
+        dtn: Tensor | None = None,
+        keep: Tensor | None = None,
+        encoded: EncodedDtN | None = None,
     ) -> Tensor:
-        """x_t Int[B, L], sigma Float[B] or None (read as 0), dtn Float[B, n, n] or None: without a
-        condition -> logits Float[B, L, V].
+        """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V]; ``dtn``,
+        ``keep`` and ``encoded`` as for ``DtNUNet``.
 
         Raises ``ValueError`` for other shapes.
         """
@@ -48,4 +65,4 @@ class FilmUNetTokens(nn.Module):
                 f"pixels of {self.height} x {self.width} images"
             )
         x = rearrange(self.embedding(x_t), "b (h w) d -> b d h w", h=self.height)
-        return rearrange(self.network(x, sigma, dtn), "b v h w -> b (h w) v")
+        return rearrange(self.network(x, sigma, dtn, keep, encoded), "b v h w -> b (h w) v")

@@ -204,6 +204,14 @@ register_backbone(
     conditions=("dtn", "keep", "encoded"),
     default_model="dtn_unet_tiny",
 )(builders.build_dtn_unet)
-register_backbone("film-unet-tokens", conditions=("dtn",), default_model="film_unet_tiny")(
-    builders.build_film_unet_tokens
+register_backbone(
+    "dtn-regressor", state="field", conditions=("dtn",), default_model="dtn_regressor_tiny"
+)(builders.build_dtn_regressor)
+register_backbone(
+    "film-unet-tokens",
+    conditions=("dtn", "keep", "encoded"),
+    default_model="film_unet_tiny",
+)(builders.build_film_unet_tokens)
+register_backbone("latent-space-model", state="latent", default_model="latent_tiny")(
+    builders.build_latent_space_model
 )

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from discrete_diffusion.algorithms import Algorithm, FlowMatching, MaskedFeatures, Objective
+from discrete_diffusion.algorithms import Algorithm, Objective
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_options
 from discrete_diffusion.sampling.ancestral import Ancestral
 from discrete_diffusion.sampling.autoregressive import Autoregressive
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.confidence import Confidence
+from discrete_diffusion.sampling.direct import Direct
 from discrete_diffusion.sampling.draw_samples import draw_samples, rows_at_once
 from discrete_diffusion.sampling.entropy import Entropy
 from discrete_diffusion.sampling.entropy_bounded import EntropyBounded
 from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.generate import Generate
 from discrete_diffusion.sampling.margin import Margin
 from discrete_diffusion.sampling.ode import Ode
 from discrete_diffusion.sampling.predictor_corrector import PredictorCorrector
@@ -23,7 +25,7 @@ from discrete_diffusion.sampling.remdm import ReMDM
 from discrete_diffusion.sampling.renoise import Renoise
 from discrete_diffusion.sampling.row_ancestral import RowAncestral
 
-AnySampler = Sampler | RowAncestral | Ode
+AnySampler = Sampler | RowAncestral | Ode | Direct | Generate
 
 _SAMPLER_BUILDERS: dict[str, Callable[..., AnySampler]] = {
     "ancestral": Ancestral,
@@ -38,6 +40,8 @@ _SAMPLER_BUILDERS: dict[str, Callable[..., AnySampler]] = {
     "renoise": Renoise,
     "row-ancestral": RowAncestral,
     "ode": Ode,
+    "direct": Direct,
+    "generate": Generate,
 }
 
 
@@ -60,17 +64,18 @@ def check_sampler(sampler: AnySampler, algorithm: Objective, steps: int | None =
     if isinstance(sampler, Sampler) and isinstance(algorithm, Algorithm):
         sampler.check(algorithm)
         sampler.check_steps(algorithm, steps)
-    elif (isinstance(sampler, RowAncestral) and isinstance(algorithm, MaskedFeatures)) or (
-        isinstance(sampler, Ode) and isinstance(algorithm, FlowMatching)
-    ):
+    elif not isinstance(sampler, Sampler) and sampler.name in (algorithm.samplers or ()):
+        if isinstance(sampler, Ode):
+            sampler.check(algorithm)
         sampler.check_steps(steps)
     else:
         able = algorithm.samplers or [
             name for name in _SAMPLER_BUILDERS if sampler_state(name) == algorithm.state
         ]
+        of = "" if sampler.state == algorithm.state else f", which samples {sampler.state}"
         raise ValueError(
-            f"{algorithm.name} works on {algorithm.state} and cannot be sampled by {sampler.name}, "
-            f"which samples {sampler.state}; use sampling={' or sampling='.join(able)}"
+            f"{algorithm.name} works on {algorithm.state} and cannot be sampled by "
+            f"{sampler.name}{of}; use sampling={' or sampling='.join(able)}"
         )
 
 
@@ -97,9 +102,11 @@ __all__ = [
     "AnySampler",
     "Autoregressive",
     "Confidence",
+    "Direct",
     "Entropy",
     "EntropyBounded",
     "FirstHitting",
+    "Generate",
     "Margin",
     "Ode",
     "PredictorCorrector",

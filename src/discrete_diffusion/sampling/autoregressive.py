@@ -16,7 +16,7 @@ class Autoregressive(Sampler):
 
     The distribution of ``first-hitting`` on the same algorithm. One call per free position, which
     computes the columns that were not read yet (one, unless clamped ones lie between) and no PAD.
-    Samples whose real and clamped positions are the same share their calls.
+    Samples whose real, clamped and given positions are the same share their calls.
 
     Clamping is exact for a prefix: a clamp behind a free position is not seen when that is drawn.
 
@@ -41,27 +41,31 @@ class Autoregressive(Sampler):
             raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
 
     def _run(self, draft: Draft) -> None:
-        real = draft.request.real
+        seen = draft.algorithm.layout.is_real(draft.x)
         patterns, kind = torch.unique(
-            torch.stack([real, draft.free], dim=1).byte(), dim=0, return_inverse=True
+            torch.stack([draft.request.real, draft.free, seen], dim=1).byte(),
+            dim=0,
+            return_inverse=True,
         )
         for k in range(len(patterns)):
             self._fill(draft, (kind == k).nonzero().squeeze(1))
 
     def _fill(self, draft: Draft, rows: Tensor) -> None:
-        """Fill the samples ``rows``, whose real and free positions are the same."""
+        """Fill the samples ``rows``, whose real, free and given positions are the same."""
         algorithm, request = draft.algorithm, draft.request
         assert isinstance(algorithm, AR)
-        reader = algorithm.prefix_reader(request.real[rows], request.conditions_of(rows))
+        real = request.real[rows]
+        sides = self.guidance.sides(request.conditions_of(rows), real)
+        readers = [algorithm.prefix_reader(draft.x[rows], real, side) for side in sides]
         is_free = draft.free[rows[0]].tolist()
-        for k, position in enumerate(reader.columns.tolist()):
+        for k, position in enumerate(readers[0].columns.tolist()):
             if not is_free[position]:
                 continue
-            support = None
-            if request.support is not None:
-                support = request.support[rows, position] & algorithm.layout.support[position]
-            log_d0, log_kept = self._shaped(reader.log_d0(draft.x[rows], k), support)
+            legal = algorithm.layout.support[position]
+            support = None if request.support is None else request.support[rows, position] & legal
+            found = [reader.log_d0(draft.x[rows], k) for reader in readers]
+            log_d0, log_kept = self._shaped(self.guidance.mix_log_probs(found, legal), support)
             draft.x[rows, position] = draw(log_d0, request.generator)
             draft.log_weights[rows] += log_kept.double()
-            draft.nfe[rows] += 1
+            draft.nfe[rows] += self.guidance.calls
             draft.record()

@@ -40,8 +40,14 @@ class EntropyBounded(Unmasking):
         groups_in_turn: bool = False,
         temperature: float = 1.0,
         top_p: float = 1.0,
+        guidance: float = 1.0,
     ) -> None:
-        super().__init__(groups_in_turn=groups_in_turn, temperature=temperature, top_p=top_p)
+        super().__init__(
+            groups_in_turn=groups_in_turn,
+            temperature=temperature,
+            top_p=top_p,
+            guidance=guidance,
+        )
         if not 0 <= budget < float("inf"):
             raise ValueError(
                 f"sampling.budget={budget}: expected nats per call, a finite number >= 0"

@@ -37,9 +37,14 @@ class FirstHitting(Sampler):
     continuous_time_only = True
 
     def __init__(
-        self, *, tokens_per_call: int = 1, temperature: float = 1.0, top_p: float = 1.0
+        self,
+        *,
+        tokens_per_call: int = 1,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        guidance: float = 1.0,
     ) -> None:
-        super().__init__(temperature=temperature, top_p=top_p)
+        super().__init__(temperature=temperature, top_p=top_p, guidance=guidance)
         check_tokens_per_call(tokens_per_call)
         self.tokens_per_call = tokens_per_call
 

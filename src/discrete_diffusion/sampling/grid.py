@@ -37,8 +37,9 @@ class GridSampler(Sampler):
         grid: str = "auto",
         temperature: float = 1.0,
         top_p: float = 1.0,
+        guidance: float = 1.0,
     ) -> None:
-        super().__init__(temperature=temperature, top_p=top_p)
+        super().__init__(temperature=temperature, top_p=top_p, guidance=guidance)
         check_whole_number("sampling.default_steps", default_steps, least=1)
         if grid not in GRIDS:
             raise ValueError(unknown_name("sampling.grid", grid, GRIDS))
@@ -84,12 +85,14 @@ class GridSampler(Sampler):
         return uniform_draws(shape, draft.request.generator, device) < heads
 
     def _redraw(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
-        """Draw x_s at the positions ``turn.free`` from the sampling posterior, one network call."""
+        """Draw x_s at the positions ``turn.free`` from the sampling posterior; one network call,
+        but for guidance."""
         rows = turn.free.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
         request = draft.request
-        prediction = draft.algorithm.predict(
+        prediction = draft.algorithm.step(
+            self._log_d0(draft, rows, draft.at(t)[rows]),
             draft.x[rows],
             draft.at(t)[rows],
             draft.at(s)[rows],
@@ -97,7 +100,6 @@ class GridSampler(Sampler):
             request.support_of(rows),
             temperature=self.temperature,
             top_p=self.top_p,
-            conditions=request.conditions_of(rows),
         )
         here = turn.free[rows]
         tokens = draw(prediction.log_probs[here], request.generator)
@@ -105,4 +107,3 @@ class GridSampler(Sampler):
         if by_outcome is not None:
             by_outcome = by_outcome[here].gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
         draft.write(turn.free, tokens, by_outcome)
-        draft.nfe[rows] += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from inspect import signature
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -13,8 +12,10 @@ from scipy.integrate import RK45
 from torch import Tensor
 
 from discrete_diffusion.algorithms.flow_matching import SMALLEST_T, FlowMatching
+from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_whole_number, is_number
+from discrete_diffusion.sampling.guidance import Guidance, check_given
 from discrete_diffusion.types import FieldSamples
 
 SOLVERS = ("euler", "heun", "rk45")
@@ -27,11 +28,11 @@ class Ode:
     ``rk45``, Dormand and Prince's pair with steps of its own choice (scipy), by ``rtol``/``atol``,
     down to t = 0.05. The last step of all of them returns xhat, exact for a network that is.
 
-    ``guidance`` w: xhat = without + w (with - without the condition), two calls; 1 is the model.
+    ``guidance`` w: see ``Guidance``; 1 is the model.
     ``default_steps``: of the uniform grid, unless the request says.
 
-    What the network makes of a condition alone (``encode``) is computed once for all steps if it
-    does not read the time.
+    What the network makes of a condition alone is computed once for all steps if it does not read
+    the time (``Objective.encoded``).
     """
 
     name: ClassVar[str] = "ode"
@@ -49,13 +50,16 @@ class Ode:
         if solver not in SOLVERS:
             raise ValueError(unknown_name("sampling.solver", solver, SOLVERS))
         check_whole_number("sampling.default_steps", default_steps, least=1)
-        if not (is_number(guidance) and 0 <= guidance < float("inf")):
-            raise ValueError(f"sampling.guidance={guidance}: expected 0 or a positive number")
         for key, value in (("rtol", rtol), ("atol", atol)):
             if not (is_number(value) and 0 < value < 1):
                 raise ValueError(f"sampling.{key}={value}: expected a number in (0, 1)")
-        self.solver, self.default_steps, self.guidance = solver, default_steps, float(guidance)
+        self.solver, self.default_steps = solver, default_steps
+        self.guidance = Guidance(guidance)
         self.rtol, self.atol = float(rtol), float(atol)
+
+    def check(self, algorithm: Objective) -> None:
+        """Raise ``ValueError`` for guidance of a model that was not trained for it."""
+        self.guidance.check(algorithm)
 
     def check_steps(self, steps: int | None) -> None:
         """Raise ``ValueError`` for a number of ``steps`` that it cannot make."""
@@ -82,12 +86,14 @@ class Ode:
         The algorithm is in eval mode meanwhile.
         """
         self.check_steps(steps)
-        self._check_conditions(algorithm, conditions)
+        self.check(algorithm)
+        check_given(algorithm, conditions)
+        self.guidance.check_conditions(algorithm, conditions)
         device = algorithm.scaling.scale.device
         was_training = algorithm.training
         algorithm.eval()
         try:
-            clean = _Clean(algorithm, dict(conditions), self.guidance)
+            clean = _Clean(algorithm, conditions, self.guidance)
             x = torch.randn(shape, generator=generator, device=generator.device).to(device)
             if self.solver == "rk45":
                 x = self._adaptive(clean, x)
@@ -97,16 +103,6 @@ class Ode:
             algorithm.train(was_training)
         nfe = torch.full((shape[0],), clean.calls, dtype=torch.long, device=device)
         return FieldSamples(algorithm.scaling.inverse(x), nfe)
-
-    def _check_conditions(self, algorithm: FlowMatching, conditions: Mapping[str, Any]) -> None:
-        taken = signature(algorithm.backbone.forward).parameters
-        if "dtn" in taken and "dtn" not in conditions:
-            raise ValueError("the model draws from maps; give conditions={'dtn': ...}")
-        if self.guidance != 1.0 and algorithm.condition_dropout == 0:
-            raise ValueError(
-                f"sampling.guidance={self.guidance:g} needs a model that has learnt to do without "
-                "its condition; train with algo.condition_dropout=0.1, or leave guidance out"
-            )
 
     def _grid(self, clean: Callable[[Tensor, float], Tensor], x: Tensor, steps: int) -> Tensor:
         """Written with ratios of times: x_s = (s / t) x_t + (1 - s / t) xhat is a step of Euler."""
@@ -139,22 +135,13 @@ class _Clean:
     """xhat of scaled images at one time, guided; counts its calls."""
 
     def __init__(
-        self, algorithm: FlowMatching, conditions: dict[str, Any], guidance: float
+        self, algorithm: FlowMatching, conditions: Mapping[str, Any], guidance: Guidance
     ) -> None:
         self.algorithm, self.guidance, self.calls = algorithm, guidance, 0
-        backbone = algorithm.backbone
-        encode = getattr(backbone, "encode", None)
-        if encode is not None and not getattr(backbone, "encoder_reads_time", True):
-            conditions["encoded"] = encode(conditions["dtn"])
-        self.conditions = conditions
+        self.conditions = algorithm.encoded(conditions)
 
     def __call__(self, x: Tensor, t: float) -> Tensor:
-        self.calls += 1
+        self.calls += self.guidance.calls
         times = torch.full((len(x),), t, dtype=torch.float64, device=x.device)
-        with_condition = self.algorithm.denoise(x, times, self.conditions)
-        if self.guidance == 1.0:
-            return with_condition
-        self.calls += 1
-        none = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-        without = self.algorithm.denoise(x, times, {**self.conditions, "keep": none})
-        return without + self.guidance * (with_condition - without)
+        sides = self.guidance.sides(self.conditions, x)
+        return self.guidance.mix([self.algorithm.denoise(x, times, side) for side in sides])

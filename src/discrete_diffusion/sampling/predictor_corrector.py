@@ -28,9 +28,14 @@ class PredictorCorrector(GridSampler):
         grid: str = "auto",
         temperature: float = 1.0,
         top_p: float = 1.0,
+        guidance: float = 1.0,
     ) -> None:
         super().__init__(
-            default_steps=default_steps, grid=grid, temperature=temperature, top_p=top_p
+            default_steps=default_steps,
+            grid=grid,
+            temperature=temperature,
+            top_p=top_p,
+            guidance=guidance,
         )
         check_whole_number("sampling.corrections", corrections, least=0)
         self.corrections = corrections

@@ -56,9 +56,14 @@ class ReMDM(GridSampler):
         grid: str = "auto",
         temperature: float = 1.0,
         top_p: float = 1.0,
+        guidance: float = 1.0,
     ) -> None:
         super().__init__(
-            default_steps=default_steps, grid=grid, temperature=temperature, top_p=top_p
+            default_steps=default_steps,
+            grid=grid,
+            temperature=temperature,
+            top_p=top_p,
+            guidance=guidance,
         )
         if strategy not in STRATEGIES:
             raise ValueError(unknown_name("sampling.strategy", strategy, STRATEGIES))

@@ -9,7 +9,8 @@ from discrete_diffusion.layout import TokenLayout
 
 def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Tensor | None) -> None:
     """Raise ``ValueError``, naming sample and position, for shapes that do not fit, a clamp on an
-    illegal id or on PAD, or a support that leaves a real position nothing."""
+    illegal id or on PAD (unless the position is given), or a support that leaves a real position
+    nothing."""
     if real.ndim != 2 or real.shape[1] != layout.length:
         raise ValueError(f"real: expected Bool[B, {layout.length}], got {tuple(real.shape)}")
     if clamp.shape != real.shape:
@@ -27,7 +28,9 @@ def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Ten
     held = clamp >= 0
     ids = clamp.clamp(0, layout.vocab_size - 1)
     legal = allowed.gather(-1, ids.unsqueeze(-1)).squeeze(-1) & (clamp < layout.vocab_size)
-    if (bad := (held & ~(legal & real)).nonzero()).numel():
+    seen = real.clone()
+    seen[:, : layout.num_given] = True
+    if (bad := (held & ~(legal & seen)).nonzero()).numel():
         sample, position = bad[0].tolist()
         raise ValueError(
             f"clamp holds id {int(clamp[sample, position])} at sample {sample}, position "

@@ -36,9 +36,14 @@ class Unmasking(Sampler):
     """The score, one of ``SCORES``."""
 
     def __init__(
-        self, *, groups_in_turn: bool = False, temperature: float = 1.0, top_p: float = 1.0
+        self,
+        *,
+        groups_in_turn: bool = False,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        guidance: float = 1.0,
     ) -> None:
-        super().__init__(temperature=temperature, top_p=top_p)
+        super().__init__(temperature=temperature, top_p=top_p, guidance=guidance)
         self.groups_in_turn = groups_in_turn
 
     @abstractmethod
@@ -103,8 +108,14 @@ class EvenUnmasking(Unmasking):
         groups_in_turn: bool = False,
         temperature: float = 1.0,
         top_p: float = 1.0,
+        guidance: float = 1.0,
     ) -> None:
-        super().__init__(groups_in_turn=groups_in_turn, temperature=temperature, top_p=top_p)
+        super().__init__(
+            groups_in_turn=groups_in_turn,
+            temperature=temperature,
+            top_p=top_p,
+            guidance=guidance,
+        )
         check_tokens_per_call(tokens_per_call)
         self.tokens_per_call = tokens_per_call
 

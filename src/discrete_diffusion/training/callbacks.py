@@ -14,8 +14,15 @@ from discrete_diffusion.training.sharding import whole_weights
 
 logger = logging.getLogger(__name__)
 
-_LOGGED_SHARES = ("valid", "exactly_one_living_room", "transitive")
-_LOGGED_NUMBERS = ("per_motif_r", "per_motif_r2", "relative_l2", "condition_gap")
+_LOGGED_SHARES = ("valid", "exactly_one_living_room", "transitive", "exact_match", "slot_accuracy")
+_LOGGED_NUMBERS = (
+    "per_motif_r",
+    "per_motif_r2",
+    "relative_l2",
+    "condition_gap",
+    "rouge_l",
+    "shuffled_rouge_l",
+)
 
 
 class Report(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from discrete_diffusion.algorithms import Objective
+from discrete_diffusion.algorithms import Algorithm, Objective
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.data import BatchStream
@@ -82,7 +81,6 @@ class DiffusionModule(LightningModule):
         if not lr > 0:
             raise ValueError(f"lr={lr}: expected a positive number")
         self.algorithm = algorithm
-        self._takes_packing = "packing" in signature(algorithm.backbone.forward).parameters
         self.bound, self.seed = bound, seed
         self.lr, self.betas, self.weight_decay = lr, betas, weight_decay
         self.lr_schedule, self.warmup_steps = lr_schedule, warmup_steps
@@ -100,7 +98,9 @@ class DiffusionModule(LightningModule):
             compile_backbone(self.algorithm.backbone, self.device)
 
     def on_train_start(self) -> None:
-        """Say what a new length of a resumed run does to a learning rate that falls along it."""
+        """Put what is not trained into eval mode, of which Lightning would have warned any earlier,
+        and say what a new length of a resumed run does to a learning rate that falls along it."""
+        self.algorithm.train()
         former, steps = self._former_scheduled_steps, self.scheduled_steps
         if former is None or steps is None or not self.trainer.is_global_zero:
             return
@@ -117,9 +117,12 @@ class DiffusionModule(LightningModule):
     def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         """Which columns hold PAD is read off here, before the batch leaves for a device from which
         it would have to be read back."""
-        if not self._takes_packing:
+        if "packing" not in self.algorithm.arguments:
             return batch
-        conditions = {**batch.conditions, "packing": pack_columns(batch.real)}
+        algorithm, there = self.algorithm, batch.real
+        if isinstance(algorithm, Algorithm):
+            there = algorithm.layout.is_real(batch.x0)  # also what is given
+        conditions = {**batch.conditions, "packing": pack_columns(there)}
         return replace(batch, conditions=conditions)
 
     def transfer_batch_to_device(
@@ -138,7 +141,7 @@ class DiffusionModule(LightningModule):
             self.seed, _TRAIN_STREAM, self.global_step, part, device=self.device
         )
         torch.manual_seed(generator.initial_seed())  # dropout draws from the global generator
-        output = self.algorithm.loss(batch, generator)
+        output = self.algorithm.loss(self.algorithm.drop_conditions(batch, generator), generator)
         self._losses = [*(self._losses if turn else []), output.loss.detach()]
         if turn + 1 == trainer.accumulate_grad_batches or trainer.is_last_batch:
             self._log_loss(len(batch))
@@ -184,7 +187,7 @@ class DiffusionModule(LightningModule):
 
     def configure_optimizers(self) -> Any:
         optimizer = AdamW(
-            self.algorithm.parameters(),
+            [p for p in self.algorithm.parameters() if p.requires_grad],
             lr=self.lr,
             betas=self.betas,
             weight_decay=self.weight_decay,

@@ -6,7 +6,7 @@ from discrete_diffusion.viz.bound_curve import draw_bound_by_time
 from discrete_diffusion.viz.drawing import draw_diagram, draw_grid
 from discrete_diffusion.viz.pareto import ModelPoint, draw_pareto
 from discrete_diffusion.viz.placement import Placement, place, place_all
-from discrete_diffusion.viz.reconstructions import draw_reconstructions
+from discrete_diffusion.viz.reconstructions import draw_reconstructions, draw_side_by_side
 from discrete_diffusion.viz.region_maps import draw_region_maps
 from discrete_diffusion.viz.reliability import ReliabilityPanel, draw_reliability
 from discrete_diffusion.viz.row_scores import draw_row_scores
@@ -29,6 +29,7 @@ __all__ = [
     "draw_region_maps",
     "draw_reliability",
     "draw_row_scores",
+    "draw_side_by_side",
     "place",
     "place_all",
 ]

@@ -30,9 +30,10 @@ _LABEL_GAP = 0.062
 
 @dataclass(frozen=True)
 class ModelPoint:
-    """One model. ``difference``: of its bound to the first model's, with its standard ``error``;
-    ``calls``: network calls per sample; ``quality``: of samples, a number or a share of 1. NaN
-    where there is none. ``replaced``: it has another backbone than was asked for."""
+    """One model. ``difference``: of its bound, or another number, to the first model's, with its
+    standard ``error``; ``calls``: network calls per sample; ``quality``: of samples, a number or a
+    share of 1. NaN where there is none. ``replaced``: it has another backbone than was asked
+    for."""
 
     label: str
     difference: float
@@ -48,14 +49,16 @@ def draw_pareto(
     *,
     quantity: str,
     quality: str,
+    measure: str = "Bound",
     is_share: bool = False,
     more_is_better: bool = True,
     title: str = "",
 ) -> Figure:
-    """Differences of the bound with error bars, and ``quality`` against network calls.
+    """Differences of the bound, or of another ``measure``, with error bars, and ``quality`` against
+    network calls.
 
     The first point is the one that differences are to; alone it has no such panel. Models that no
-    other beats both in calls and in quality are joined by a line. ``quantity``: unit of the bound;
+    other beats both in calls and in quality are joined by a line. ``quantity``: its unit;
     ``is_share``: show quality in percent. Without any quality the second panel is left out.
     Raises ``ValueError`` without a point, or if there is nothing to show of it.
     """
@@ -69,7 +72,7 @@ def draw_pareto(
     figure = new_figure(10.4 if shown and several else 6.2, height)
     panels = list(figure.subplots(1, 2 if shown and several else 1, squeeze=False)[0])
     if several:
-        _draw_differences(panels.pop(0), points, quantity)
+        _draw_differences(panels.pop(0), points, f"{measure}, difference to", quantity)
     if shown:
         if is_share:
             shown = [replace(p, quality=100 * min(max(p.quality, 0.0), 1.0)) for p in shown]
@@ -122,7 +125,7 @@ def _colour(point: ModelPoint, first: str) -> str:
     return SAMPLED if point.label == first else REAL
 
 
-def _draw_differences(axes: Axes, points: Sequence[ModelPoint], quantity: str) -> None:
+def _draw_differences(axes: Axes, points: Sequence[ModelPoint], title: str, quantity: str) -> None:
     first = points[0].label
     axes.axvline(0, color=SAMPLED, linewidth=1.2, zorder=1)
     for k, point in enumerate(points):
@@ -142,7 +145,7 @@ def _draw_differences(axes: Axes, points: Sequence[ModelPoint], quantity: str) -
         )
     style_axes(
         axes,
-        title=f"Bound, difference to {first}",
+        title=f"{title} {first}",
         xlabel=f"{quantity}, ± standard error (left is better)",
         ylabel="",
         grid="x",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
@@ -69,20 +69,52 @@ def draw_reconstructions(
         panels.insert(3, _Panel("Spread of draws", deviation, SHARE_MAP, spread))
     figure = new_figure(_WIDTH * len(panels) + 0.4, _WIDTH * len(truth) + 1.1)
     grid = figure.subplots(len(truth), len(panels), squeeze=False)
-    for column, panel in zip(grid.T, panels, strict=True):
-        column[0].set_title(panel.title, loc="left", fontsize=TITLE_POINTS, color=TEXT, pad=8)
-        for axes, image in zip(column, panel.images, strict=True):
-            axes.imshow(image, cmap=panel.colours, norm=panel.norm, interpolation="nearest")
-            _bare(axes)
+    _fill(grid, panels)
     for axes, x, off in zip(grid[:, -1], truth, error, strict=True):
-        relative = np.linalg.norm(off) / max(float(np.linalg.norm(x)), 1e-12)
         axes.yaxis.set_label_position("right")
-        axes.set_ylabel(f"relative L2 {relative:.3f}", fontsize=LABEL_POINTS, color=MUTED_TEXT)
+        text = f"relative L2 {_relative_l2(off, x):.3f}"
+        axes.set_ylabel(text, fontsize=LABEL_POINTS, color=MUTED_TEXT)
     _add_bar(figure, grid[:, :1], panels[0], "standard deviations", extend="both")
     _add_bar(figure, grid[:, 1:3], panels[1], "conductivity", extend="both")
     if draws > 1:
         _add_bar(figure, grid[:, 3:4], panels[3], "standard deviation")
     _add_bar(figure, grid[:, -1:], panels[-1], "mean − truth" if draws > 1 else "draw − truth")
+    return save(figure, path)
+
+
+def draw_side_by_side(
+    truth: Numbers, means: Mapping[str, Numbers], path: str | Path | None = None, *, draws: int
+) -> Figure:
+    """The first samples, a line of panels each: the true image and what every model makes of it;
+    written to ``path`` if given.
+
+    Colours mean the same in every panel; under each image of a model stands its relative L2.
+    ``truth``: Float[M, H, W]. ``means``: by model, of that shape. ``draws``: of which they are the
+    mean.
+
+    Raises ``ValueError`` without a sample or a model, or for shapes that differ.
+    """
+    shapes = {name: mean.shape for name, mean in means.items()}
+    if truth.ndim != 3 or len(truth) == 0 or {*shapes.values()} != {truth.shape}:
+        raise ValueError(
+            f"truth {truth.shape} and images of models {shapes}: expected (M, H, W) of all, at "
+            "least one sample and one model"
+        )
+    truth = truth[:MAX_SAMPLES]
+    scale = Normalize(float(truth.min()), float(truth.max()))
+    panels = [
+        _Panel(name, images[:MAX_SAMPLES], SHARE_MAP, scale)
+        for name, images in [("True", truth), *means.items()]
+    ]
+    figure = new_figure(_WIDTH * len(panels) + 0.4, (_WIDTH + 0.25) * len(truth) + 1.1)
+    grid = figure.subplots(len(truth), len(panels), squeeze=False)
+    _fill(grid, panels)
+    for column, panel in zip(grid.T[1:], panels[1:], strict=True):
+        for axes, x, image in zip(column, truth, panel.images, strict=True):
+            error = f"relative L2 {_relative_l2(image - x, x):.3f}"
+            axes.set_xlabel(error, fontsize=LABEL_POINTS, color=MUTED_TEXT)
+    of = f"mean of {draws} draws" if draws > 1 else "one draw"
+    _add_bar(figure, grid, panels[0], f"conductivity; of models the {of}", extend="both")
     return save(figure, path)
 
 
@@ -109,12 +141,21 @@ class _Panel:
     norm: Normalize
 
 
-def _bare(axes: Axes) -> None:
-    """No ticks, a faint frame: most of an image is as light as the page."""
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_color(LINE)
+def _fill(grid: NDArray[np.object_], panels: Sequence[_Panel]) -> None:
+    """Titles and images, without ticks, in a faint frame: most of an image is as light as the
+    page."""
+    for column, panel in zip(grid.T, panels, strict=True):
+        column[0].set_title(panel.title, loc="left", fontsize=TITLE_POINTS, color=TEXT, pad=8)
+        for axes, image in zip(column, panel.images, strict=True):
+            axes.imshow(image, cmap=panel.colours, norm=panel.norm, interpolation="nearest")
+            axes.set_xticks([])
+            axes.set_yticks([])
+            for spine in axes.spines.values():
+                spine.set_color(LINE)
+
+
+def _relative_l2(error: Numbers, truth: Numbers) -> float:
+    return float(np.linalg.norm(error)) / max(float(np.linalg.norm(truth)), 1e-12)
 
 
 def _add_bar(

@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
+from composed import composed
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.cli import compose
 from discrete_diffusion.data import build_data
 from discrete_diffusion.data.bubble_diagrams import decode, generate_plans, write_diagrams
 from discrete_diffusion.data.bubble_diagrams.dataset import (
@@ -117,9 +117,11 @@ def test_plans_from_files(tmp_path, caplog):
     for name, part in (("a", plans[:40]), ("b", plans[30:])):
         write_diagrams(tmp_path / f"{name}.jsonl", part)
     a, b = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    one = build_data(compose("train", ["data=plans", f"data.path={a}", "data.split=[0.5,0.5,0]"]))
+    one = build_data(composed("train", ["data=plans", f"data.path={a}", "data.split=[0.5,0.5,0]"]))
     assert len(one.splits["train"]) + len(one.splits["val"]) == 40
-    two = build_data(compose("train", ["data=plans", f"data.train_path={a}", f"data.val_path={b}"]))
+    two = build_data(
+        composed("train", ["data=plans", f"data.train_path={a}", f"data.val_path={b}"])
+    )
     assert len(two.splits["train"]) == 30
     assert len(two.splits["val"]) == 30
     assert "10 training diagrams are held out elsewhere" in caplog.text
@@ -136,7 +138,7 @@ def test_plans_from_files(tmp_path, caplog):
 )
 def test_file_configs_that_say_too_little_or_too_much(overrides, message):
     with pytest.raises(ValueError, match=message):
-        build_data(compose("train", ["data=plans", *overrides]))
+        build_data(composed("train", ["data=plans", *overrides]))
 
 
 def test_invalid_lines_stop_the_run_or_are_counted(tmp_path, caplog):
@@ -146,9 +148,9 @@ def test_invalid_lines_stop_the_run_or_are_counted(tmp_path, caplog):
         file.write(json.dumps({"rooms": ["LivingRoom", "Kichen"], "relations": []}) + "\n")
     arguments = ["data=plans", f"data.path={path}"]
     with pytest.raises(ValueError, match=r"plans\.jsonl, line 13"):
-        build_data(compose("train", arguments))
+        build_data(composed("train", arguments))
     caplog.set_level("INFO")
-    data = build_data(compose("train", [*arguments, "data.skip_invalid=true"]))
+    data = build_data(composed("train", [*arguments, "data.skip_invalid=true"]))
     assert sum(len(part) for part in data.splits.values()) == 12
     assert "1 invalid left out" in caplog.text
 
@@ -157,7 +159,7 @@ def test_real_plans(real_data, caplog):
     """999 rendered plans: 21 flagged duplicates dropped and counted, 943 distinct diagrams."""
     caplog.set_level("INFO")
     path = real_data / "rplan_render_999" / "plans.jsonl"
-    data = build_data(compose("train", ["data=plans", f"data.path={path}"]))
+    data = build_data(composed("train", ["data=plans", f"data.path={path}"]))
     parts = [encode(decode(part.x0)) for part in data.splits.values()]
     assert sum(map(len, parts)) == 978
     assert sum(len(distinct_keys(part, VOCAB).unique()) for part in parts) == 943

@@ -7,7 +7,7 @@ import json
 import networkx
 import pytest
 from diagram_strategies import diagrams
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, read_diagrams, write_diagrams
@@ -28,6 +28,7 @@ def assert_read_back(path, expected, **options):
     assert [d.metadata for d in back] == [d.metadata for d in expected]
 
 
+@settings(max_examples=25)
 @given(some_diagrams, st.booleans())
 def test_json_files_round_trip(tmp_path_factory, some, names):
     folder = tmp_path_factory.mktemp("plans") / "new folder"
@@ -41,6 +42,7 @@ def test_json_files_round_trip(tmp_path_factory, some, names):
     assert type(first["rooms"][0]) is (str if names else int)
 
 
+@settings(max_examples=25)
 @given(some_diagrams)
 def test_graphml_folders_round_trip(tmp_path_factory, some):
     folder = tmp_path_factory.mktemp("plans") / "each"
@@ -51,6 +53,7 @@ def test_graphml_folders_round_trip(tmp_path_factory, some):
     assert_read_back(folder, some)
 
 
+@settings(max_examples=25)
 @given(some_diagrams)
 def test_node_link_files_are_read_by_networkx(tmp_path_factory, some):
     path = tmp_path_factory.mktemp("plans") / "graphs.json"

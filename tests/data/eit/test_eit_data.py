@@ -16,6 +16,7 @@ from discrete_diffusion.cli import config_dir
 from discrete_diffusion.data.base import BatchStream, Dataset, Examples
 from discrete_diffusion.data.cache import cached_files, clear_cache
 from discrete_diffusion.data.eit import (
+    LEVELS,
     EITLevels,
     FieldDataset,
     SimulationSettings,
@@ -33,6 +34,7 @@ from discrete_diffusion.data.eit.build import (
 from discrete_diffusion.data.eit.cache import cache_file, cached_phantoms
 from discrete_diffusion.data.regions import RegionDataset
 from discrete_diffusion.layout import build_layout
+from discrete_diffusion.states import data_conditions
 
 SETTINGS = SimulationSettings(
     num_samples=5, size=16, phantoms="discs", mesh_rings=3, num_boundary=12, phantom_seed=0
@@ -48,6 +50,7 @@ def test_fields() -> None:
     data = build_eit(eit_config())
     assert isinstance(data, FieldDataset)
     assert (data.state, data.bound) == ("field", "gaussian")
+    assert data.levels == LEVELS
     assert [len(data.splits[name]) for name in ("train", "val", "test")] == [16, 2, 2]
     for examples in data.splits.values():
         num = len(examples)
@@ -57,6 +60,7 @@ def test_fields() -> None:
         assert (examples.x0[:, 0, 0] == 1).all()  # a row at the edge is background
         assert examples.real.shape == (num, 1)
         assert examples.real.all()
+        assert tuple(examples.conditions) == data_conditions(eit_config())
         assert examples.conditions["dtn"].shape == (num, 12, 12)
         assert examples.conditions["dtn"].dtype == torch.float32
     assert data.summary() == (
@@ -71,6 +75,7 @@ def test_ids_are_the_same_phantoms(phantoms: str) -> None:
     ids = build_eit_levels(eit_config("eit-levels", phantoms=phantoms))
     assert isinstance(ids, EITLevels)
     assert (ids.state, ids.bound) == ("tokens", "plain")
+    assert ids.levels == fields.levels
     for name, examples in ids.splits.items():
         theirs = fields.splits[name]
         num = len(examples)
@@ -191,6 +196,8 @@ def test_maps_that_were_read_count_and_simulated_ones_follow_from_settings() -> 
     }
     made = FieldDataset(nudged, source=data.source, made_by=data.made_by)
     assert made.fingerprint() == data.fingerprint()
+    other = {**nudged, "test": replace(nudged["test"], x0=nudged["test"].x0 + 0.01)}
+    assert FieldDataset(other, source="a file").levels is None
     read = [FieldDataset(s, source="a file").fingerprint() for s in (data.splits, nudged)]
     assert len({*read, data.fingerprint()}) == 3
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -17,20 +18,19 @@ from discrete_diffusion.cli.compare.options import (
     said_of_options,
     split_options,
 )
+from discrete_diffusion.cli.compare.recipes import Recipe, recipes
 from discrete_diffusion.cli.compose import compose_plainly, model_presets
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.models.registry import usable_backbones
+from discrete_diffusion.models.registry import backbone_spec
+from discrete_diffusion.states import data_conditions, data_state
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.algorithms import Objective
 
 logger = logging.getLogger(__name__)
 
 TOLERANCE = 0.05
 """How far the parameters of a cell may be from the first cell's, as a share of those."""
-
-_FALLBACK = "dit"
-"""The backbone that stands in where an algorithm cannot use the one asked for."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,21 @@ class Cell:
         """The model preset."""
         return str(self.config.model.get("name", self.backbone))
 
+    @property
+    def data(self) -> str:
+        """Name of its data set."""
+        return str(self.config.data.name)
+
+    @property
+    def state(self) -> str:
+        """What its samples are."""
+        return data_state(self.config.data)
+
+    @property
+    def has_maps(self) -> bool:
+        """True if its samples are images that come with maps."""
+        return "dtn" in data_conditions(self.config.data)
+
 
 def plan_cells(
     config: DictConfig, overrides: Sequence[str], user_config_dir: str | None = None
@@ -65,45 +80,35 @@ def plan_cells(
     """All cells, in the order of the table, checked on the meta device.
 
     ``config``: of the command; ``overrides``: those of ``shared_overrides``. Raises ``ValueError``
-    that lists every cell that cannot be, by name, or for an algorithm that is not on tokens.
+    that lists every cell that cannot be, by name, or for an algorithm that works on another state
+    than the samples come in.
     """
-    _check_on_tokens(config.algos)
     planner = _Planner(list(overrides), list(config.algos), user_config_dir)
+    backbones = [None] if config.backbones is None else list(config.backbones)
     cells: list[Cell] = []
     refused: list[str] = []
-    for algorithm, backbone in product(config.algos, config.backbones):
+    for algorithm, backbone in product(config.algos, backbones):
         try:
             cell = planner.plan(algorithm, backbone, cells[0].parameters if cells else None)
         except ValueError as error:
-            refused.append(f"{algorithm} with {backbone}: {planner.remedy(str(error).strip())}")
+            pair = algorithm if backbone is None else f"{algorithm} with {backbone}"
+            refused.append(f"{pair}: {planner.remedy(str(error).strip())}")
             continue
         if all((c.algorithm, c.backbone) != (cell.algorithm, cell.backbone) for c in cells):
             cells.append(cell)
     if refused:
-        count = f"{len(refused)} of {len(config.algos) * len(config.backbones)}"
+        count = f"{len(refused)} of {len(config.algos) * len(backbones)}"
         listed = "\n  ".join(refused)
         raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
-    if cells[0].config.data.get("num_boundary") is not None and config.eval.num_samples:
+    unbounded = [cell.algorithm for cell in cells if cell.state == "field"]
+    if unbounded and not config.eval.num_samples:
         raise ValueError(
-            "compare draws samples without conditions, and these images come from maps; compare "
-            "bounds alone, eval.num_samples=0, or evaluate each by itself"
+            f"eval.num_samples=0: images of {unbounded[0]} are compared by drawing them; give at "
+            "least 1, the number of held-out images"
         )
     for line in planner.said:
         logger.info("%s", line)
     return [_with_seed(cell, seed) for cell in cells for seed in config.seeds]
-
-
-def _check_on_tokens(names: Sequence[str]) -> None:
-    """``ValueError`` for algorithms whose numbers cannot stand in one table."""
-    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, algorithm_state, algorithms_on
-
-    for name in names:
-        if name in _ALGORITHM_BUILDERS and (state := algorithm_state(name)) != "tokens":
-            raise ValueError(
-                f"compare measures algorithms on tokens, and {name} works on {state}; choose "
-                f"algos= from {', '.join(algorithms_on('tokens'))}, or train and evaluate {name} "
-                "by itself"
-            )
 
 
 def _with_seed(cell: Cell, seed: int) -> Cell:
@@ -119,12 +124,15 @@ class _Planner:
         self, overrides: list[str], algorithms: list[str], user_config_dir: str | None
     ) -> None:
         self.user_config_dir = user_config_dir
+        self._compose = lru_cache(maxsize=None)(self._composed)
         self.shared, options = split_options(overrides)
-        bare = {name: self._compose([*self.shared, f"algo={name}"]) for name in algorithms}
-        self.options = options_by_algorithm(options, bare)
+        chosen = [o for o in self.shared if _chooses_model(o)]
+        self.recipes = recipes(algorithms, self.shared, lambda words: self._compose(tuple(words)))
+        configs = {name: recipe.config for name, recipe in self.recipes.items()}
+        self.options = options_by_algorithm(options, configs)
         self.said = said_of_options(options, self.options)
-        chosen = [o for o in self.shared if o.lstrip("+").startswith("model=")]
-        self.shared = [o for o in self.shared if o not in chosen]
+        if plainly := [name for name, recipe in self.recipes.items() if recipe.is_plain]:
+            self.said.append(f"what the experiment sets under algo: not for {', '.join(plainly)}")
         self.wanted = chosen[-1].split("=")[1] if chosen else None
 
     def remedy(self, refusal: str) -> str:
@@ -134,22 +142,22 @@ class _Planner:
             return f"{problem}; leave forward_process= out, and each algorithm takes its own"
         return re.sub(r"algo\.backbone=([\w-]+)", r"backbones=[\1]", refusal)
 
-    def plan(self, algorithm: str, backbone: str, size: int | None) -> Cell:
-        """The cell without its seed. ``size``: parameters of the first cell, None for that one."""
-        wanted, instead_of = self._wanted(algorithm, backbone), None
-        usable = usable_backbones(_needs(algorithm))
-        if backbone not in usable:
+    def plan(self, algorithm: str, asked: str | None, size: int | None) -> Cell:
+        """The cell without its seed. ``asked``: a backbone, None for the default; ``size``:
+        parameters of the first cell, None for that one."""
+        recipe, instead_of = self.recipes[algorithm], None
+        backbone = asked or self._default_backbone(recipe)
+        wanted = self.wanted or str(recipe.config.model.get("name"))
+        if backbone not in recipe.usable:
             size = size or model_presets().get(wanted, ([], 0))[1] or None
-            if _FALLBACK not in usable:
-                names = ", ".join(usable) or "no backbone there is"
+            if recipe.stand_in is None:
+                names = ", ".join(recipe.usable) or "no backbone there is"
                 raise ValueError(f"{algorithm} cannot use it; it can use {names}")
-            instead_of, backbone = backbone, _FALLBACK
-        cells = [
-            self._build(algorithm, backbone, preset)
-            for preset in self._presets(backbone, wanted, size)
-        ]
-        cell = cells[0] if size is None else min(cells, key=lambda c: _apart(c.parameters, size))
-        if size is not None and abs(cell.parameters / size - 1) > TOLERANCE:
+            instead_of, backbone = backbone, recipe.stand_in
+        elif self.wanted is None and recipe.conditions and not _reads(wanted, recipe.conditions):
+            wanted = backbone_spec(backbone).default_model or wanted
+        cell = self._nearest(algorithm, backbone, self._presets(backbone, wanted, size), size)
+        if size is not None and not _fits(cell, size):
             raise ValueError(
                 f"{backbone} with model={cell.model} has {cell.parameters:,} parameters, the first "
                 f"cell {size:,}: more than {TOLERANCE:.0%} apart; choose another model= or another "
@@ -157,11 +165,32 @@ class _Planner:
             )
         return replace(cell, instead_of=instead_of)
 
-    def _wanted(self, algorithm: str, backbone: str) -> str:
-        """The model preset of the command line or of the recipe."""
-        if self.wanted is not None:
-            return self.wanted
-        return str(self._compose([*self.shared, f"algo={algorithm}"]).model.get("name"))
+    def _nearest(
+        self, algorithm: str, backbone: str, presets: Sequence[str | None], size: int | None
+    ) -> Cell:
+        """The cell of the first preset that has the ``size``, else the nearest to it."""
+        first, *others = presets
+        cell = self._build(algorithm, backbone, first)
+        if size is None:
+            return cell
+        for preset in others:
+            if _fits(cell, size):
+                break
+            other = self._build(algorithm, backbone, preset)
+            cell = min(cell, other, key=lambda c: _apart(c.parameters, size))
+        return cell
+
+    def _default_backbone(self, recipe: Recipe) -> str:
+        """Of data with conditions one that reads them, else that of ``train``."""
+        if not recipe.conditions:
+            return str(self._compose(tuple(self.shared)).algo.backbone)
+        if recipe.stand_in is None:
+            names = ", ".join(recipe.usable) or "no backbone there is"
+            raise ValueError(
+                f"no backbone that it can use reads the maps; give backbones=, which ignore them "
+                f"({names})"
+            )
+        return recipe.stand_in
 
     def _presets(self, backbone: str, wanted: str, size: int | None) -> list[str | None]:
         """Candidates: the one wanted if it fits the backbone, else those that do, the nearest to
@@ -178,30 +207,38 @@ class _Planner:
 
     def _build(self, algorithm: str, backbone: str, preset: str | None) -> Cell:
         model = [] if preset is None else [f"model={preset}"]
-        overrides = [*self.shared, *model, f"algo={algorithm}", f"algo.backbone={backbone}"]
-        overrides += self.options[algorithm]
-        config = self._compose(overrides)
+        shared = [w for w in self.recipes[algorithm].overrides if not _chooses_model(w)]
+        overrides = [*shared, *model, f"algo.backbone={backbone}", *self.options[algorithm]]
+        config = self._compose(tuple(overrides))
         built = build_on_meta(config)
         size = sum(p.numel() for p in built.parameters())
         return Cell(algorithm, backbone, 0, tuple(overrides), config, size)
 
-    def _compose(self, overrides: list[str]) -> DictConfig:
+    def _composed(self, overrides: tuple[str, ...]) -> DictConfig:
         from hydra.errors import HydraException
 
         try:
             return compose_plainly("train", overrides, self.user_config_dir)
         except HydraException as error:
-            raise ValueError(explain(error, "train", overrides, self.user_config_dir)) from error
+            words = list(overrides)
+            raise ValueError(explain(error, "train", words, self.user_config_dir)) from error
 
 
-def _needs(algorithm: str) -> tuple[str, ...]:
-    """What an algorithm asks of its backbone."""
-    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
-
-    return getattr(_ALGORITHM_BUILDERS[algorithm], "backbone_needs", ())
+def _fits(cell: Cell, size: int) -> bool:
+    return abs(cell.parameters / size - 1) <= TOLERANCE
 
 
-def build_on_meta(config: DictConfig) -> Algorithm:
+def _reads(preset: str, conditions: Sequence[str]) -> bool:
+    """True if a model preset is for backbones that take the conditions."""
+    backbones = model_presets().get(preset, ([], 0))[0]
+    return any(backbone_spec(name).offers(conditions) for name in backbones)
+
+
+def _chooses_model(override: str) -> bool:
+    return override.lstrip("+").startswith("model=")
+
+
+def build_on_meta(config: DictConfig) -> Objective:
     """The algorithm of a ``train`` config without memory for its weights, its sampler checked.
 
     Raises ``ValueError`` for whatever does not fit.
@@ -209,7 +246,7 @@ def build_on_meta(config: DictConfig) -> Algorithm:
     import torch
     from omegaconf.errors import OmegaConfBaseException
 
-    from discrete_diffusion.algorithms import Algorithm, build_algorithm
+    from discrete_diffusion.algorithms import build_algorithm
     from discrete_diffusion.cli.train import check_values
     from discrete_diffusion.data import complete_data
     from discrete_diffusion.sampling import build_sampler, check_sampler
@@ -222,7 +259,6 @@ def build_on_meta(config: DictConfig) -> Algorithm:
     except (TypeError, OmegaConfBaseException) as error:
         raise ValueError(str(error)) from error
     check_sampler(sampler, algorithm)
-    assert isinstance(algorithm, Algorithm)  # see _check_on_tokens
     return algorithm
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compare.cells import Cell, plan_cells
+from discrete_diffusion.cli.compare.data import read_data
 from discrete_diffusion.cli.compare.folder import CellFolder, config_digest
 from discrete_diffusion.cli.compare.launching import launch
 from discrete_diffusion.cli.compare.requests import check_request, read_words, shared_overrides
@@ -23,7 +24,6 @@ from discrete_diffusion.stopping import Stop
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
 
-    from discrete_diffusion.data import TokenDataset
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
 logger = logging.getLogger(__name__)
@@ -85,13 +85,15 @@ def compare(
         bound_samples=config.bound_samples,
         bound_draws=config.bound_draws,
         num_samples=config.eval.num_samples,
+        draws=config.eval.draws if cells[0].has_maps else 0,
     )
     out = Path(str(config.out)).absolute()
     folders = {cell.name: CellFolder(out / "cells" / cell.name) for cell in cells}
     for line in dict.fromkeys(_replacement(c) for c in cells if c.instead_of is not None):
         logger.info("%s", line)
-    data = _read_data(cells[0].config)
-    _check_folders(cells, folders, data.fingerprint(), overwrite=config.overwrite)
+    data = read_data(cells)
+    prints = {name: each.fingerprint() for name, each in data.items()}
+    _check_folders(cells, folders, prints, overwrite=config.overwrite)
     missing = [c for c in cells if not _is_finished(c, folders[c.name], terms)]
     _announce(cells, missing, folders, out)
     if missing:
@@ -113,7 +115,7 @@ def run_cell(config: DictConfig, *, terms: EqualTerms) -> None:
     """
     from hydra.core.hydra_config import HydraConfig
 
-    from discrete_diffusion.cli.compare.results import measure_cell
+    from discrete_diffusion.cli.compare.measuring import measure_cell
     from discrete_diffusion.cli.train import train
 
     folder = CellFolder(Path(HydraConfig.get().runtime.output_dir))
@@ -147,33 +149,21 @@ def _without_metrics() -> Iterator[None]:
         log.removeFilter(keeps)
 
 
-def _read_data(config: DictConfig) -> TokenDataset:
-    """The data of all cells, read once before the first run; ``ValueError`` if nothing is held
-    out."""
-    from discrete_diffusion.data import build_tokens, complete_data
-    from discrete_diffusion.evaluation.equal_terms import held_out_split
-
-    data = build_tokens(complete_data(config))
-    if (num := len(data.splits[split := held_out_split(data)])) < 2:
-        source = config.data.get("path") or f"data={config.data.name}"
-        raise ValueError(
-            f"{source}: the {split} split holds {num}, expected at least two samples to compare "
-            f"models on; give it a larger share than data.split={config.data.get('split')}, or "
-            "more data"
-        )
-    return data
-
-
 def _check_folders(
-    cells: Sequence[Cell], folders: dict[str, CellFolder], fingerprint: str, *, overwrite: bool
+    cells: Sequence[Cell],
+    folders: dict[str, CellFolder],
+    fingerprints: dict[str, str],
+    *,
+    overwrite: bool,
 ) -> None:
     """``ValueError`` naming the cells whose folder holds another run, and what differs; with
-    ``overwrite`` such folders are cleared instead, and those with a damaged checkpoint."""
+    ``overwrite`` such folders are cleared instead, and those with a damaged checkpoint.
+    ``fingerprints``: by data set."""
     changed = []
     for cell in cells:
         folder = folders[cell.name]
         changes = folder.changes(cell.config)
-        result = folder.result
+        result, fingerprint = folder.result, fingerprints[cell.data]
         if result is not None and result["data_fingerprint"] != fingerprint:
             changes.append(f"the data (fingerprint {result['data_fingerprint']} -> {fingerprint})")
         if overwrite and not changes and result is None and folder.is_damaged:
@@ -196,8 +186,12 @@ def _is_finished(cell: Cell, folder: CellFolder, terms: EqualTerms) -> bool:
     result = folder.result
     if result is None or result["digest"] != config_digest(cell.config):
         return False
-    free = {} if terms.num_samples else {"num_samples": 0}
-    return {**result["terms"], **free} == terms.as_dict()
+    asked, found = terms.as_dict(), dict(result["terms"])
+    if not terms.num_samples:
+        for key in ("num_samples", "draws"):
+            asked.pop(key, None)
+            found.pop(key, None)
+    return found == asked
 
 
 def _announce(

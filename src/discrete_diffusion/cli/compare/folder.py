@@ -19,6 +19,13 @@ from discrete_diffusion.whole_files import written_whole
 _FREE = ("resume", "threads", "logger", "eval", "callbacks.num_samples", "trainer.devices")
 """Config keys that may differ from one call to the next: the numbers do not depend on them."""
 
+_NEUTRAL = {
+    "algo.condition_dropout": 0.0,
+    "sampling.guidance": 1.0,
+    "init": {"checkpoint": None, "parts": None, "ema": True},
+}
+"""Values that say nothing: a run with one is the run of before there was the key."""
+
 _MAX_NAMED = 6
 
 _MEASURED = (
@@ -108,14 +115,15 @@ def config_digest(config: DictConfig) -> str:
 
 
 def _kept(config: DictConfig) -> dict[str, Any]:
-    """The config without ``_FREE``, as JSON would give it back."""
+    """The config without ``_FREE`` and ``_NEUTRAL``, as JSON would give it back."""
     kept: dict[str, Any] = json.loads(json.dumps(plain(config)))
-    for key in _FREE:
+    for key in (*_FREE, *_NEUTRAL):
         *parents, name = key.split(".")
         node: Any = kept
         for parent in parents:
             node = node.get(parent, {})
-        node.pop(name, None)
+        if key in _FREE or node.get(name) == _NEUTRAL[key]:
+            node.pop(name, None)
     return kept
 
 

@@ -26,7 +26,7 @@ _SET_BY_CELL = {
     "eval.bound_draws": "bound_draws=N",
     "resume": "the same command again, which goes on by itself",
 }
-_OF_SOME = ("algo.", "noise.")
+_OF_SOME = ("algo.", "noise.", "sampling.")
 """Keys that not every cell may have."""
 
 
@@ -96,6 +96,8 @@ def _check_names(config: DictConfig, user_config_dir: str | None) -> None:
     known = choices("algo", user_config_dir)
     for key, example in _LISTS.items():
         values = OmegaConf.to_container(config)[key]  # type: ignore[call-overload,index]
+        if key == "backbones" and values is None:
+            continue
         if not isinstance(values, list) or not values:
             raise ValueError(f"{key}={values}: expected a list, as in {key}={example}")
         if len({*map(str, values)}) < len(values):
@@ -103,7 +105,7 @@ def _check_names(config: DictConfig, user_config_dir: str | None) -> None:
     for name in config.algos:
         if name not in known:
             raise ValueError(unknown_name("algorithm", name, known))
-    for name in config.backbones:
+    for name in config.backbones or ():
         check_backbone_name(name)
     for seed in config.seeds:
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:

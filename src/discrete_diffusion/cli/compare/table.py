@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.compare.folder import read_json, write_json
+from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell
-    from discrete_diffusion.data import TokenDataset
+    from discrete_diffusion.data import Dataset
     from discrete_diffusion.evaluation.comparison import Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
@@ -19,31 +20,32 @@ REAL_DATA = "real_data.json"
 """In ``out``: what real data scores."""
 
 
-def setting_of(cell: Cell, result: dict[str, Any]) -> str:
-    """Data, steps and model of a comparison."""
-    steps, size = result["steps"], cell.config.data.batch_size
+def setting_of(cells: Sequence[Cell], result: dict[str, Any]) -> str:
+    """Data, steps and model of a comparison. ``result``: of the first cell."""
+    steps, size = result["steps"], cells[0].config.data.batch_size
     return (
-        f"{cell.config.data.name}, {steps:,} step{'' if steps == 1 else 's'} of batch size {size}, "
-        f"model {cell.model}"
+        f"{' and '.join(dict.fromkeys(cell.data for cell in cells))}, {steps:,} "
+        f"step{'' if steps == 1 else 's'} of batch size {size}, model {cells[0].model}"
     )
 
 
 def said_of_table(
     comparison: Comparison,
-    cell: Cell,
-    data: TokenDataset,
+    cells: Sequence[Cell],
+    data: Mapping[str, Dataset],
     result: dict[str, Any],
     terms: EqualTerms,
     real: dict[str, Any],
 ) -> list[str]:
-    """What the numbers of the table are. ``cell``, ``result``: the first; ``real``: its row."""
+    """What the numbers of the table are. ``result``: of the first cell; ``real``: its row."""
     from discrete_diffusion.evaluation.comparison_table import table_notes
 
     seeds = ", ".join(map(str, comparison.seeds))
-    path = str(cell.config.data.get("path") or "")
-    summary = data.summary().replace(path, Path(path).name) if path else data.summary()
+    path = str(cells[0].config.data.get("path") or "")
+    summary = next(iter(data.values())).summary()
+    summary = summary.replace(path, Path(path).name) if path else summary
     notes = [
-        f"{setting_of(cell, result)}, seed{'s' * (len(comparison.seeds) > 1)} {seeds}. "
+        f"{setting_of(cells, result)}, seed{'s' * (len(comparison.seeds) > 1)} {seeds}. "
         f"Data: {summary}.",
         *table_notes(comparison, split=result["split"], draws=terms.bound_draws),
     ]
@@ -52,11 +54,29 @@ def said_of_table(
             f"Real data: {real['num_samples']:,} training samples in place of a model's, against "
             f"the same {result['split']} split, mean of {real['draws']} draws."
         )
+    if cells[0].has_maps:
+        notes.append(_said_of_images(cells))
     return [*notes, f"{result['hardware']}."]
 
 
-def real_data(path: Path, data: TokenDataset, comparison: Comparison) -> dict[str, Any]:
-    """What real data scores at the sizes of the samples, kept in ``path``; {} without samples."""
+def _said_of_images(cells: Sequence[Cell]) -> str:
+    """In which state each algorithm has the images, and how they are drawn."""
+    ways: dict[str, list[str]] = {}
+    for cell in cells:
+        sampling = cell.config.sampling
+        steps = sampling.get("default_steps")
+        way = sampling.name if steps is None else f"{sampling.name} with {counted(steps, 'step')}"
+        names = ways.setdefault(f"data={cell.data}, sampling={way}", [])
+        if cell.algorithm not in names:
+            names.append(cell.algorithm)
+    said = "; ".join(f"{', '.join(names)}: {way}" for way, names in ways.items())
+    return f"The same images and maps for all: {said}."
+
+
+def real_data(path: Path, data: Dataset, comparison: Comparison) -> dict[str, Any]:
+    """What real data scores at the sizes of the samples, kept in ``path``; {} without samples, and
+    for images, which are measured against the true ones."""
+    from discrete_diffusion.data import TokenDataset
     from discrete_diffusion.evaluation.equal_terms import REAL_DRAWS, score_real_data
 
     measured = [
@@ -64,7 +84,7 @@ def real_data(path: Path, data: TokenDataset, comparison: Comparison) -> dict[st
         for model in comparison.models
         if "num_samples" in model.metrics
     ]
-    if not measured:
+    if not measured or not isinstance(data, TokenDataset):
         return {}
     num = min(int(measured[0]), len(data.splits["train"]))
     made_of = {"data_fingerprint": data.fingerprint(), "num_samples": num, "draws": REAL_DRAWS}

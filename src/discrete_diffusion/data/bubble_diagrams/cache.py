@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from discrete_diffusion.data.bubble_diagrams.generator import (
     draw_plans,
 )
 from discrete_diffusion.data.bubble_diagrams.programme import N_MAX
-from discrete_diffusion.data.cache import cache_dir, cached
+from discrete_diffusion.data.cache import cache_dir, cached, read_arrays, write_arrays
 
 
 def cache_file(num: int, seed: int = 0) -> Path:
@@ -37,27 +36,17 @@ def cached_plans(num: int, seed: int = 0) -> PlanArrays:
     )
 
 
-def _shapes(num: int) -> dict[str, tuple[int, ...]]:
-    return {
-        "room_types": (num, N_MAX),
-        "num_rooms": (num,),
-        "boxes": (num, N_MAX, 4),
-        "relations": (num, N_MAX, N_MAX),
-    }
-
-
 def _read(path: Path, num: int) -> PlanArrays:
-    arrays = {}
-    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-        for name, shape in _shapes(num).items():
-            array = file[name]
-            if array.shape != shape or array.dtype != np.int16:
-                raise ValueError(f"{name} is {array.dtype} {array.shape}, expected int16 {shape}")
-            arrays[name] = array.astype(np.int64)
-    return PlanArrays(**arrays)
+    expected = {
+        "room_types": (np.int16, (num, N_MAX)),
+        "num_rooms": (np.int16, (num,)),
+        "boxes": (np.int16, (num, N_MAX, 4)),
+        "relations": (np.int16, (num, N_MAX, N_MAX)),
+    }
+    arrays = read_arrays(path, expected)
+    return PlanArrays(**{name: array.astype(np.int64) for name, array in arrays.items()})
 
 
 def _write(path: Path, plans: PlanArrays) -> None:
-    small = {f.name: getattr(plans, f.name).astype(np.int16) for f in fields(plans)}
-    with path.open("wb") as file:
-        np.savez_compressed(file, **small)
+    small = {name: array.astype(np.int16) for name, array in vars(plans).items()}
+    write_arrays(path, small, compressed=True)

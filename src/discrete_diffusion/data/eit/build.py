@@ -17,6 +17,7 @@ from discrete_diffusion.data.eit.levels import (
     LEVELS,
     MASK_ID,
     VOCAB_SIZE,
+    are_levels,
     conductivity_to_levels,
     levels_to_conductivity,
 )
@@ -87,9 +88,8 @@ def build_eit_levels(config: DictConfig) -> EITLevels:
     """``data=eit-levels``: the same phantoms as ids of the six levels; errors likewise, and for
     a file with another conductivity."""
     phantoms = _phantoms(config)
-    levels = conductivity_to_levels(phantoms.media)
-    _check_levels(phantoms, levels)
-    x0 = rearrange(levels, "m h w -> m (h w)")
+    _check_levels(phantoms)
+    x0 = rearrange(conductivity_to_levels(phantoms.media), "m h w -> m (h w)")
     return EITLevels(
         _splits(config, phantoms, x0, num_positions=x0.shape[1]),
         source=phantoms.source,
@@ -168,9 +168,8 @@ def _splits(
     return splits
 
 
-def _check_levels(phantoms: _Phantoms, levels: Tensor) -> None:
-    """Every conductivity is that of its level."""
-    wrong = (levels_to_conductivity(levels) - phantoms.media).abs() > 1e-4
+def _check_levels(phantoms: _Phantoms) -> None:
+    wrong = ~are_levels(phantoms.media)
     if wrong.any():
         sample, row, column = wrong.nonzero()[0].tolist()
         raise ValueError(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discrete_diffusion.data.cache import cache_dir, cached
+from discrete_diffusion.data.cache import cache_dir, cached, read_arrays, write_arrays
 from discrete_diffusion.data.eit.simulator import (
     SIMULATOR_VERSION,
     SimulatedPhantoms,
@@ -58,16 +58,9 @@ def _read(path: Path, settings: SimulationSettings) -> SimulatedPhantoms:
         "levels": (np.uint8, (s.num_samples, s.size, s.size)),
         "dtn": (np.float32, (s.num_samples, s.num_boundary, s.num_boundary)),
     }
-    arrays = {}
-    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-        for name, (dtype, shape) in expected.items():
-            array = file[name]
-            if array.shape != shape or array.dtype != dtype:
-                raise ValueError(f"{name} is {array.dtype} {array.shape}, expected {shape}")
-            arrays[name] = array
-    return SimulatedPhantoms(**arrays)
+    return SimulatedPhantoms(**read_arrays(path, expected))
 
 
 def _write(path: Path, phantoms: SimulatedPhantoms) -> None:
-    with path.open("wb") as file:  # uncompressed: maps hardly shrink, and that would take longer
-        np.savez(file, levels=phantoms.levels, dtn=phantoms.dtn)
+    # maps hardly shrink, and compressing them takes longer than reading more
+    write_arrays(path, vars(phantoms), compressed=False)

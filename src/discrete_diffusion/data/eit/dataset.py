@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Dataset, Examples, TokenDataset
-from discrete_diffusion.data.eit.levels import MASK_ID, VOCAB_SIZE
+from discrete_diffusion.data.eit.levels import LEVELS, MASK_ID, VOCAB_SIZE, are_levels
 from discrete_diffusion.layout import TokenLayout, real_positions
 
 
@@ -36,7 +36,8 @@ class FieldDataset(_MappedDataset):
     """Images of numbers.
 
     ``splits[...].x0``: Float32[M, 1, H, W] conductivity, background 1, raw. ``real``: Bool[M, 1],
-    all True: a field is there as a whole.
+    all True: a field is there as a whole. ``levels``: the six of phantoms if all pixels of all
+    splits are of them.
     """
 
     state = "field"
@@ -46,6 +47,8 @@ class FieldDataset(_MappedDataset):
         self, splits: dict[str, Examples], *, source: str, made_by: str | None = None
     ) -> None:
         self.splits, self.source, self.made_by = splits, source, made_by
+        if all(are_levels(examples.x0).all() for examples in splits.values()):
+            self.levels = LEVELS
 
     def summary(self) -> str:
         height, width = self.splits["train"].x0.shape[2:]
@@ -58,6 +61,8 @@ class EITLevels(_MappedDataset, TokenDataset):
     ``splits[...].x0``: Int64[M, H W] ids 0..5, row by row from the top; 6 is MASK, there is no PAD.
     ``real``: Bool[M, H W], all True.
     """
+
+    levels = LEVELS
 
     def __init__(
         self, splits: dict[str, Examples], *, source: str, made_by: str | None = None

@@ -22,6 +22,12 @@ def levels_to_conductivity(levels: Tensor) -> Tensor:
     return torch.tensor(LEVELS, device=levels.device)[levels.long()]
 
 
+def are_levels(conductivity: Tensor) -> Tensor:
+    """Bool[...]: whether each of Float[...] is one of the six."""
+    nearest = levels_to_conductivity(conductivity_to_levels(conductivity))
+    return (nearest - conductivity).abs() <= 1e-4
+
+
 def conductivity_to_levels(conductivity: Tensor) -> Tensor:
     """Float[...] -> Int64[...], the id of the nearest of the six."""
     values = torch.tensor(LEVELS, dtype=conductivity.dtype, device=conductivity.device)

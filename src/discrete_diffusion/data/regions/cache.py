@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 
-from discrete_diffusion.data.cache import cache_dir, cached
+from discrete_diffusion.data.cache import cache_dir, cached, read_arrays, write_arrays
 from discrete_diffusion.data.regions.simulator import (
     SIMULATOR_VERSION,
     SimulatedWindows,
@@ -60,16 +59,8 @@ def _read(path: Path, settings: SimulationSettings) -> SimulatedWindows:
         "accessibility": (np.float32, peaks),
         "programmes": (np.int64, peaks),
     }
-    arrays = {}
-    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-        for name, (dtype, shape) in expected.items():
-            array = file[name]
-            if array.shape != shape or array.dtype != dtype:
-                raise ValueError(f"{name} is {array.dtype} {array.shape}, expected {shape}")
-            arrays[name] = array
-    return SimulatedWindows(**arrays)
+    return SimulatedWindows(**read_arrays(path, expected))
 
 
 def _write(path: Path, windows: SimulatedWindows) -> None:
-    with path.open("wb") as file:
-        np.savez_compressed(file, **{f.name: getattr(windows, f.name) for f in fields(windows)})
+    write_arrays(path, vars(windows), compressed=True)

@@ -59,6 +59,13 @@ def _written_out_is_faster(q: Tensor, k: Tensor) -> bool:
     return k.shape[2] <= _MOST_KEYS_FLOAT32 and not torch.is_grad_enabled()
 
 
+def check_heads(n_heads: int, width: int, what: str) -> None:
+    """Raise ``ValueError`` with the numbers that would do, unless ``n_heads`` divides ``width``."""
+    if n_heads < 1 or width % n_heads:
+        divisors = ", ".join(str(k) for k in range(1, width + 1) if width % k == 0)
+        raise ValueError(f"n_heads={n_heads} does not divide {what}; choose {divisors}")
+
+
 class MultiHeadSelfAttention(nn.Module):
     """softmax(q k^T / sqrt(d)) v over H heads, with one fused projection for q, k and v.
 
@@ -70,11 +77,7 @@ class MultiHeadSelfAttention(nn.Module):
         self, *, d_model: int, n_heads: int, bias: bool = True, causal: bool = False
     ) -> None:
         super().__init__()
-        if n_heads < 1 or d_model % n_heads:
-            divisors = ", ".join(str(k) for k in range(1, d_model + 1) if d_model % k == 0)
-            raise ValueError(
-                f"n_heads={n_heads} does not divide d_model={d_model}; choose {divisors}"
-            )
+        check_heads(n_heads, d_model, f"d_model={d_model}")
         self.n_heads, self.causal = n_heads, causal
         self.qkv = Linear(d_model, 3 * d_model, bias=bias)
         self.out = Linear(d_model, d_model, bias=bias)

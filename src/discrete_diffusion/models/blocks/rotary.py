@@ -5,7 +5,27 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+
+class RotaryEmbedding(nn.Module):
+    """Positions -> the tables that ``apply_rotary`` turns the queries and keys of a head with.
+
+    Raises ``ValueError`` if the width of a head, ``d_model / n_heads``, is odd.
+    """
+
+    def __init__(self, *, d_model: int, n_heads: int, base: float = 10_000.0) -> None:
+        super().__init__()
+        self.head_dim, self.base = d_model // n_heads, base
+        if self.head_dim % 2:
+            raise ValueError(
+                f"rotary positions need an even width per head; {d_model} over n_heads={n_heads} "
+                f"is {self.head_dim}"
+            )
+
+    def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Int[L] -> (cos, sin), each Float[L, head_dim/2]."""
+        return rotary_tables(positions, self.head_dim, self.base)
 
 
 def rotary_tables(

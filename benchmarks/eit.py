@@ -1,0 +1,210 @@
+"""Images from Dirichlet-to-Neumann maps: the recipes for fields and for ids, and their choices.
+
+    python benchmarks/eit.py [--steps 1000] [--threads 1] [--runs runs/eit]
+        [--only simulator recipes arms] [--quick]
+
+Writes ``benchmarks/results/eit.json`` and its tables in ``docs/results.md``. Everything is measured
+on the test split, of which nothing is chosen. Runs are kept in ``--runs``; one that is there and
+whole is measured again and not made again. ``--quick`` makes a few steps of everything in a
+temporary folder and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from discrete_diffusion.checkpoints import read_checkpoint
+from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.train import train
+from discrete_diffusion.data import build_data, complete_data
+from discrete_diffusion.data.eit.simulator import SimulationSettings, simulate_phantoms
+from discrete_diffusion.evaluation import FieldReport, reconstruct_held_out
+from discrete_diffusion.sampling import build_sampler
+from eit_report import write_tables
+from record import RESULTS, write_result
+from speed_clock import Stopwatch
+
+PARTS = ("simulator", "recipes", "arms")
+NUM_IMAGES, FEWER_IMAGES, DRAWS, BATCH = 200, 100, 8, 256
+SHORT_RUN = ("callbacks.num_samples=1", "logger=none", "eval.num_samples=1", "eval.bound_draws=1")
+SHIFTS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "tubes": {"phantoms": "tubes"},
+    "noise of 1 %": {"noise_level": 0.01},
+    "noise of 5 %": {"noise_level": 0.05},
+}
+"""What the recipes never saw, beside the same images of what they did."""
+FIELDS, IDS, PRETRAINED = "experiment=eit", "experiment=eit_levels", "pre-training"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Words of ``train``; ``after``: the run whose encoder it starts with."""
+
+    words: tuple[str, ...]
+    after: str | None = None
+
+
+RECIPES = {"fields": Run((FIELDS,)), "ids": Run((IDS,))}
+PRETRAINING = {PRETRAINED: Run(("experiment=eit_pretrain",))}
+ARMS = {
+    "as the recipe": Run((FIELDS,)),
+    "no cross-attention": Run((FIELDS, "model.cross_attention=false")),
+    "no cross-attention, gate at 0.018": Run(
+        (FIELDS, "model.cross_attention=false", "model.cond_gate_init=-4.0")
+    ),
+    "errors weighted as velocities": Run(
+        (FIELDS, "algo.weighting=velocity", "algo.t_draw=logit_normal")
+    ),
+    "pre-trained encoder": Run((FIELDS,), after=PRETRAINED),
+    "regression": Run(
+        (
+            *("algo=regression", "algo.backbone=dtn-unet", "model.cross_attention=true"),
+            *("model.cond_gate_init=0", "optim.warmup_steps=200", "callbacks.ema_decay=0.999"),
+        )
+    ),
+    "ids, as the recipe": Run((IDS,)),
+    "ids, no cross-attention": Run((IDS, "model.cross_attention=false")),
+}
+
+
+class Benchmark:
+    """Trains into ``folder`` what is not there, and measures."""
+
+    def __init__(self, folder: Path, threads: int, *, quick: bool = False) -> None:
+        self.folder, self.threads, self.quick = folder, threads, quick
+        self.reports: dict[str, FieldReport] = {}
+
+    def train(self, name: str, run: Run, *settings: str) -> Path:
+        """The run's folder; what it took is in ``spent.json``."""
+        folder = self.folder / name.replace(" ", "_").replace(",", "")
+        if (folder / "spent.json").exists():
+            return folder
+        words = [*run.words, *settings, f"threads={self.threads}"]
+        if self.quick:
+            words += ["trainer.max_steps=2", "trainer.val_check_interval=2", *SHORT_RUN]
+        if run.after is not None:
+            start = self.folder / run.after.replace(" ", "_") / "checkpoints" / "best.ckpt"
+            words += [f"init.checkpoint={start}", "init.parts=[encoder]"]
+        watch = Stopwatch(torch.device("cpu"))
+        train(compose("train", words), folder)
+        spent = watch.stop(1)
+        found = {"cpu_seconds": spent.cpu, "seconds": spent.wall}
+        (folder / "spent.json").write_text(json.dumps(found))
+        return folder
+
+    def measure(
+        self, folder: Path, shift: Mapping[str, Any] | None = None, num: int = FEWER_IMAGES
+    ) -> dict[str, Any]:
+        """Scores of the averaged weights on the first ``num`` of the test split, with data as
+        trained on but for ``shift``."""
+        checkpoint = read_checkpoint(folder / "checkpoints" / "last.ckpt")
+        config = checkpoint.config
+        own = config.data.name
+        report = self.reports.setdefault(own, FieldReport(build_data(config)))
+        data = report.data
+        if shift is not None:
+            data = build_data(OmegaConf.merge(config, {"data": dict(shift)}))
+        found = reconstruct_held_out(
+            checkpoint.algorithm,
+            build_sampler(OmegaConf.to_container(config.sampling)),
+            data,
+            "test",
+            num=4 if self.quick else num,
+            draws=2 if self.quick else DRAWS,
+            seed=0,
+            batch_size=BATCH,
+        )
+        return report.measure(found)
+
+    def facts(self, folder: Path) -> dict[str, Any]:
+        """What the run was."""
+        metrics = json.loads((folder / "metrics.json").read_text())
+        spent = json.loads((folder / "spent.json").read_text())
+        return {key: metrics[key] for key in ("seed", "steps", "parameters")} | spent
+
+
+def time_simulator(num: int = 1000) -> dict[str, float]:
+    """Simulating ``num`` discs at the size of ``data=eit``, one thread."""
+    data = complete_data(compose("train", [FIELDS])).data
+    settings = SimulationSettings(
+        num_samples=num,
+        **{k: data[k] for k in ("size", "phantoms", "mesh_rings", "num_boundary", "phantom_seed")},
+    )
+    watch = Stopwatch(torch.device("cpu"))
+    simulate_phantoms(settings)
+    spent = watch.stop(num)
+    return {"samples": num, "cpu_seconds": spent.cpu, "seconds": spent.wall}
+
+
+def recipes(benchmark: Benchmark) -> dict[str, Any]:
+    found = {}
+    for name, run in RECIPES.items():
+        folder = benchmark.train(name, run, "logger=none")
+        found[name] = {
+            **benchmark.facts(folder),
+            "train": f"discrete-diffusion train {' '.join(run.words)}",
+            "test": benchmark.measure(folder, num=NUM_IMAGES),
+            "shifts": {what: benchmark.measure(folder, shift) for what, shift in SHIFTS.items()},
+        }
+        print(name, json.dumps(found[name]), flush=True)
+    return found
+
+
+def arms(benchmark: Benchmark, steps: int) -> dict[str, Any]:
+    found = {}
+    length = (f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}", *SHORT_RUN)
+    for name, run in PRETRAINING.items():
+        folder = benchmark.train(name, run)
+        found[name] = {**benchmark.facts(folder), "test": benchmark.measure(folder)}
+    for name, run in ARMS.items():
+        folder = benchmark.train(f"short {name}", run, *length)
+        found[name] = {
+            **benchmark.facts(folder),
+            "overrides": [*run.words[1:]],
+            "test": benchmark.measure(folder),
+        }
+        print(name, json.dumps(found[name]), flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--steps", type=int, default=1000, help="of every variant")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--runs", type=Path, default=Path("runs/eit"), help="where runs are kept")
+    parser.add_argument("--quick", action="store_true", help="a few steps; writes nothing")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    if given.quick:
+        with tempfile.TemporaryDirectory() as folder:
+            benchmark = Benchmark(Path(folder), given.threads, quick=True)
+            print(time_simulator(20), recipes(benchmark), arms(benchmark, 2))
+        return
+    path = RESULTS / "eit.json"
+    results = json.loads(path.read_text())["results"] if path.exists() else {}
+    results |= {"threads": given.threads, "draws": DRAWS}
+    benchmark = Benchmark(given.runs, given.threads)
+    if "simulator" in given.only:
+        results["simulator"] = time_simulator()
+    if "recipes" in given.only:
+        results["recipes"] = recipes(benchmark)
+    if "arms" in given.only:
+        results["arms"], results["arm_steps"] = arms(benchmark, given.steps), given.steps
+    command = f"python benchmarks/eit.py --steps {given.steps} --threads {given.threads}"
+    write_result("eit", command=command, seed=0, results=results)
+    write_tables(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""From text to text through latent vectors, trained at once or part by part."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange, reduce
+from torch import Tensor
+
+from discrete_diffusion.algorithms.objective import Objective
+from discrete_diffusion.models.latent_space import LatentSpaceModel
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.options import is_number
+from discrete_diffusion.types import Batch, LossOutput
+
+TRAINED_PARTS: dict[str, tuple[str, ...]] = {
+    "joint": (
+        *("encoder", "compression", "middle", "adapter", "prefix_norm"),
+        *("stop_latent", "decoder"),
+    ),
+    "autoencode": ("middle", "stop_latent"),
+    "middle": ("middle", "stop_latent"),
+    "adapter": ("compression", "adapter", "prefix_norm", "stop_latent"),
+}
+"""By stage, the parts of the backbone that are trained; the others are as they came."""
+_WITHOUT_TEXT = ("autoencode", "middle")
+
+
+def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
+    """How hard a sample of b Float[B, K, D] is to tell from the others by that of a, and back.
+
+        s_ij = cos(mean_k a_ik, mean_k b_jk) / temperature
+        InfoNCE = mean over i of -log softmax_j(s_ij) at j = i, and of -log softmax_i(s_ij) likewise
+
+    (arXiv 1807.03748, in both directions). Latents that are the same for all samples have log B.
+    """
+    means = [F.normalize(reduce(x.float(), "b k d -> b d", "mean"), dim=-1) for x in (a, b)]
+    similar = means[0] @ means[1].T / temperature
+    own = torch.arange(len(a), device=a.device)
+    return (F.cross_entropy(similar, own) + F.cross_entropy(similar.T, own)) / 2
+
+
+class LatentSeq2Seq(Objective):
+    """A summary from latent vectors of its dialogue; there is no noise.
+
+    Latents z of the dialogue and u of its summary, both by encoder and compression, and
+    y = middle(z). CE(x) = -log p(summary | x) of adapter and decoder, the mean over the tokens of
+    all summaries, EOS included. sg: no gradient.
+
+        stage=joint:       CE(y) + latent_weight * D(y, sg(u))
+        stage=autoencode:  D(y, sg(z))
+        stage=middle:      D(y, sg(u))
+        stage=adapter:     CE(u), or CE(y) with ``adapter_uses_middle``
+
+        D(a, b) = mean of (a - b)^2 + infonce_weight * InfoNCE(a, b)
+
+    Everywhere the stop latent is one sample more, as z and as u, and as the x of the text that is
+    EOS and nothing else. The parts of ``TRAINED_PARTS`` are trained, the others get no gradient and
+    stay in eval mode.
+
+    ``joint`` is for parts with random weights. For a trained encoder and a trained decoder the
+    others follow each other: ``autoencode``, ``adapter``, ``middle``, and ``adapter`` again with
+    ``adapter_uses_middle``.
+
+    Deviation: in the public code of these stages the compression keeps its random weights; here
+    ``adapter`` trains it.
+
+    The NELBO is exact: -log p(summary | x). ``autoencode`` and ``middle`` have no text, and
+    -log N(target; y, I) of the K D numbers of a sample instead, like ``Regression``.
+
+    Conditions of a batch: ``source`` Int[B, S], dialogues, and ``encoded_target`` Int[B, T], the
+    summaries in the ids of dialogues, both with ``source_pad_id`` behind.
+
+    Raises ``ValueError`` for another stage, a weight below 0, or an option of another stage.
+    """
+
+    name = "latent-seq2seq"
+    state = "latent"
+    samplers = ("generate",)
+    evaluation_draw = "exact"
+    backbone: LatentSpaceModel
+
+    def __init__(
+        self,
+        backbone: LatentSpaceModel,
+        *,
+        eos_id: int,
+        pad_id: int,
+        source_pad_id: int,
+        stage: str = "joint",
+        latent_weight: float = 0.0,
+        infonce_weight: float = 0.1,
+        adapter_uses_middle: bool = False,
+    ) -> None:
+        super().__init__(backbone)
+        if stage not in TRAINED_PARTS:
+            raise ValueError(unknown_name("algo.stage", str(stage), TRAINED_PARTS))
+        for key, value in (("latent_weight", latent_weight), ("infonce_weight", infonce_weight)):
+            if not (is_number(value) and 0 <= value < math.inf):
+                raise ValueError(f"algo.{key}={value}: expected a number, at least 0")
+        for key, chosen, needed in (
+            ("latent_weight", latent_weight, "joint"),
+            ("adapter_uses_middle", adapter_uses_middle, "adapter"),
+        ):
+            if chosen and stage != needed:
+                raise ValueError(
+                    f"algo.{key}={chosen} is an option of algo.stage={needed}, and the stage is "
+                    f"{stage}; leave it out"
+                )
+        self.eos_id, self.pad_id, self.source_pad_id = eos_id, pad_id, source_pad_id
+        self.stage, self.adapter_uses_middle = stage, adapter_uses_middle
+        self.latent_weight, self.infonce_weight = float(latent_weight), float(infonce_weight)
+        self.bound = "gaussian" if stage in _WITHOUT_TEXT else None
+        for name, part in backbone.named_children():
+            part.requires_grad_(name in TRAINED_PARTS[stage])
+
+    def train(self, mode: bool = True) -> LatentSeq2Seq:
+        """Parts that the stage does not train stay in eval mode."""
+        super().train(mode)
+        for name, part in self.backbone.named_children():
+            part.train(mode and name in TRAINED_PARTS[self.stage])
+        return self
+
+    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        """Nothing is drawn."""
+        if draw not in (None, self.evaluation_draw):
+            raise ValueError(unknown_name("draw", str(draw), [self.evaluation_draw]))
+        if self.stage == "adapter" and not self.adapter_uses_middle:
+            return self._token_loss(self.encode(batch.conditions["encoded_target"]), batch)
+        z = self.backbone.with_stop(self.encode(batch.conditions["source"]))
+        y = self.backbone.middle(z)
+        if self.stage in _WITHOUT_TEXT:
+            return self._latent_loss(y, z if self.stage == "autoencode" else self._target(batch))
+        output = self._token_loss(y[:-1], batch)
+        if self.latent_weight == 0:
+            return output
+        apart = self._distance(y, self._target(batch))
+        loss = output.loss + self.latent_weight * apart
+        return LossOutput(loss, output.nelbo, output.num_real)
+
+    def encode(self, texts: Tensor) -> Tensor:
+        """Int[B, S] in the ids of dialogues, PAD behind -> their latents Float[B, K, D]."""
+        real = texts != self.source_pad_id
+        longest = _longest(real)
+        return self.backbone.encode(texts[:, :longest], real[:, :longest])
+
+    def summary_latents(self, source: Tensor) -> Tensor:
+        """Dialogues Int[B, S] -> y Float[B, K, D], what their summaries are decoded from."""
+        return self.backbone.middle(self.encode(source))
+
+    def _target(self, batch: Batch) -> Tensor:
+        """Float[B + 1, K, D]: the latents of the summaries, and the stop latent."""
+        with torch.no_grad():
+            return self.backbone.with_stop(self.encode(batch.conditions["encoded_target"]))
+
+    def _distance(self, y: Tensor, target: Tensor) -> Tensor:
+        loss = F.mse_loss(y.float(), target.float())
+        return loss + self.infonce_weight * info_nce(y, target)
+
+    def _latent_loss(self, y: Tensor, target: Tensor) -> LossOutput:
+        """y, target: Float[B + 1, K, D], the last one the stop latent's."""
+        target = target.detach()
+        numbers = target[0].numel()
+        squares = (y - target)[:-1].detach().float().square().flatten(1).sum(dim=1)  # (B,)
+        nelbo = squares / 2 + numbers / 2 * math.log(2 * math.pi)
+        num_real = torch.full_like(squares, numbers, dtype=torch.long)
+        return LossOutput(self._distance(y, target), nelbo, num_real)
+
+    def _token_loss(self, latents: Tensor, batch: Batch) -> LossOutput:
+        """Of the summaries given latents Float[B, K, D]."""
+        longest = _longest(batch.real)
+        ids, real = batch.x0[:, :longest], batch.real[:, :longest]
+        end = torch.full_like(ids[:1], self.pad_id)
+        end[:, 0] = self.eos_id
+        target, there = torch.cat([ids, end]), torch.cat([real, torch.zeros_like(real[:1])])
+        there[-1, 0] = True
+        prefix = self.backbone.prefix(self.backbone.with_stop(latents))
+        logits = self.backbone.token_logits(prefix, target).float()
+        costs = F.cross_entropy(rearrange(logits, "b t v -> b v t"), target, reduction="none")
+        costs = costs.masked_fill(~there, 0.0)
+        nelbo = costs[:-1].detach().sum(dim=1)
+        return LossOutput(costs.sum() / there.sum(), nelbo, real.sum(dim=1))
+
+
+def _longest(real: Tensor) -> int:
+    """How many columns of Bool[B, L], True in front, hold anything; at least 1."""
+    return max(int(real.sum(dim=1).max()), 1)

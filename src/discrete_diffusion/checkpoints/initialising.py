@@ -1,0 +1,166 @@
+"""A backbone that starts from the weights of another run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from discrete_diffusion.checkpoints.loading import read_weights
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.options import leaves
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_BACKBONE = "backbone."
+_DATA_SIZES = (
+    *("n_max", "length", "vocab_size", "num_features"),
+    *("channels", "size", "field_size", "num_boundary"),
+)
+"""Keys of ``config.data`` that decide the shapes of weights."""
+
+
+@dataclass(frozen=True)
+class StartingWeights:
+    """What a checkpoint holds of its backbone, by name inside it, and the config of its run."""
+
+    path: Path
+    weights: dict[str, Tensor]
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Initialised:
+    """Names inside the backbone. ``loaded``: tensors that were replaced. ``missing``: of the same
+    parts, those that the checkpoint does not have, left as they were. ``unused``: of the same
+    parts of the checkpoint, those that the backbone does not have."""
+
+    loaded: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+
+
+def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeights:
+    """Of a ``.ckpt`` or a ``.safetensors``; ``ema`` and errors as for ``load``."""
+    info, weights = read_weights(Path(path), ema=ema)
+    own = {
+        name.removeprefix(_BACKBONE): value
+        for name, value in weights.items()
+        if name.startswith(_BACKBONE)
+    }
+    return StartingWeights(Path(path), own, info["config"])
+
+
+def initialise(
+    backbone: nn.Module,
+    start: StartingWeights,
+    *,
+    parts: Sequence[str] | None = None,
+    config: Mapping[str, Any],
+) -> Initialised:
+    """Copy weights, buffers among them, into a backbone.
+
+    ``parts``: names of modules or tensors, wherever they lie in either backbone: ``encoder`` of one
+    goes into ``network.encoder`` of another. Tensors of a part that only one of the two has are
+    left out. None: all of the backbone, which must then have the same tensors.
+    ``config``: of this run; names the settings to change where shapes differ.
+
+    Raises ``ValueError`` for a part that one of the two does not have, or has several times, for
+    parts without a common tensor, for other tensors if all are asked for, and for other shapes.
+    """
+    state = backbone.state_dict()
+    sources: dict[str, str] = {}  # by the name here, the name there
+    unused: list[str] = []
+    if parts is None:
+        _check_same(start, state, config)
+        sources = {name: name for name in state}
+    for part in parts or ():
+        there = _where(part, start.weights, f"the backbone of {start.path}")
+        here = _where(part, state, "this backbone")
+        own = {name: there + name.removeprefix(here) for name in _inside(here, state)}
+        if start.weights.keys().isdisjoint(own.values()):
+            raise ValueError(f"init.parts: '{part}' has no tensor in common with {start.path}")
+        unused += [name for name in _inside(there, start.weights) if name not in own.values()]
+        sources |= own
+    found = {
+        name: start.weights[name_there]
+        for name, name_there in sources.items()
+        if name_there in start.weights
+    }
+    _check_shapes(start, found, state, config)
+    backbone.load_state_dict({**state, **found})
+    missing = tuple(name for name in sources if name not in found)
+    return Initialised(tuple(found), missing, tuple(unused))
+
+
+def _where(part: str, names: Iterable[str], owner: str) -> str:
+    """The path of the module or tensor called ``part``, the one nearest to the top."""
+    paths = {path for name in names for path in accumulate(name.split("."), "{}.{}".format)}
+    found = [path for path in paths if path == part or path.endswith(f".{part}")]
+    if not found:
+        tops = {path for path in paths if "." not in path}
+        raise ValueError(f"init.parts: {owner}: {unknown_name('part', part, tops)}")
+    depth = min(path.count(".") for path in found)
+    nearest = sorted(path for path in found if path.count(".") == depth)
+    if len(nearest) > 1:
+        raise ValueError(
+            f"init.parts: {owner} has {len(nearest)} parts '{part}': {', '.join(nearest[:4])}"
+            f"{', ...' * (len(nearest) > 4)}; give the path of one"
+        )
+    return nearest[0]
+
+
+def _inside(path: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name == path or name.startswith(f"{path}.")]
+
+
+def _check_same(
+    start: StartingWeights, state: Mapping[str, Tensor], config: Mapping[str, Any]
+) -> None:
+    if other := sorted(start.weights.keys() ^ state.keys()):
+        parts = ", ".join(sorted({name.split(".")[0] for name in start.weights}))
+        differing = _differing(start.config, config)
+        settings = f"set {', '.join(differing)} as it has, or " if differing else ""
+        raise ValueError(
+            f"init.checkpoint={start.path} holds another backbone, "
+            f"{start.config['algo'].get('backbone')}: only one of the two has {other[0]}; "
+            f"{settings}name parts to take with init.parts=[...], of {parts}"
+        )
+
+
+def _check_shapes(
+    start: StartingWeights,
+    found: Mapping[str, Tensor],
+    state: Mapping[str, Tensor],
+    config: Mapping[str, Any],
+) -> None:
+    for name, value in found.items():
+        if value.shape == state[name].shape:
+            continue
+        differing = _differing(start.config, config)
+        remedy = f"; with {', '.join(differing)} it has that of the file" if differing else ""
+        raise ValueError(
+            f"init.checkpoint={start.path}: {name} is {tuple(value.shape)} there and "
+            f"{tuple(state[name].shape)} here{remedy}"
+        )
+
+
+def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """``key=value`` of settings of ``was`` that ``now`` has too and sets otherwise."""
+    there, here = _sizes(was), _sizes(now)
+    return [f"{k}={there[k]}" for k in there if k in here and there[k] != here[k]]
+
+
+def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that shapes may depend on, by key."""
+    described = ("name", "parameters", "backbones", "counted_at")
+    model = {
+        f"model.{k}": v for k, v in leaves(config["model"]) if k.split(".")[0] not in described
+    }
+    data = {f"data.{k}": v for k, v in config["data"].items() if k in _DATA_SIZES}
+    return {k: v for k, v in {**model, **data}.items() if v is not None}

@@ -1,0 +1,202 @@
+"""What the cells of an algorithm compose: its data, its sampler, and whatever all cells share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from discrete_diffusion.cli.compare.requests import key_of
+from discrete_diffusion.cli.compose import config_dir, plain, quoted
+from discrete_diffusion.models.registry import usable_backbones
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.states import data_conditions, data_state
+
+Compose = Callable[[Sequence[str]], DictConfig]
+"""Overrides -> the ``train`` config, to be read only."""
+
+TOKEN_STEPS = 20
+"""Of samplers of images that are ids, unless said otherwise."""
+
+_STATES = ("tokens", "field")
+"""What is compared."""
+
+_FALLBACK = "dit"
+"""The backbone that stands in where an algorithm cannot use the one asked for."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``overrides`` compose the ``train`` config of an algorithm but for its model, backbone and
+    options; ``config`` is what they compose. ``needs``: what its backbone must offer.
+    ``is_plain``: what an experiment sets under ``algo`` was left out.
+    """
+
+    state: str
+    needs: tuple[str, ...]
+    overrides: tuple[str, ...]
+    config: DictConfig
+    is_plain: bool
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the data brings with every sample."""
+        return data_conditions(self.config.data)
+
+    @cached_property
+    def usable(self) -> list[str]:
+        """Backbones that the algorithm can use."""
+        return usable_backbones(self.needs, self.state)
+
+    @cached_property
+    def stand_in(self) -> str | None:
+        """The backbone in the place of one that cannot be used, or where none is asked for; one
+        that reads the conditions if there are any. None if there is none."""
+        if not self.conditions:
+            return _FALLBACK if _FALLBACK in self.usable else None
+        readers = usable_backbones((*self.needs, *self.conditions), self.state)
+        own = str(self.config.algo.backbone)
+        return own if own in readers else next(iter(readers), None)
+
+
+def recipes(
+    algorithms: Sequence[str], shared: Sequence[str], compose: Compose
+) -> dict[str, Recipe]:
+    """By algorithm. ``shared``: the overrides of all cells, no options among them.
+
+    All have the samples of the first one's data, each in the state that it works on. Raises
+    ``ValueError`` for an algorithm that works on a state that these samples do not come in.
+    """
+    composed = {name: compose([*shared, f"algo={name}"]) for name in algorithms}
+    kinds = {name: _kind(str(config.algo.name)) for name, config in composed.items()}
+    for name, kind in kinds.items():
+        if _state(kind) not in _STATES:
+            raise ValueError(
+                f"compare measures algorithms on {' and '.join(_STATES)}, and {name} works on "
+                f"{_state(kind)}; train and evaluate {name} by itself"
+            )
+    base = composed[algorithms[0]].data
+    return {
+        name: _recipe(name, kind, kinds.values(), base, shared, compose)
+        for name, kind in kinds.items()
+    }
+
+
+def _recipe(
+    name: str,
+    kind: Any,
+    kinds: Collection[Any],
+    base: DictConfig,
+    shared: Sequence[str],
+    compose: Compose,
+) -> Recipe:
+    words = [*shared, f"algo={name}"]
+    config = compose(words)
+    if data := _data_words(name, _state(kind), base, config.data, compose):
+        words = [w for w in words if key_of(w).split(".")[0] != "data"] + data
+    others = _of_experiment(config, shared, compose, name)
+    words += others
+    config = compose(words)
+    if data_conditions(config.data):
+        words += _sampling_words(name, kind, kinds, config, compose)
+    return Recipe(
+        state=_state(kind),
+        needs=getattr(kind, "backbone_needs", ()),
+        overrides=tuple(words),
+        config=compose(words),
+        is_plain=bool(others),
+    )
+
+
+def _of_experiment(
+    config: DictConfig, shared: Sequence[str], compose: Compose, name: str
+) -> list[str]:
+    """Overrides that undo what an experiment sets under ``algo``, where it is not the algorithm's
+    own experiment: a name may mean something else there, and a backbone may not fit."""
+    if not any(key_of(word) == "experiment" for word in shared):
+        return []
+    if compose(shared).algo.name == config.algo.name:
+        return []
+    own, found = plain(compose([f"algo={name}"]).algo), plain(config.algo)
+    undone = [f"algo.{k}={_word(v)}" for k, v in own.items() if found[k] != v]
+    return undone + [f"~algo.{key}" for key in found if key not in own]
+
+
+def _data_words(
+    name: str, state: str, base: DictConfig, composed: DictConfig, compose: Compose
+) -> list[str]:
+    """Overrides that turn ``composed`` into the samples of ``base`` in the state that an algorithm
+    works on; none if it is that already."""
+    from discrete_diffusion.data import SAME_SAMPLES
+
+    if composed == base and data_state(base) == state:
+        return []
+    wanted = str(base.name)
+    if data_state(base) != state:
+        wanted = SAME_SAMPLES.get(wanted, "")
+    if not wanted:
+        both = " or ".join(f"data={known}" for known in SAME_SAMPLES)
+        raise ValueError(
+            f"{name} works on {state}, and data={base.name} holds {data_state(base)} only; choose "
+            f"{both}, the same samples in two states, or other algos="
+        )
+    own = _shipped("data", wanted)
+    values = plain(base).items()
+    changed = {key: value for key, value in values if key in own and value != own[key]}
+    changed.pop("name", None)
+    return [f"data={wanted}", *(f"data.{key}={_word(value)}" for key, value in changed.items())]
+
+
+def _word(value: object) -> str:
+    """A value as Hydra reads it back."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(_word, value))}]"
+    return "null" if value is None else str(value)
+
+
+def _sampling_words(
+    name: str, kind: Any, kinds: Collection[Any], config: DictConfig, compose: Compose
+) -> list[str]:
+    """Overrides for the sampler of images: the algorithm's own where the one asked for is for
+    others; with ``TOKEN_STEPS`` if they are ids and nothing says otherwise."""
+    asked = sampler = str(config.sampling.name)
+    if not _fits(asked, kind) and any(_fits(asked, other) for other in kinds):
+        sampler = str(compose([f"algo={name}", f"data={config.data.name}"]).sampling.name)
+    default = _shipped("sampling", sampler).get("default_steps")
+    steps = default if sampler != asked else config.sampling.get("default_steps")
+    words = [f"sampling={sampler}"] if sampler != asked else []
+    if _state(kind) == "tokens" and default is not None and steps == default:
+        words.append(f"sampling.default_steps={TOKEN_STEPS}")
+    return words
+
+
+def _shipped(group: str, name: str) -> dict[str, Any]:
+    """A config of ours as it stands, interpolations unresolved."""
+    path = config_dir() / group / f"{name}.yaml"
+    return dict(OmegaConf.to_container(OmegaConf.load(path)))  # type: ignore[arg-type]
+
+
+def _fits(sampler: str, kind: Any) -> bool:
+    """True if the sampler can draw from what an algorithm trains, noise and times aside."""
+    from discrete_diffusion.sampling import sampler_state
+
+    able = getattr(kind, "samplers", None)
+    return sampler_state(sampler) == _state(kind) and (not able or sampler in able)
+
+
+def _kind(name: str) -> Any:
+    """The builder of an algorithm, which says what it works on and needs."""
+    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+
+    if name not in _ALGORITHM_BUILDERS:
+        raise ValueError(unknown_name("algorithm", name, _ALGORITHM_BUILDERS))
+    return _ALGORITHM_BUILDERS[name]
+
+
+def _state(kind: Any) -> str:
+    return str(getattr(kind, "state", "tokens"))

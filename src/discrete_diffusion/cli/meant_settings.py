@@ -1,0 +1,69 @@
+"""Settings of ``sample`` and ``evaluate`` that mean something for some samples only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.states import DIALOGUES, IMAGES
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.cli.sample_source import SampleSource
+
+_MEANT_FOR = {
+    "completions": ("diagrams", "features", DIALOGUES),
+    "data": (IMAGES,),
+    "draws": (IMAGES,),
+    "floor_draws": ("diagrams",),
+    "given": ("diagrams", "features", DIALOGUES),
+    "mask_rate": ("features",),
+    "max_arrangements": ("diagrams",),
+    "num_rooms": ("diagrams",),
+    "reference": ("diagrams",),
+    "seeds": ("diagrams", "features"),
+    "time_bins": ("diagrams", "text"),
+    "trajectory": ("diagrams",),
+    "training": ("diagrams",),
+}
+"""Key -> what a model must have been trained on, as ``SampleSource.trained_on`` calls it."""
+
+_OF_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
+"""Further keys that say nothing of a file of samples."""
+
+_OFF = {"trajectory": 0}
+"""What leaves a key out; of others null, or no keys."""
+
+
+def refuse_meaningless(config: DictConfig, source: SampleSource) -> None:
+    """``ValueError`` for the first setting that no sample of this model has a use for."""
+    for key, value in _given(config, _MEANT_FOR):
+        if source.trained_on not in _MEANT_FOR[key.partition(".")[0]]:
+            needed = " or ".join(_MEANT_FOR[key.partition(".")[0]])
+            raise ValueError(
+                f"{key}={value}: {source.path} was not trained on {needed}; leave it out"
+            )
+
+
+def refuse_meaningless_for_files(config: DictConfig) -> None:
+    """The same where files of diagrams are measured and there is no model."""
+    others = [key for key in _MEANT_FOR if key not in ("floor_draws", "reference", "training")]
+    for key, value in _given(config, (*others, *_OF_CHECKPOINTS)):
+        raise ValueError(
+            f"{key}={value} is for checkpoint=FILE of a model{_of(key)}; leave it out with "
+            "samples=FILE"
+        )
+
+
+def _of(key: str) -> str:
+    needed = _MEANT_FOR.get(key.partition(".")[0])
+    return f" of {' or '.join(needed)}" if needed else ""
+
+
+def _given(config: DictConfig, keys: Any) -> list[tuple[str, Any]]:
+    """Those of the keys that the command has and was given, with their values; what stands under
+    ``data`` by itself."""
+    found = {key: config[key] for key in keys if key in config}
+    found |= {f"data.{key}": value for key, value in plain(found.pop("data", {})).items()}
+    return [(key, value) for key, value in found.items() if value not in (None, _OFF.get(key))]

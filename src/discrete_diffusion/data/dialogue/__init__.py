@@ -1,0 +1,25 @@
+"""Dialogues with their summaries, of a grammar or from files, as texts and as token ids."""
+
+from discrete_diffusion.data.dialogue.dataset import DialogueData, DialogueTokens, PairDataset
+from discrete_diffusion.data.dialogue.grammar import SLOTS, DialoguePair, draw_dialogues
+from discrete_diffusion.data.dialogue.reading import read_dialogues
+from discrete_diffusion.data.dialogue.words import (
+    PretrainedTokenizer,
+    Tokenizer,
+    WordVocabulary,
+    tokens_of,
+)
+
+__all__ = [
+    "SLOTS",
+    "DialogueData",
+    "DialoguePair",
+    "DialogueTokens",
+    "PairDataset",
+    "PretrainedTokenizer",
+    "Tokenizer",
+    "WordVocabulary",
+    "draw_dialogues",
+    "read_dialogues",
+    "tokens_of",
+]

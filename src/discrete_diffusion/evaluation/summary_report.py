@@ -1,0 +1,108 @@
+"""What is said of generated summaries: a table, examples, a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from discrete_diffusion.data.dialogue import PairDataset
+from discrete_diffusion.evaluation.summarising import Summaries
+from discrete_diffusion.evaluation.summary_scores import SummarisingScores, score_summarising
+from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.whole_files import written_whole
+
+SUMMARIES = "samples.jsonl"
+
+_WHO = {
+    "{}": "the model",
+    "shuffled_{}": "the model, from the dialogue of another pair",
+    "another_{}": "the reference of another pair",
+    "most_frequent_{}": "the most frequent training summary",
+}
+_WHAT = {
+    "rouge_l": "F1 of the longest common subsequence of words with the reference",
+    "exact_match": "share of summaries that are the reference",
+    "slot_accuracy": "share of right slots",
+    "distinct": "share of distinct summaries",
+}
+
+
+class SummaryReport:
+    """Scores of summaries of the pairs of ``data`` beside those of baselines; files."""
+
+    def __init__(self, data: PairDataset) -> None:
+        self.data = data
+
+    def scores(self, found: Summaries) -> SummarisingScores:
+        """Model and baselines."""
+        return score_summarising(found, self.data)
+
+    def measure(self, found: Summaries) -> dict[str, float]:
+        """Scores by name; none of no summary."""
+        return self.scores(found).as_dict() if len(found) else {}
+
+    def save(self, found: Summaries, folder: Path) -> None:
+        """Write ``samples.jsonl`` into a folder."""
+        if len(found):
+            write_summaries(folder, found)
+
+    def draw(self, found: Summaries, path: Path) -> None:
+        """Write the first ones as text beside ``path``, as ``.txt``."""
+        if len(found):
+            path.with_suffix(".txt").write_text(example_summaries(found) + "\n", encoding="utf-8")
+
+
+def summary_section(scores: SummarisingScores) -> TableSection:
+    """Everybody's numbers, one metric after the other (± standard error over summaries), then the
+    model's slots."""
+    values = scores.as_dict()
+    rows = [
+        _row(name, values, f"{meaning}; {whose}")
+        for what, meaning in _WHAT.items()
+        for who, whose in _WHO.items()
+        if (name := who.format(what)) in values
+    ]
+    rows += [
+        _row(f"slot_{name}", values, "share of summaries with this slot right; the model")
+        for name in scores.model.slots
+    ]
+    return TableSection("summaries of dialogues", tuple(rows))
+
+
+def summary_notes(scores: SummarisingScores) -> list[str]:
+    """What the numbers of ``summary_section`` are of, in sentences."""
+    return [
+        f"{scores.num_summaries:,} held-out dialogues, one summary each, {scores.calls:g} network "
+        "calls a summary; ± is the standard error over summaries."
+    ]
+
+
+def example_summaries(found: Summaries, num: int = 5) -> str:
+    """The first ``num`` dialogues as text, each with its reference, if there is one, and what was
+    generated."""
+    shown = zip(found.dialogues, found.references, found.generated, strict=True)
+    return "\n\n".join(
+        dialogue + (f"\n  reference: {reference}" * bool(reference)) + f"\n  generated: {generated}"
+        for dialogue, reference, generated in list(shown)[:num]
+    )
+
+
+def write_summaries(folder: Path, found: Summaries) -> None:
+    """Write ``samples.jsonl`` into a folder: ``dialogue``, ``summary`` (generated) and,
+    where there is one, ``reference``, a JSON object per line, which ``data.path`` reads back."""
+    lines = [
+        json.dumps(
+            {"dialogue": d, "summary": s, **({"reference": r} if r else {})}, ensure_ascii=False
+        )
+        for d, s, r in zip(found.dialogues, found.generated, found.references, strict=True)
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(folder / SUMMARIES) as unfinished:
+        unfinished.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _row(name: str, values: dict[str, float], meaning: str) -> TableRow:
+    text = f"{values[name]:.4f}"
+    if (error := values.get(f"{name}_standard_error")) is not None:
+        text += f" ± {error:.4f}"
+    return TableRow(name, text, meaning=meaning)

@@ -1,0 +1,140 @@
+"""Generated summaries, and what is guessed without a network, against the references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from discrete_diffusion.algorithms import Objective
+from discrete_diffusion.data.base import Examples
+from discrete_diffusion.data.dialogue import PairDataset
+from discrete_diffusion.evaluation.bound import SampleBounds, sample_bounds
+from discrete_diffusion.evaluation.summarising import Summaries
+from discrete_diffusion.metrics import SummaryScores, most_frequent, score_summaries
+from discrete_diffusion.metrics.fields import standard_error
+from discrete_diffusion.shards import Shard
+
+
+@dataclass(frozen=True)
+class SummarisingScores:
+    """What ``score_summarising`` returns.
+
+    ``model``: of the generated summaries. ``shuffled``: of those generated from the dialogue of
+    another pair, None for one pair. ``baselines``: by name, ``another``, the reference of the pair
+    before, and ``most_frequent``, the most frequent training summary. ``calls``: of the network,
+    per summary.
+    """
+
+    model: SummaryScores
+    shuffled: SummaryScores | None
+    baselines: Mapping[str, SummaryScores]
+    calls: float
+
+    @property
+    def num_summaries(self) -> int:
+        return len(self.model)
+
+    def as_dict(self) -> dict[str, float]:
+        """For ``metrics.json``: the model's numbers under their own names, those of others with
+        whose they are before them."""
+        out = self.model.as_dict()
+        if self.shuffled is not None:
+            out |= self.shuffled.as_dict("shuffled_")
+        for name, scores in self.baselines.items():
+            out |= scores.as_dict(f"{name}_")
+        return out | {
+            "num_summaries": self.num_summaries,
+            "network_calls_per_summary": self.calls,
+        }
+
+
+def score_summarising(found: Summaries, data: PairDataset) -> SummarisingScores:
+    """Model and baselines on the pairs that were summarised; only the training split is read beside
+    them. Raises ``ValueError`` if nothing was summarised."""
+    references = list(found.references)
+
+    def scores(texts: list[str]) -> SummaryScores:
+        return score_summaries(texts, references, data.slots)
+
+    model = scores(list(found.generated))
+    frequent = most_frequent([pair.summary for pair in data.pairs["train"]])
+    baselines = {"most_frequent": scores([frequent] * len(found))}
+    if len(found) > 1:
+        baselines["another"] = scores([*references[-1:], *references[:-1]])
+    return SummarisingScores(
+        model=model,
+        shuffled=scores(list(found.shuffled)) if found.shuffled else None,
+        baselines=baselines,
+        calls=float(found.nfe.mean()),
+    )
+
+
+@dataclass(frozen=True)
+class SourceGap:
+    """What a summary costs beside its own dialogue and beside that of another pair, the one before
+    it (the last one's for the first), in bounds on -log p(summary | dialogue) with the same noise.
+    """
+
+    own: SampleBounds
+    shuffled: SampleBounds
+
+    @property
+    def per_token(self) -> float:
+        """Nats per token of the summary, beside its own dialogue."""
+        return float(self.own.nelbo.sum() / self.own.num_real.sum())
+
+    @property
+    def shuffled_per_token(self) -> float:
+        """The same beside another's."""
+        return float(self.shuffled.nelbo.sum() / self.shuffled.num_real.sum())
+
+    def as_dict(self) -> dict[str, float]:
+        """For ``metrics.json``: nats per summary, nats per token, and the gaps, 0 if the dialogue
+        is not used. Models that count the tokens of a summary differently have the same nats per
+        summary."""
+        gap = self.shuffled.nelbo - self.own.nelbo
+        return {
+            "nelbo_own_source": float(self.own.nelbo.mean()),
+            "nelbo_shuffled_source": float(self.shuffled.nelbo.mean()),
+            "nelbo_source_gap": float(gap.mean()),
+            "nelbo_source_gap_standard_error": standard_error(gap),
+            "nelbo_own_source_per_token": self.per_token,
+            "nelbo_shuffled_source_per_token": self.shuffled_per_token,
+            "nelbo_source_gap_per_token": self.shuffled_per_token - self.per_token,
+        }
+
+
+def measure_source_gap(
+    algorithm: Objective,
+    data: PairDataset,
+    split: str,
+    *,
+    num: int | None,
+    draws: int,
+    seed: int,
+    batch_size: int,
+    device: torch.device | str = "cpu",
+    shard: Shard | None = None,
+) -> SourceGap:
+    """Of the first ``num`` pairs of a split (None: of all), ``draws`` draws of the noise each.
+
+    Works for every algorithm whose ``loss`` bounds -log p(summary | dialogue). Raises
+    ``ValueError`` for fewer than two pairs.
+    """
+    if (have := len(data.pairs[split][:num])) < 2:
+        raise ValueError(f"{have} pairs of the {split} split; expected two to exchange dialogues")
+
+    def bounds(examples: Examples) -> SampleBounds:
+        rows = torch.arange(have).split(batch_size)
+        return sample_bounds(
+            algorithm,
+            [examples[some].batch() for some in rows],
+            draws=draws,
+            seed=seed,
+            device=device,
+            shard=shard,
+        )
+
+    return SourceGap(bounds(data.splits[split]), bounds(data.shuffled(split)))

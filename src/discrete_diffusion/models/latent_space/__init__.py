@@ -1,0 +1,27 @@
+"""From text to text through a few latent vectors.
+
+    source ids -> encoder -> compression -> middle -> adapter -> decoder -> target ids
+     (B, L)      (B, L, C)    (B, K, D)    (B, K, D)  (B, P, E)  (B, T, V)
+
+Encoder and decoder are ``text_models``; the parts between are here and need no library but torch.
+"""
+
+from discrete_diffusion.models.latent_space.adapter import PrefixAdapter
+from discrete_diffusion.models.latent_space.compression import LatentEncoder
+from discrete_diffusion.models.latent_space.middle import MiddleTransformer
+from discrete_diffusion.models.latent_space.model import (
+    LatentOutput,
+    LatentSpaceModel,
+    unit_rows,
+)
+from discrete_diffusion.models.latent_space.stop import StopLatent
+
+__all__ = [
+    "LatentEncoder",
+    "LatentOutput",
+    "LatentSpaceModel",
+    "MiddleTransformer",
+    "PrefixAdapter",
+    "StopLatent",
+    "unit_rows",
+]

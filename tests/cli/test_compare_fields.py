@@ -1,0 +1,162 @@
+"""``discrete-diffusion compare`` on images with maps: as numbers and as ids, side by side."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.compare import compare
+from discrete_diffusion.cli.compare.cells import plan_cells
+from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
+from discrete_diffusion.data import build_data, complete_data
+
+ALGORITHMS = "algos=[mdlm,flow-matching]"
+TINY = (
+    *("data.num_samples=40", "data.size=16", "data.mesh_rings=4", "data.num_boundary=8"),
+    *("data.split=[0.8,0.1,0.1]", "data.batch_size=8", "threads=1", "logger=none"),
+    *("model=film_unet_tiny", "model.multipliers=[1,1]", "model.channels=8", "model.groups=4"),
+    *("trainer.max_steps=1", "eval.num_samples=2", "eval.draws=2", "bound_draws=1"),
+    "sampling.default_steps=2",
+)
+
+
+def plan(*overrides: str, user_config_dir: str | None = None):
+    words = read_words(overrides)
+    config = compose("compare", words, user_config_dir=user_config_dir)
+    return plan_cells(config, shared_overrides(words), user_config_dir)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DISCRETE_DIFFUSION_CACHE", str(folder / "cache"))
+        results = compare([*TINY, "data=eit-levels", ALGORITHMS, f"out={folder / 'out'}"])
+        yield folder / "out", results
+
+
+def test_every_algorithm_has_the_samples_in_its_own_state():
+    words = ("data=eit", "data.size=16", "data.noise_level=0.1", "data.split=[0.8,0.1,0.1]")
+    cells = plan("algos=[mdlm,flow-matching,regression]", *words, "optim.lr=7e-4")
+    assert compose("train", cells[0].overrides) == cells[0].config
+    assert [(c.data, c.backbone, c.model, c.config.sampling.name, c.instead_of) for c in cells] == [
+        ("eit-levels", "film-unet-tokens", "film_unet_tiny", "ancestral", None),
+        ("eit", "dtn-unet", "dtn_unet_tiny", "ode", None),
+        ("eit", "dtn-unet", "dtn_unet_tiny", "direct", None),
+    ]
+    assert [c.config.sampling.get("default_steps") for c in cells] == [20, 20, None]
+    levels, field = (cell.config.data for cell in cells[:2])
+    for key in {*levels} & {*field} - {"name"}:
+        assert levels[key] == field[key]
+    assert (levels.noise_level, levels.size, levels.split) == (0.1, 16, [0.8, 0.1, 0.1])
+    assert [cell.config.optim.lr for cell in cells] == [7e-4] * 3
+
+
+def test_a_sampler_and_the_options_of_an_experiment_go_where_they_fit(caplog, tmp_path):
+    caplog.set_level("INFO")
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults: [override /data: eit, override /algo: flow-matching]\n"
+        "algo: {t_draw: quadratic, time_conditioning: false}\noptim: {lr: 5e-3}\n"
+    )
+    words = ("experiment=mine", "algos=[flow-matching,mdlm]", "sampling.temperature=0.9")
+    flow, mdlm = plan(*words, "sampling=confidence", user_config_dir=str(tmp_path))
+    assert (flow.config.algo.t_draw, flow.config.sampling.name) == ("quadratic", "ode")
+    assert "t_draw" not in mdlm.config.algo
+    assert (mdlm.config.algo.time_conditioning, flow.config.algo.time_conditioning) == (True, False)
+    assert "what the experiment sets under algo: not for mdlm" in caplog.messages
+    assert (mdlm.config.sampling.name, mdlm.config.sampling.temperature) == ("confidence", 0.9)
+    assert "sampling.temperature=0.9: for mdlm" in caplog.messages
+    assert [cell.config.optim.lr for cell in (flow, mdlm)] == [5e-3, 5e-3]
+
+
+def test_a_backbone_asked_for_is_replaced_by_one_that_reads_the_maps():
+    cells = plan("data=eit", "algos=[mdlm,flow-matching]", "backbones=[film-unet-tokens]")
+    assert [(c.backbone, c.instead_of) for c in cells] == [
+        ("film-unet-tokens", None),
+        ("dtn-unet", "film-unet-tokens"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["algos=[mdlm,flow-matching]"], "flow-matching works on field, and data=bubble_diagrams"),
+        (["data=eit", ALGORITHMS, "eval.num_samples=0"], "images of flow-matching are compared by"),
+        (["data=eit", "algos=[ar]"], "no backbone that it can use reads the maps; give backbones="),
+        (["data=eit", "algos=[mdlm]", "sampling=ode"], "mdlm works on tokens and cannot be sampl"),
+    ],
+)
+def test_refusals_come_before_training(words, sentence, tmp_path):
+    with pytest.raises(ValueError) as refusal:
+        compare(words)
+    assert sentence in str(refusal.value)
+    assert not (tmp_path / "comparison").exists()
+
+
+def test_all_cells_have_the_same_truth(finished):
+    out, _ = finished
+    folders = sorted((out / "cells").iterdir())
+    names = ["flow-matching-dtn-unet-seed0", "mdlm-film-unet-tokens-seed0"]
+    assert [folder.name for folder in folders] == names
+    config = complete_data(compose("train", ["algo=flow-matching", "data=eit", *TINY[:6]]))
+    held_out = build_data(config).splits["test"]
+    for folder in folders:
+        with np.load(folder / "samples.npz") as arrays:
+            assert np.array_equal(arrays["truth"], held_out.x0[:2].numpy())
+            assert np.array_equal(arrays["dtn"], held_out.conditions["dtn"][:2].numpy())
+
+
+def test_numbers_are_those_of_the_images_that_were_drawn(finished):
+    out, results = finished
+    errors = []
+    for row in results["models"]:
+        folder = out / "cells" / f"{row['algorithm']}-{row['backbone']}-seed0"
+        with np.load(folder / "samples.npz") as arrays:
+            truth, mean = (arrays[name].reshape(2, -1) for name in ("truth", "mean"))
+        errors.append(np.linalg.norm(mean - truth, axis=1) / np.linalg.norm(truth, axis=1))
+        assert row["relative_l2"] == pytest.approx(errors[-1].mean(), rel=1e-5)
+    assert results["models"][0]["relative_l2_difference"] is None
+    d = errors[1] - errors[0]
+    row = results["models"][1]
+    assert row["relative_l2_difference"] == pytest.approx(d.mean(), rel=1e-5)
+    error = d.std(ddof=1) / np.sqrt(2)
+    assert row["relative_l2_difference_standard_error"] == pytest.approx(error, rel=1e-4)
+    assert [r["nelbo"] is None for r in results["models"]] == [False, True]
+    assert [r["network_calls"] for r in results["models"]] == [2, 2]
+    assert [r["name"] for r in results["baselines"]] == ["mean image", "ridge regression"]
+
+
+def test_what_is_written(finished):
+    out, results = finished
+    table = (out / "table.md").read_text()
+    for said in (
+        *("relative L2 of the mean of 2 draws ↓", "| ridge regression |", "bound, nats per image"),
+        "No bound of flow-matching: it would be of the density of numbers",
+        "mdlm: data=eit-levels, sampling=ancestral with 2 steps; flow-matching: data=eit, samp",
+        "eit-levels and eit, 1 step of batch size 8, model film_unet_tiny, seed 0.",
+    ):
+        assert said in table
+    assert results == json.loads((out / "results.json").read_text())
+    for name in ("pareto.png", "images.png", "table.csv"):
+        assert (out / name).stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_the_same_command_keeps_cells_and_measures_what_is_missing(finished, tmp_path, caplog):
+    out, results = finished
+    caplog.set_level("INFO")
+    shutil.copytree(out, tmp_path / "copy")
+    cell = Path(tmp_path / "copy" / "cells" / "flow-matching-dtn-unet-seed0" / "cell.json")
+    cell.unlink()
+    words = ["data=eit", ALGORITHMS, f"out={tmp_path / 'copy'}"]
+    again = compare([*TINY, *words])
+    assert "flow-matching-dtn-unet-seed0: trained, kept; to be measured" in caplog.messages
+    assert "1 of 2 cells to run" in caplog.messages
+    for one, other in zip(again["models"], results["models"], strict=True):
+        assert one["relative_l2"] == other["relative_l2"]

@@ -1,0 +1,193 @@
+"""``train``, ``sample`` and ``evaluate`` on dialogues, through latent vectors and as ids."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from discrete_diffusion.cli import compose, evaluate, main, sample
+from discrete_diffusion.cli.train import train
+from discrete_diffusion.data.dialogue import SLOTS, DialoguePair, draw_dialogues, read_dialogues
+from discrete_diffusion.metrics import score_summaries
+
+PAIRS = draw_dialogues(30)
+VAL, TEST = slice(24, 27), slice(27, 30)
+RUN = [
+    *("threads=1", "logger=none", "trainer.max_steps=1", "data.batch_size=4"),
+    *("callbacks.num_samples=2", "eval.bound_draws=1", "data.num_samples=30"),
+    *("data.split=[0.8,0.1,0.1]", "model.hidden_size=16", "model.n_blocks=1", "model.n_heads=2"),
+]
+IDS = ["algo=mdlm", "data=dialogue-tokens", "algo.backbone=dit", "model=dit_tiny", *RUN]
+LATENTS = ["algo=latent-seq2seq", *RUN[:-3], "model.num_layers=1"]
+
+
+def write(path: Path, pairs: list[DialoguePair]) -> Path:
+    lines = [json.dumps({"dialogue": p.dialogue, "summary": p.summary}) for p in pairs]
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run, trained when first asked for: latents on the grammar, ids on files."""
+
+    @cache
+    def run(kind: str) -> Path:
+        folder = tmp_path_factory.mktemp(kind)
+        overrides = LATENTS
+        if kind == "ids":
+            splits = {"train": slice(24), "val": VAL, "test": TEST}
+            files = {k: write(folder / f"{k}.jsonl", PAIRS[rows]) for k, rows in splits.items()}
+            overrides = [*IDS, *(f"data.{k}_path={path}" for k, path in files.items())]
+        train(compose("train", overrides), folder / "run")
+        return folder / "run"
+
+    return run
+
+
+@pytest.fixture(params=["latents", "ids"])
+def kind(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def command(trained):
+    """``sample`` or ``evaluate``, without Hydra in front of it."""
+    defaults = {name: compose(name) for name in ("sample", "evaluate")}
+    commands = {"sample": sample, "evaluate": evaluate}
+    for config in defaults.values():
+        OmegaConf.set_struct(config, False)  # what data there is, the checkpoint knows
+
+    def run(name: str, kind: str, *words: str) -> None:
+        checkpoint = trained(kind) / "checkpoints" / "best.ckpt"
+        given = OmegaConf.from_dotlist([f"checkpoint={checkpoint}", "threads=1", *words])
+        commands[name].run(OmegaConf.merge(defaults[name], given))
+
+    return run
+
+
+def numbers(folder: str | Path) -> dict:
+    return json.loads(Path(folder, "metrics.json").read_text())
+
+
+def lines(folder: str | Path) -> list[dict]:
+    return [json.loads(line) for line in Path(folder, "samples.jsonl").read_text().splitlines()]
+
+
+def test_a_run(trained, kind):
+    run = trained(kind)
+    found, written = numbers(run), lines(run)
+    assert [(line["dialogue"], line["reference"]) for line in written] == [
+        (pair.dialogue, pair.summary) for pair in PAIRS[VAL]
+    ]
+    generated = [line["summary"] for line in written]
+    own = score_summaries(generated, [pair.summary for pair in PAIRS[VAL]], SLOTS)
+    assert found["rouge_l"] == pytest.approx(float(own.rouge_l.mean()))
+    assert found["exact_match"] == float(own.exact.mean())
+    assert ("slot_accuracy" in found) == (kind == "latents")  # of the grammar alone
+    gap = found["nelbo_shuffled_source"] - found["nelbo_own_source"]
+    assert found["nelbo_source_gap"] == pytest.approx(gap)
+    if kind == "latents":  # nothing is drawn
+        assert found["nelbo_own_source"] == pytest.approx(found["nelbo_plain"])
+    text = next((run / "pictures").glob("*.txt")).read_text()
+    assert text.startswith(PAIRS[VAL][0].dialogue)
+    assert text.count("generated: ") == 2
+
+
+def test_a_run_goes_on(trained, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    checkpoint = trained("latents") / "checkpoints" / "last.ckpt"
+    words = [f"resume={checkpoint}", "trainer.max_steps=2", "eval.num_samples=1"]
+    found = train(compose("train", [*LATENTS, *words]), tmp_path / "on")
+    assert found["steps"] == 2
+    assert found["rouge_l"] >= 0
+    assert "nelbo_source_gap" not in found  # of one pair
+    assert "  reference: " + PAIRS[VAL][0].summary in caplog.text
+
+
+def test_held_out_dialogues_given_as_a_file_have_the_same_summaries(command, kind):
+    command("sample", kind, "num_samples=3", "seed=4", "out=own")
+    found = numbers("own")
+    assert (found["split"], found["num_samples"]) == ("test", 3)
+    assert [line["reference"] for line in lines("own")] == [p.summary for p in PAIRS[TEST]]
+    given = write(Path("given.jsonl"), [DialoguePair(p.dialogue, "?") for p in PAIRS[TEST]])
+    command("sample", kind, f"given={given}", "seed=4", "out=mine")
+    for own in (expected := lines("own")):
+        del own["reference"]
+    assert lines("mine") == expected
+    assert read_dialogues("mine/samples.jsonl", fields=["dialogue"])
+    assert {"rouge_l", "split"}.isdisjoint(numbers("mine"))
+
+
+def test_dialogues_of_ones_own_need_the_checkpoint_alone(trained, command):
+    """Several summaries of each, without the files of the training."""
+    given = Path("mine.jsonl")
+    given.write_text('{"dialogue": "Anna: Can I borrow your umbrella?"}\n\n{"dialogue": "Bye!"}\n')
+    train_file = trained("ids").parent / "train.jsonl"
+    away = train_file.rename(train_file.with_suffix(".gone"))
+    try:
+        command("sample", "ids", f"given={given}", "completions=2")
+        with pytest.raises(ValueError, match="give the dialogues as given=FILE"):
+            command("sample", "ids")
+    finally:
+        away.rename(train_file)
+    found = numbers("samples")
+    assert (found["num_inputs"], found["completions"], found["num_samples"]) == (2, 2, 4)
+    assert found["unknown_words"] == pytest.approx(1 / 10)  # umbrella, of 8 + 2 tokens
+    first, second, *others = (line["dialogue"] for line in lines("samples"))
+    assert first == second == "Anna: Can I borrow your umbrella?"
+    assert others == ["Bye!"] * 2
+
+
+def test_evaluate(command, kind, capsys):
+    command("evaluate", kind, "num_samples=2", "bound_draws=1", "batch_size=2")
+    said, found = capsys.readouterr().out, numbers("evaluation")
+    for name in ("shuffled_rouge_l", "another_rouge_l", "most_frequent_rouge_l", "exact_match"):
+        assert name in said
+        assert name in found
+    assert "nelbo_source_gap" in said
+    assert (found["num_summaries"], found["nelbo_num_samples"]) == (2, 3)
+    assert found["data_fingerprint"] == found["trained_on_fingerprint"]
+    assert {path.name for path in Path("evaluation").iterdir()} == {
+        *("metrics.json", "table.md", "samples.jsonl"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "says"),
+    [
+        ("sample", "given=a.jsonl", "a.jsonl, line 2: dialogue must be a text with a word in it"),
+        ("sample", "draws=3", "draws=3: CKPT was not trained on images from maps; leave it out"),
+        ("sample", "mask_rate=0.3", "mask_rate=0.3: CKPT was not trained on features; leave it"),
+        ("sample", "steps=4", "steps=4: sampling=generate makes one call per token"),
+        ("evaluate", "seeds=2", "seeds=2: CKPT was not trained on diagrams or features"),
+        ("evaluate", "data.grammar_seed=1", "data.grammar_seed=1: CKPT was not trained on images"),
+        ("evaluate", "split=tst", "did you mean 'test'"),
+    ],
+)
+def test_settings_that_make_no_sense(trained, command, name, word, says):
+    Path("a.jsonl").write_text('{"dialogue": "Hi!"}\n{"summary": "Hi."}\n')
+    says = says.replace("CKPT", str(trained("latents") / "checkpoints" / "best.ckpt"))
+    with pytest.raises(ValueError, match=re.escape(says)) as error:
+        command(name, "latents", word)
+    assert "\n" not in str(error.value)
+
+
+def test_the_files_of_the_training_are_not_overwritten(trained, command):
+    folder = trained("ids").parent
+    (folder / "samples.jsonl").hardlink_to(folder / "train.jsonl")
+    with pytest.raises(ValueError, match=r"data.train_path=.* would be overwritten"):
+        command("sample", "ids", f"out={folder}")
+
+
+def test_list_has_both_forms(capsys):
+    main(["list"])
+    said = capsys.readouterr().out
+    assert re.search(r"dialogue +Dialogues and their summaries, for an encoder", said)
+    assert re.search(r"dialogue-tokens +The pairs of data=dialogue as one", said)

@@ -1,0 +1,164 @@
+"""Held-out dialogues summarised by a model that knows every summary, and by one that knows none."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dialogue_configs import dialogue_data
+from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.data.dialogue import DialogueTokens
+from discrete_diffusion.evaluation import (
+    example_summaries,
+    measure_source_gap,
+    score_summarising,
+    summarise_held_out,
+    summary_notes,
+    summary_section,
+    write_summaries,
+)
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.types import SummaryDraws
+from fake_processes import in_processes
+
+S, T = 52, 16
+
+
+class Knowing(nn.Module):
+    """Gives the id of the true summary of a dialogue log odds ``certainty``."""
+
+    def __init__(self, data: DialogueTokens, certainty: float) -> None:
+        super().__init__()
+        self.vocab_size, self.certainty = data.layout.vocab_size, certainty
+        self.summaries = {
+            tuple(row[:S]): row[S:] for name in data.splits for row in data.splits[name].x0.tolist()
+        }
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+        logits = torch.zeros(*x_t.shape, self.vocab_size)
+        for k, row in enumerate(x_t.tolist()):
+            answer = torch.tensor(self.summaries[tuple(row[:S])])
+            logits[k, torch.arange(S, S + T), answer] = self.certainty
+        return logits
+
+
+@pytest.fixture(scope="module")
+def data() -> DialogueTokens:
+    found = dialogue_data("dialogue-tokens", split=[0.6, 0.2, 0.2])
+    assert isinstance(found, DialogueTokens)
+    return found
+
+
+def model(data: DialogueTokens, certainty: float = 60.0) -> MDLM:
+    return MDLM(Knowing(data, certainty), Absorbing(data.layout, LogLinear()))
+
+
+def summarised(data, num=None, batch_size=3, **options):
+    return summarise_held_out(
+        model(data),
+        build_sampler({"name": "first-hitting"}),
+        data,
+        "test",
+        num=num,
+        seed=0,
+        batch_size=batch_size,
+        **options,
+    )
+
+
+def test_what_is_known_of_a_dialogue_is_said_of_it(data):
+    found = summarised(data)
+    texts = [pair.summary.lower() for pair in data.pairs["test"]]
+    assert list(found.generated) == texts
+    assert list(found.shuffled) == [texts[-1], *texts[:-1]]  # of the dialogue before
+    assert found.nfe.tolist() == [T] * 8
+    scores = score_summarising(found, data)
+    values = scores.as_dict()
+    for name in ("rouge_l", "exact_match", "slot_accuracy", "slot_who", "distinct"):
+        assert values[name] == 1
+    assert values["shuffled_exact_match"] == values["another_exact_match"] == 0
+    assert values["shuffled_rouge_l"] == values["another_rouge_l"] < 0.8
+    assert values["most_frequent_distinct"] == 1 / 8
+    assert (values["num_summaries"], values["network_calls_per_summary"]) == (8, T)
+    section = summary_section(scores)
+    names = {row.name for row in section.rows}
+    assert {"rouge_l", "another_rouge_l", "most_frequent_slot_accuracy", "slot_when"} <= names
+    assert "8 held-out dialogues" in summary_notes(scores)[0]
+
+
+def test_one_pair_has_no_other(data):
+    found = summarised(data, num=1)
+    assert (len(found), found.shuffled) == (1, ())
+    values = score_summarising(found, data).as_dict()
+    assert "another_rouge_l" not in values
+    assert "shuffled_rouge_l" not in values
+    assert len(summarised(data, num=0)) == 0
+
+
+def test_processes_together_make_what_one_makes(data):
+    alone = summarised(data)
+    for found in in_processes(2, lambda shard: summarised(data, shard=shard)):
+        assert (found.generated, found.shuffled) == (alone.generated, alone.shuffled)
+        assert torch.equal(found.nfe, alone.nfe)
+
+
+def test_another_sampler_of_summaries_serves_too():
+    """One that reads the sources itself, as between latent vectors."""
+    texts = dialogue_data(split=[0.6, 0.2, 0.2])
+    ids = texts.ids["test"]
+
+    class LookUp:
+        def summarise(self, algorithm, sources, *, target_length, generator, steps=None):
+            same = (sources.unsqueeze(1) == ids.sources).all(dim=-1)
+            targets = ids.targets[same.long().argmax(dim=1), :target_length]
+            return SummaryDraws(targets, torch.ones(len(sources)).long())
+
+    found = summarise_held_out(
+        nn.Identity(), LookUp(), texts, "test", num=None, seed=0, batch_size=5
+    )
+    assert list(found.generated) == [pair.summary.lower() for pair in texts.pairs["test"]]
+
+
+def test_the_gap_is_what_the_dialogue_is_worth(data):
+    certainty, unsure = 5.0, math.log(math.exp(5.0) + 72)  # 73 legal ids
+    gap = measure_source_gap(
+        model(data, certainty), data, "test", num=None, draws=40, seed=0, batch_size=8
+    )
+    own = unsure - certainty
+    assert gap.per_token == pytest.approx(own, abs=1e-5)
+    ids = data.ids["test"].targets.masked_fill(data.ids["test"].targets == 74, 71)
+    wrong = (ids != ids.roll(1, dims=0)).double()
+    assert (gap.shuffled.nelbo - gap.own.nelbo).mean() == pytest.approx(
+        float(certainty * wrong.sum(dim=1).mean()), rel=0.1
+    )
+    values = gap.as_dict()
+    assert values["nelbo_own_source"] == pytest.approx(T * own, abs=1e-4)
+    assert values["nelbo_source_gap_per_token"] == pytest.approx(
+        values["nelbo_source_gap"] / T, abs=1e-6
+    )
+    with pytest.raises(ValueError, match="expected two to exchange dialogues"):
+        measure_source_gap(model(data), data, "test", num=1, draws=1, seed=0, batch_size=3)
+
+
+def test_summaries_are_written_and_shown(data, tmp_path):
+    found = summarised(data)
+    write_summaries(tmp_path, found)
+    lines = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
+    assert [line["summary"] for line in lines] == list(found.generated)
+    assert lines[0]["reference"] == data.pairs["test"][0].summary
+    shown = example_summaries(found, num=2)
+    assert shown.count("reference: ") == shown.count("generated: ") == 2
+    assert data.pairs["test"][1].dialogue in shown
+
+
+def test_settings_out_of_range_are_refused(data):
+    with pytest.raises(ValueError, match="batch_size=0: expected at least 1"):
+        summarised(data, batch_size=0)
+    with pytest.raises(ValueError, match="num=-1"):
+        summarised(data, num=-1)

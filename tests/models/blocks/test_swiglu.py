@@ -1,0 +1,23 @@
+import pytest
+import torch
+
+from discrete_diffusion.models.blocks import SwiGLU
+
+
+def test_swiglu_is_its_equation():
+    block, x = SwiGLU(d_model=6, mlp_ratio=2).double(), torch.randn(2, 3, 6, dtype=torch.float64)
+    gate, value = block.up(x)[..., :12], block.up(x)[..., 12:]
+    torch.testing.assert_close(block(x), block.down(gate * torch.sigmoid(gate) * value))
+    assert sum(p.numel() for p in block.parameters()) == 3 * 2 * 36 + 2 * 2 * 6 + 6
+
+
+def test_dropout_is_of_the_hidden_units():
+    block = SwiGLU(d_model=6, dropout=1.0)
+    out = block(torch.randn(2, 6))
+    assert torch.equal(out, block.down.bias.expand(2, 6))
+    assert not torch.equal(block.eval()(torch.randn(2, 6)), out)
+
+
+def test_no_hidden_unit_is_refused():
+    with pytest.raises(ValueError, match=r"mlp_ratio=0\.1 leaves no hidden unit at d_model=6"):
+        SwiGLU(d_model=6, mlp_ratio=0.1)
