@@ -276,3 +276,16 @@ def test_bad_arguments_are_refused():
         compression = LatentEncoder(hidden_dim=C, **sizes)
         with pytest.raises(ValueError, match=r"vectors: compression\.latent_dim=8, middle\.latent"):
             LatentSpaceModel(encoder=encoder, decoder=Sums(), compression=compression)
+
+
+def test_queries_start_with_a_few_states_each():
+    """Attention logits of deviation 4 over states of unit scale, whatever the width."""
+    torch.manual_seed(0)
+    for width, heads in ((64, 4), (256, 4)):
+        encoder = LatentEncoder(hidden_dim=width, latent_seq_len=32, pool="attention")
+        states = torch.randn(200, width)
+        q = encoder.attention.query(encoder.queries)
+        k = encoder.attention.key_value(states)[:, :width]
+        q, k = (x.unflatten(1, (heads, -1)).transpose(0, 1) for x in (q, k))
+        logits = q @ k.transpose(1, 2) * q.shape[-1] ** -0.5
+        assert float(logits.detach().std()) == pytest.approx(4, rel=0.15)

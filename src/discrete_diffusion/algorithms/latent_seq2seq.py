@@ -49,20 +49,21 @@ class LatentSeq2Seq(Objective):
     y = middle(z). CE(x) = -log p(summary | x) of adapter and decoder, the mean over the tokens of
     all summaries, EOS included. sg: no gradient.
 
-        stage=joint:       CE(y) + latent_weight * D(y, sg(u))
+        stage=joint:       CE(y) + latent_weight * D(y, u)
         stage=autoencode:  D(y, sg(z))
         stage=middle:      D(y, sg(u))
         stage=adapter:     CE(u), or CE(y) with ``adapter_uses_middle``
 
-        D(a, b) = mean of (a - b)^2 + infonce_weight * InfoNCE(a, b)
+        D(a, b) = mean of (a - sg(b))^2 + infonce_weight * InfoNCE(a, b)
 
+    The gradient of the squared error would make all latents one; that of InfoNCE keeps them apart.
     Everywhere the stop latent is one sample more, as z and as u, and as the x of the text that is
     EOS and nothing else. The parts of ``TRAINED_PARTS`` are trained, the others get no gradient and
     stay in eval mode.
 
-    ``joint`` is for parts with random weights. For a trained encoder and a trained decoder the
-    others follow each other: ``autoencode``, ``adapter``, ``middle``, and ``adapter`` again with
-    ``adapter_uses_middle``.
+    ``joint`` is for parts with random weights: D shows an encoder which words matter. For a trained
+    encoder and a trained decoder the others follow each other: ``autoencode``, ``adapter``,
+    ``middle``, and ``adapter`` again with ``adapter_uses_middle``.
 
     Deviation: in the public code of these stages the compression keeps its random weights; here
     ``adapter`` trains it.
@@ -73,7 +74,8 @@ class LatentSeq2Seq(Objective):
     Conditions of a batch: ``source`` Int[B, S], dialogues, and ``encoded_target`` Int[B, T], the
     summaries in the ids of dialogues, both with ``source_pad_id`` behind.
 
-    Raises ``ValueError`` for another stage, a weight below 0, or an option of another stage.
+    Raises ``ValueError`` for another stage, a weight below 0, or ``adapter_uses_middle`` in a stage
+    other than ``adapter``.
     """
 
     name = "latent-seq2seq"
@@ -90,7 +92,7 @@ class LatentSeq2Seq(Objective):
         pad_id: int,
         source_pad_id: int,
         stage: str = "joint",
-        latent_weight: float = 0.0,
+        latent_weight: float = 1.0,
         infonce_weight: float = 0.1,
         adapter_uses_middle: bool = False,
     ) -> None:
@@ -100,15 +102,11 @@ class LatentSeq2Seq(Objective):
         for key, value in (("latent_weight", latent_weight), ("infonce_weight", infonce_weight)):
             if not (is_number(value) and 0 <= value < math.inf):
                 raise ValueError(f"algo.{key}={value}: expected a number, at least 0")
-        for key, chosen, needed in (
-            ("latent_weight", latent_weight, "joint"),
-            ("adapter_uses_middle", adapter_uses_middle, "adapter"),
-        ):
-            if chosen and stage != needed:
-                raise ValueError(
-                    f"algo.{key}={chosen} is an option of algo.stage={needed}, and the stage is "
-                    f"{stage}; leave it out"
-                )
+        if adapter_uses_middle and stage != "adapter":
+            raise ValueError(
+                "algo.adapter_uses_middle=true is an option of algo.stage=adapter, and the stage "
+                f"is {stage}, which has the middle anyway; leave it out"
+            )
         self.eos_id, self.pad_id, self.source_pad_id = eos_id, pad_id, source_pad_id
         self.stage, self.adapter_uses_middle = stage, adapter_uses_middle
         self.latent_weight, self.infonce_weight = float(latent_weight), float(infonce_weight)
@@ -132,12 +130,12 @@ class LatentSeq2Seq(Objective):
         z = self.backbone.with_stop(self.encode(batch.conditions["source"]))
         y = self.backbone.middle(z)
         if self.stage in _WITHOUT_TEXT:
-            return self._latent_loss(y, z if self.stage == "autoencode" else self._target(batch))
+            target = z if self.stage == "autoencode" else self._target(batch)
+            return self._latent_loss(y, target.detach())
         output = self._token_loss(y[:-1], batch)
-        if self.latent_weight == 0:
+        if self.stage == "adapter" or self.latent_weight == 0:
             return output
-        apart = self._distance(y, self._target(batch))
-        loss = output.loss + self.latent_weight * apart
+        loss = output.loss + self.latent_weight * self._distance(y, self._target(batch))
         return LossOutput(loss, output.nelbo, output.num_real)
 
     def encode(self, texts: Tensor) -> Tensor:
@@ -152,16 +150,14 @@ class LatentSeq2Seq(Objective):
 
     def _target(self, batch: Batch) -> Tensor:
         """Float[B + 1, K, D]: the latents of the summaries, and the stop latent."""
-        with torch.no_grad():
-            return self.backbone.with_stop(self.encode(batch.conditions["encoded_target"]))
+        return self.backbone.with_stop(self.encode(batch.conditions["encoded_target"]))
 
     def _distance(self, y: Tensor, target: Tensor) -> Tensor:
-        loss = F.mse_loss(y.float(), target.float())
-        return loss + self.infonce_weight * info_nce(y, target)
+        squares = F.mse_loss(y.float(), target.detach().float())
+        return squares + self.infonce_weight * info_nce(y, target)
 
     def _latent_loss(self, y: Tensor, target: Tensor) -> LossOutput:
         """y, target: Float[B + 1, K, D], the last one the stop latent's."""
-        target = target.detach()
         numbers = target[0].numel()
         squares = (y - target)[:-1].detach().float().square().flatten(1).sum(dim=1)  # (B,)
         nelbo = squares / 2 + numbers / 2 * math.log(2 * math.pi)

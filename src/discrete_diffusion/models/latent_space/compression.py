@@ -10,6 +10,10 @@ from discrete_diffusion.models.blocks.cross_attention import MultiHeadCrossAtten
 
 POOLS = ("mean", "attention")
 
+_SHARPNESS = 4.0
+"""Deviation of the first attention logits over states of unit scale. A query then starts with a few
+states; in the mean of all, a word that occurs once is hard to find."""
+
 
 class LatentEncoder(nn.Module):
     """The states of an encoder, compressed to K latent vectors.
@@ -39,10 +43,12 @@ class LatentEncoder(nn.Module):
         self.latent_seq_len, self.pool = latent_seq_len, pool
         width = latent_dim * latent_seq_len
         if pool == "attention":
-            self.queries = nn.Parameter(0.02 * torch.randn(latent_seq_len, hidden_dim))
+            self.queries = nn.Parameter(0.1 * torch.randn(latent_seq_len, hidden_dim))
             self.attention = MultiHeadCrossAttention(
                 d_model=hidden_dim, context_dim=hidden_dim, n_heads=num_heads
             )
+            with torch.no_grad():  # as they come, the weights make logits of deviation 0.1 / 3
+                self.attention.query.weight.mul_(3 * _SHARPNESS / 0.1)
             width = latent_dim
         self.projection = nn.Sequential(
             nn.Linear(hidden_dim, hidden_dim), nn.GELU(), nn.Linear(hidden_dim, width)
