@@ -3,10 +3,11 @@
     python benchmarks/compare.py diagrams [--steps 5000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py dit [--steps 5000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py text FILE [--steps 4000] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py dialogue [--steps 4000] [--threads 2] [--folder runs/compared]
 
-``diagrams`` has bd-denoiser wherever it can be used, ``dit`` one backbone for all algorithms.
-Writes ``benchmarks/results/comparison_{diagrams,dit,text}.json``, a section of ``docs/results.md``
-and its figure. With ``--folder`` an interrupted run goes on where it was when called again.
+``diagrams`` has bd-denoiser wherever it can be used, ``dit`` one backbone for all algorithms,
+``dialogue`` latent vectors and ids. Writes ``benchmarks/results/comparison_STUDY.json``, a section
+of ``docs/results.md`` and its figure. With ``--folder`` an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from typing import Any
 from discrete_diffusion.cli.compare import compare
 from record import ROOT, write_result, write_section
 
+QUIET = ("callbacks.num_samples=0", "logger=none")
 SHARED = (
     *("model.dropout=0", "optim.lr=1e-3", "optim.warmup_steps=50", "callbacks.ema_decay=0.999"),
-    *("callbacks.num_samples=0", "logger=none"),
+    *QUIET,
 )
 ON_DIAGRAMS = (
+    *SHARED,
     "algos=[mdlm,udlm,marginal,sedd,gidd,d3pm,bd3lm,ar]",
     *("data.batch_size=64", "eval.num_samples=1000"),
 )
@@ -32,12 +35,17 @@ STUDIES: dict[str, tuple[str, ...]] = {
     "diagrams": (*ON_DIAGRAMS, "model=bd_tiny"),
     "dit": (*ON_DIAGRAMS, "backbones=[dit]", "model=dit_tiny"),
     "text": (
+        *SHARED,
         *("algos=[ar,mdlm,sedd,gidd,udlm,bd3lm]", "backbones=[dit]", "model=dit_tiny"),
         *("data=text", "data.length=128", "data.batch_size=32"),
         *("eval.num_samples=100", "bound_samples=400"),
     ),
+    "dialogue": (
+        *("algos=[latent-seq2seq,mdlm,udlm,ar]", "experiment=dialogue"),
+        *("eval.num_samples=500", *QUIET),
+    ),
 }
-STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000}
+STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000}
 
 
 def section(folder: Path, study: str, minutes: float) -> str:
@@ -53,7 +61,7 @@ def section(folder: Path, study: str, minutes: float) -> str:
 
 def run(study: str, words: list[str], folder: Path) -> dict[str, Any]:
     """What ``results.json`` holds, less the command with its paths."""
-    results = compare([*STUDIES[study], *SHARED, *words, f"out={folder}"])
+    results = compare([*STUDIES[study], *words, f"out={folder}"])
     return {name: value for name, value in results.items() if name != "command"}
 
 

@@ -24,12 +24,12 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.train import train
 from discrete_diffusion.data import build_data, complete_data
 from discrete_diffusion.data.eit.simulator import SimulationSettings, simulate_phantoms
 from discrete_diffusion.evaluation import FieldReport, reconstruct_held_out
 from discrete_diffusion.sampling import build_sampler
 from eit_report import write_tables
+from kept_runs import facts, kept_run
 from record import RESULTS, write_result
 from speed_clock import Stopwatch
 
@@ -85,22 +85,15 @@ class Benchmark:
         self.reports: dict[str, FieldReport] = {}
 
     def train(self, name: str, run: Run, *settings: str) -> Path:
-        """The run's folder; what it took is in ``spent.json``."""
+        """The run's folder."""
         folder = self.folder / name.replace(" ", "_").replace(",", "")
-        if (folder / "spent.json").exists():
-            return folder
         words = [*run.words, *settings, f"threads={self.threads}"]
         if self.quick:
             words += ["trainer.max_steps=2", "trainer.val_check_interval=2", *SHORT_RUN]
         if run.after is not None:
             start = self.folder / run.after.replace(" ", "_") / "checkpoints" / "best.ckpt"
             words += [f"init.checkpoint={start}", "init.parts=[encoder]"]
-        watch = Stopwatch(torch.device("cpu"))
-        train(compose("train", words), folder)
-        spent = watch.stop(1)
-        found = {"cpu_seconds": spent.cpu, "seconds": spent.wall}
-        (folder / "spent.json").write_text(json.dumps(found))
-        return folder
+        return kept_run(folder, words)
 
     def measure(
         self, folder: Path, shift: Mapping[str, Any] | None = None, num: int = FEWER_IMAGES
@@ -126,12 +119,6 @@ class Benchmark:
         )
         return report.measure(found)
 
-    def facts(self, folder: Path) -> dict[str, Any]:
-        """What the run was."""
-        metrics = json.loads((folder / "metrics.json").read_text())
-        spent = json.loads((folder / "spent.json").read_text())
-        return {key: metrics[key] for key in ("seed", "steps", "parameters")} | spent
-
 
 def time_simulator(num: int = 1000) -> dict[str, float]:
     """Simulating ``num`` discs at the size of ``data=eit``, one thread."""
@@ -151,7 +138,7 @@ def recipes(benchmark: Benchmark) -> dict[str, Any]:
     for name, run in RECIPES.items():
         folder = benchmark.train(name, run, "logger=none")
         found[name] = {
-            **benchmark.facts(folder),
+            **facts(folder),
             "train": f"discrete-diffusion train {' '.join(run.words)}",
             "test": benchmark.measure(folder, num=NUM_IMAGES),
             "shifts": {what: benchmark.measure(folder, shift) for what, shift in SHIFTS.items()},
@@ -165,11 +152,11 @@ def arms(benchmark: Benchmark, steps: int) -> dict[str, Any]:
     length = (f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}", *SHORT_RUN)
     for name, run in PRETRAINING.items():
         folder = benchmark.train(name, run)
-        found[name] = {**benchmark.facts(folder), "test": benchmark.measure(folder)}
+        found[name] = {**facts(folder), "test": benchmark.measure(folder)}
     for name, run in ARMS.items():
         folder = benchmark.train(f"short {name}", run, *length)
         found[name] = {
-            **benchmark.facts(folder),
+            **facts(folder),
             "overrides": [*run.words[1:]],
             "test": benchmark.measure(folder),
         }

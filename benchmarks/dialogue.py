@@ -1,0 +1,135 @@
+"""Summaries of dialogues through latent vectors: the recipe several times, and its choices.
+
+    python benchmarks/dialogue.py [--seeds 3] [--threads 1] [--runs runs/dialogue] [--quick]
+
+Writes ``benchmarks/results/dialogue.json`` and its tables in ``docs/results.md``. Everything is
+measured on the test split, of which nothing is chosen. Runs are kept in ``--runs``; one that is
+there and whole is measured again and not made again. ``--quick`` makes a few steps of everything in
+a temporary folder and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from discrete_diffusion.checkpoints import read_checkpoint
+from discrete_diffusion.data import build_data
+from discrete_diffusion.evaluation import (
+    Summaries,
+    example_summaries,
+    measure_source_gap,
+    score_summarising,
+    summarise_held_out,
+)
+from discrete_diffusion.sampling import build_sampler
+from kept_runs import facts, kept_run
+from record import hardware, write_result, write_section
+
+EXPERIMENT = "experiment=dialogue"
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "as the recipe": (),
+    "mean pooling": ("model.pool=mean",),
+    "cross-entropy alone": ("algo.latent_weight=0",),
+    "squared error without InfoNCE": ("algo.infonce_weight=0",),
+}
+SEVERAL = ("as the recipe", "mean pooling")
+"""Variants that are run with every seed; the others with the first."""
+
+BATCH = 256
+SHORT_RUN = (
+    *("trainer.max_steps=2", "trainer.val_check_interval=2", "data.num_samples=400"),
+    *("callbacks.num_samples=2", "eval.num_samples=2"),
+)
+
+
+def measure(folder: Path) -> tuple[Summaries, dict[str, float]]:
+    """The averaged weights of the last step on the whole test split."""
+    checkpoint = read_checkpoint(folder / "checkpoints" / "last.ckpt")
+    data = build_data(checkpoint.config)
+    found = summarise_held_out(
+        checkpoint.algorithm,
+        build_sampler(checkpoint.config),
+        data,
+        "test",
+        num=None,
+        seed=0,
+        batch_size=BATCH,
+    )
+    gap = measure_source_gap(
+        checkpoint.algorithm, data, "test", num=None, draws=1, seed=0, batch_size=BATCH
+    )
+    return found, {**score_summarising(found, data).as_dict(), **gap.as_dict()}
+
+
+def tables(results: dict[str, Any]) -> str:
+    """What is known without a network, then a line for every run."""
+    heads = ("nats per token", "of another dialogue", "ROUGE-L", "of another dialogue")
+    heads += ("exact match", "slots", "day and part of it", "CPU-minutes", "parameters")
+    lines = [f"| | seed | {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) + 1)]
+    first = results["runs"][0]["test"]
+    for key, said in (("most_frequent", "most frequent summary"), ("another", "another summary")):
+        cells = ["", "", "", f"{first[f'{key}_rouge_l']:.3f}", ""]
+        cells += [_percent(first[f"{key}_{name}"]) for name in ("exact_match", "slot_accuracy")]
+        lines.append(f"| {said} | {' | '.join([*cells, '', '', ''])} |")
+    for run in results["runs"]:
+        test = run["test"]
+        cells = [
+            str(run["seed"]),
+            f"{test['nelbo_own_source_per_token']:.4f}",
+            f"{test['nelbo_shuffled_source_per_token']:.2f}",
+            f"{test['rouge_l']:.3f}",
+            f"{test['shuffled_rouge_l']:.3f}",
+            *(_percent(test[name]) for name in ("exact_match", "slot_accuracy", "slot_when")),
+            f"{run['cpu_seconds'] / 60:.1f}",
+            f"{run['parameters']:,}",
+        ]
+        lines.append(f"| {run['name']} | {' | '.join(cells)} |")
+    steps, num = results["runs"][0]["steps"], first["num_summaries"]
+    said = f"{steps:,} steps, {num:,} dialogues of the test split, {hardware()}."
+    return "\n".join([*lines, "", said])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--runs", type=Path, default=Path("runs/dialogue"), help="kept there")
+    parser.add_argument("--quick", action="store_true", help="a few steps; writes nothing")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    runs, examples = [], ""
+    with tempfile.TemporaryDirectory() as scratch:
+        for seed in range(given.seeds):
+            for name, words in VARIANTS.items():
+                if seed > 0 and name not in SEVERAL:
+                    continue
+                folder = Path(scratch) if given.quick else given.runs
+                folder /= f"{name.replace(' ', '_')}_seed{seed}"
+                short = SHORT_RUN if given.quick else ()
+                own = [EXPERIMENT, *words, f"seed={seed}", f"threads={given.threads}", *short]
+                found, test = measure(kept_run(folder, own))
+                examples = examples or example_summaries(found)
+                runs.append({"name": name, "words": [*words], **facts(folder), "test": test})
+                print(name, seed, json.dumps(test), flush=True)
+    if given.quick:
+        return
+    runs.sort(key=lambda run: list(VARIANTS).index(run["name"]))
+    results = {"threads": given.threads, "runs": runs, "examples": examples}
+    command = f"python benchmarks/dialogue.py --seeds {given.seeds} --threads {given.threads}"
+    write_result("dialogue", command=command, seed=list(range(given.seeds)), results=results)
+    write_section("results.md", "dialogue", tables(results))
+    write_section("results.md", "dialogue examples", f"```\n{examples}\n```")
+
+
+if __name__ == "__main__":
+    main()
