@@ -72,13 +72,15 @@ class Sums(nn.Module):
         return self.cache
 
 
-def latent_model(*, decoder: nn.Module | None = None, seed: int = 0, **stop) -> LatentSpaceModel:
+def latent_model(
+    *, decoder: nn.Module | None = None, pool: str = "attention", seed: int = 0, **stop
+) -> LatentSpaceModel:
     torch.manual_seed(seed)
     sizes = {"latent_dim": D, "latent_seq_len": K}
     return LatentSpaceModel(
         encoder=Words(),
         decoder=Sums() if decoder is None else decoder,
-        compression=LatentEncoder(hidden_dim=C, pool="attention", **sizes),
+        compression=LatentEncoder(hidden_dim=C, pool=pool, **sizes),
         middle=MiddleTransformer(latent_dim=D, num_layers=1, num_heads=2),
         adapter=PrefixAdapter(latent_dim=D, decoder_dim=E, prefix_len=P, num_heads=2),
         stop_latent=StopLatent(**sizes, **stop),

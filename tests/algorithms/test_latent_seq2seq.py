@@ -213,6 +213,10 @@ def test_it_learns_to_say_what_the_source_says():
         ({"latent_weight": -1}, "algo.latent_weight=-1: expected a number, at least 0"),
         ({"infonce_weight": math.nan}, "algo.infonce_weight=nan"),
         ({"adapter_uses_middle": True}, "adapter_uses_middle=true is an option of algo.stage=a"),
+        (
+            {"stage": "middle", "latent_weight": 2.0},
+            "algo.latent_weight=2.0 is an option of algo.stage=joint, and the stage is middle",
+        ),
     ],
 )
 def test_settings_that_there_are_not(options, says):
@@ -223,3 +227,33 @@ def test_settings_that_there_are_not(options, says):
 def test_a_draw_that_there_is_not():
     with pytest.raises(ValueError, match=r"unknown draw 'uniform'\. Available: exact"):
         latent_algorithm().loss(text_pairs(), make_generator(0), "uniform")
+
+
+@pytest.mark.parametrize("options", STAGES)
+def test_columns_of_padding_alone_are_left_out_and_change_nothing(options):
+    algorithm, batch = latent_algorithm(**options).eval(), text_pairs(3, longest=3)
+    found = algorithm.prepared(batch)
+    assert found.x0.shape == found.real.shape == (3, 3)
+    assert found.conditions["source"].shape == (3, 3)
+    assert found.conditions["encoded_target"].shape == (3, 2)
+    with torch.no_grad():
+        short, long = loss_of(algorithm, found), loss_of(algorithm, batch)
+    torch.testing.assert_close(short.nelbo, long.nelbo)
+    torch.testing.assert_close(short.loss, long.loss)
+
+
+def test_a_step_reads_nothing_back():
+    """On the meta device, which holds no numbers."""
+    algorithm, batch = latent_algorithm(), text_pairs()
+    output = algorithm.to("meta").loss(algorithm.prepared(batch).to("meta"), make_generator(0))
+    output.loss.backward()
+    assert output.nelbo.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("options", "bound"),
+    [*zip(STAGES, (None, "gaussian", "gaussian", "reconstruction", None, None), strict=True)],
+)
+def test_the_bound_says_what_it_is_of(options, bound):
+    """That of a summary from itself is none of a summary from its dialogue."""
+    assert latent_algorithm(**options).bound == bound

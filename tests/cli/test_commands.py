@@ -209,7 +209,7 @@ def test_help_list_and_the_composed_config(capsys):
         ),
         (
             ["compare", "algos=[masked-features]"],
-            "compare measures algorithms on tokens and field, and masked-features works on feat",
+            "compare measures algorithms on tokens, field and latent, and masked-features works",
         ),
         (["evaluate", "checkpoint=a", "sampling=ancestrl"], "did you mean 'ancestral'?"),
         (["train", "algo=mdml"], "unknown algo choice 'mdml'; did you mean 'mdlm'?"),

@@ -86,6 +86,11 @@ def test_a_backbone_that_an_algorithm_cannot_use_is_replaced_by_dit_of_its_size(
     assert [(c.name, c.instead_of) for c in alone] == [("ar-dit-seed0", "bd-denoiser")]
 
 
+def test_the_default_backbone_is_one_that_is_made_for_the_data():
+    cells = plan("algos=[mdlm,ar]", "data=text")
+    assert [(c.backbone, c.model, c.instead_of) for c in cells] == [("dit", "dit_small", None)] * 2
+
+
 def test_a_plug_in_backbone_takes_part(monkeypatch):
     def build(config, vocab_size):
         return torch.nn.Linear(183_000 // vocab_size, vocab_size, bias=False)
@@ -110,8 +115,8 @@ def test_a_plug_in_backbone_takes_part(monkeypatch):
         (["trainer.max_steps=0"], "trainer.max_steps=0: expected at least 1"),
         (["algo.num_stps=9", "algos=[mdlm,d3pm]"], "did you mean 'num_steps'?"),
         (["noise.eps=0.1"], "have no noise.eps, nor any other value under 'noise'"),
-        (["data=text"], "needs data.n_max"),
-        (["data=text"], "backbones=[dit]"),
+        (["data=text", "backbones=[bd-denoiser]"], "needs data.n_max"),
+        (["data=text", "backbones=[bd-denoiser]"], "backbones=[dit]"),
         (
             ["algos=[udlm]", "forward_process=absorbing"],
             "the forward process absorbing; leave forward_process= out, and each algorithm",

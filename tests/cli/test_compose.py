@@ -116,7 +116,9 @@ def test_data_brings_its_sampler_unless_the_algorithm_or_the_user_does(overrides
 
 
 def test_a_preset_that_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="choose one of model=dit_small, model=dit_tiny"):
+    with pytest.raises(
+        ValueError, match="choose one of model=dit_mini, model=dit_small, model=dit"
+    ):
         compose("train", ["algo.backbone=dit", "model=bd_small"])
 
 

@@ -19,6 +19,20 @@ from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.noise_schedules import LogLinear
 
 
+class Counting(MDLM):
+    """Counts how often its loss is asked for; ``draws_nothing``: as if it were exact."""
+
+    calls, draws_nothing = 0, False
+
+    @property
+    def evaluation_draw(self) -> str:
+        return "exact" if self.draws_nothing else "forced_mask"
+
+    def loss(self, batch, generator, draw=None):
+        self.calls += 1
+        return super().loss(batch, generator, "forced_mask")
+
+
 class ZeroBackbone(nn.Module):
     def forward(self, x_t, sigma=None):
         return torch.zeros(*x_t.shape, VOCAB.vocab_size)
@@ -113,3 +127,13 @@ def test_streams_keep_the_noise_apart():
     found = [bound(seed=0), bound(seed=0, stream=(1,)), bound(seed=0, stream=(2,))]
     assert len({*found, bound(seed=1), bound(seed=2)}) == 5  # adding to the seed would repeat some
     assert bound(seed=0, stream=(1,)) == found[1]
+
+
+@pytest.mark.parametrize(("draws_nothing", "calls"), [(False, 5), (True, 1)])
+def test_a_bound_without_draws_is_measured_once(draws_nothing, calls):
+    data = dataset("canonical")
+    algorithm = Counting(ZeroBackbone(), Absorbing(VOCAB.layout(), LogLinear()))
+    algorithm.draws_nothing = draws_nothing
+    batch = data.splits["val"][:4].batch()
+    estimate_bound(algorithm, [batch], quantity="plain", draws=5, seed=0)
+    assert algorithm.calls == calls

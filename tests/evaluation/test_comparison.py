@@ -165,6 +165,40 @@ def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
     assert "of relative L2 and the bound over held-out samples" in notes
 
 
+def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
+    values = [{"nelbo": bounds(1, 20), "rouge_l": 0.1 * bounds(1, shift)} for shift in (5, 7)]
+    metrics = {"num_summaries": [40], "exact_match": [0.25], "exact_match_standard_error": [0.07]}
+    metrics |= {"slot_accuracy": [0.5], "shuffled_rouge_l": [0.31], "nelbo_source_gap": [6.25]}
+    models = tuple(
+        model(name, bounds(1), values=each, metrics=metrics, quantity="nats per summary")
+        for name, each in zip(("latent-seq2seq", "mdlm"), values, strict=True)
+    )
+    frequent = Baseline("most frequent", {"rouge_l": values[0]["rouge_l"][0]}, {"exact_match": 0.0})
+    comparison = Comparison(models, (0,), (frequent,))
+    assert comparison.mean(models[1], "rouge_l") == float(values[1]["rouge_l"].mean())
+    assert comparison.mean(models[1], "slot_accuracy") == 0.5
+    assert math.isnan(comparison.mean(models[1], "relative_l2"))
+    heads, cells = table_cells(comparison)
+    assert heads[2:] == [
+        "bound, nats per summary ↓",
+        "difference to latent-seq2seq ↓",
+        "ROUGE-L ↑",
+        "difference to latent-seq2seq ↑",
+        "exact match, % ↑",
+        "slots right, % ↑",
+        "ROUGE-L with dialogues of others",
+        "rise with dialogues of others, nats ↑",
+    ]
+    apart = paired_difference(values[1]["rouge_l"], values[0]["rouge_l"])
+    assert cells[1][5] == f"+{apart.mean:.3f} ± {apart.standard_error:.3f}"
+    assert cells[1][6:] == ["25.0 ± 7.0", "50.0", "0.310", "6.25"]
+    assert cells[2][2:6] == ["–", "", cells[0][4], cells[2][5]]
+    assert cells[2][5].startswith("+0.000")
+    notes = " ".join(table_notes(comparison, split="test", draws=1))
+    assert "A summary is drawn of each of the first 40 dialogues of the test split" in notes
+    assert "of the bound and ROUGE-L over held-out samples" in notes
+
+
 def test_models_without_a_measure_in_common_are_refused():
     alone = images("flow-matching", False, bounds(1))
     with pytest.raises(ValueError, match=r"of all of flow-matching \(dit\), mdlm \(dit\)"):

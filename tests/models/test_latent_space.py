@@ -15,37 +15,7 @@ from discrete_diffusion.models.latent_space import (
     StopLatent,
     unit_rows,
 )
-
-C, K, D, P, E, V = 12, 4, 8, 5, 16, 9
-
-
-class Words(nn.Module):
-    """An encoder whose states are embeddings."""
-
-    hidden_size = C
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = nn.Embedding(V, C)
-
-    def forward(self, ids: Tensor, real: Tensor) -> Tensor:
-        return self.table(ids)
-
-
-class Sums(nn.Module):
-    """A causal decoder: logits of the sum of all embeddings so far."""
-
-    hidden_size, vocab_size = E, V
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table, self.head = nn.Embedding(V, E), nn.Linear(E, V)
-
-    def embed(self, ids: Tensor) -> Tensor:
-        return self.table(ids)
-
-    def forward(self, embeddings: Tensor, *, num_logits: int) -> Tensor:
-        return self.head(embeddings.cumsum(dim=1))[:, -num_logits:]
+from toy_latents import C, D, E, K, P, Sums, V, Words, latent_model
 
 
 class Positions(Sums):
@@ -56,17 +26,8 @@ class Positions(Sums):
         return index[:, -num_logits:, None]
 
 
-def make_model(decoder: nn.Module | None = None, pool: str = "mean", seed: int = 0, **stop):
-    torch.manual_seed(seed)
-    sizes = {"latent_dim": D, "latent_seq_len": K}
-    return LatentSpaceModel(
-        encoder=Words(),
-        decoder=Sums() if decoder is None else decoder,
-        compression=LatentEncoder(hidden_dim=C, pool=pool, **sizes),
-        middle=MiddleTransformer(latent_dim=D, num_layers=2, num_heads=2),
-        adapter=PrefixAdapter(latent_dim=D, decoder_dim=E, prefix_len=P, num_heads=2),
-        stop_latent=StopLatent(**sizes, **stop),
-    ).eval()
+def make_model(**options) -> LatentSpaceModel:
+    return latent_model(**options).eval()
 
 
 def texts(num_samples: int = 3, length: int = 6) -> tuple[Tensor, Tensor]:
@@ -142,7 +103,7 @@ def test_middle_and_adapter_are_their_equations(randomise):
 
 
 def test_without_rotary_positions_permuted_latents_give_permuted_latents():
-    order, latents = torch.tensor([2, 0, 3, 1]), torch.randn(3, K, D)
+    order, latents = torch.tensor([2, 0, 1]), torch.randn(3, K, D)
     differences = {}
     for use_rope in (False, True):
         middle = MiddleTransformer(latent_dim=D, num_layers=2, num_heads=2, use_rope=use_rope)
@@ -179,7 +140,7 @@ def test_attention_tells_texts_of_one_mean_apart():
 
 
 def test_the_logit_at_the_last_prefix_position_predicts_the_first_token():
-    model, (ids, _) = make_model(Positions()), texts()
+    model, (ids, _) = make_model(decoder=Positions()), texts()
     prefix = model.prefix(torch.randn(3, K, D))
     expected = torch.arange(P - 1, P - 1 + 6).expand(3, 6)
     assert torch.equal(model.token_logits(prefix, ids)[..., 0], expected)
@@ -259,12 +220,26 @@ def test_state_dict_round_trip(pool):
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="pool='max'; choose mean or attention"):
+    with pytest.raises(ValueError, match=r"unknown model\.pool 'max'\. Available: attention, mean"):
         LatentEncoder(pool="max")
-    with pytest.raises(ValueError, match="init='ones'; choose random_normalized or zero"):
-        StopLatent(init="ones")
-    with pytest.raises(ValueError, match="prefix_len=0: the first token"):
+    with pytest.raises(
+        ValueError, match=r"unknown model\.stop_latent\.init 'zeros'; did you mean 'zero'"
+    ):
+        StopLatent(init="zeros")
+    with pytest.raises(
+        ValueError, match=r"model\.prefix_len=0: expected a whole number, at least 1"
+    ):
         PrefixAdapter(prefix_len=0)
+    with pytest.raises(
+        ValueError, match=r"model\.num_layers=0: expected a whole number, at least 1"
+    ):
+        MiddleTransformer(num_layers=0)
+    with pytest.raises(
+        ValueError, match=r"model\.latent_seq_len=0: expected a whole number, at lea"
+    ):
+        LatentEncoder(latent_seq_len=0)
+    with pytest.raises(ValueError, match="rope_base=0: expected a number above 0"):
+        MiddleTransformer(rope_base=0)
     with pytest.raises(ValueError, match="n_heads=3 does not divide d_model=8"):
         MiddleTransformer(latent_dim=8, num_heads=3)
     with pytest.raises(ValueError, match="even width per head; 8 over n_heads=8 is 1"):
@@ -289,3 +264,38 @@ def test_queries_start_with_a_few_states_each():
         q, k = (x.unflatten(1, (heads, -1)).transpose(0, 1) for x in (q, k))
         logits = q @ k.transpose(1, 2) * q.shape[-1] ** -0.5
         assert float(logits.detach().std()) == pytest.approx(4, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("part", "shape"),
+    [
+        (MiddleTransformer(latent_dim=D, num_heads=2, dropout=0.5), (3, K, D)),
+        (PrefixAdapter(latent_dim=D, decoder_dim=E, prefix_len=P, dropout=0.5), (3, K, D)),
+    ],
+)
+def test_dropout_is_of_what_is_added_to_each_vector(part, shape):
+    """In both halves of a block, in training alone."""
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    part.train()
+    for silent in ("attention", "mlp"):
+        torch.manual_seed(1)
+        block = part.blocks[0] if isinstance(part, MiddleTransformer) else part
+        module = getattr(block, silent)
+        state = {name: value.clone() for name, value in module.state_dict().items()}
+        for parameter in module.parameters():
+            parameter.data.zero_()
+        assert not torch.equal(part(x), part(x))
+        module.load_state_dict(state)
+    part.eval()
+    assert torch.equal(part(x), part(x))
+
+
+def test_queries_keep_what_they_are_beside_what_they_read():
+    """With an attention that reads nothing, latent vectors still differ from each other."""
+    model = make_model(pool="attention")
+    for parameter in model.compression.attention.parameters():
+        parameter.data.zero_()
+    latents = model.encode(*texts()).detach()
+    assert float(latents.std(dim=1).min()) > 1e-4
+    assert torch.equal(latents[0], latents[1])

@@ -26,15 +26,16 @@ def build_toy(config, vocab_size):
 
 def test_built_in_names_and_specs():
     assert {"bd-denoiser", "dit", "my-transformer", "get-region"} <= set(_BACKBONE_BUILDERS)
-    assert backbone_spec("bd-denoiser") == BackboneSpec("bd-denoiser", default_model="bd_small")
+    graphs = BackboneSpec("bd-denoiser", default_model="bd_small", data_keys=("n_max",))
+    assert backbone_spec("bd-denoiser") == graphs
     assert backbone_spec("dit").causal
     rows = BackboneSpec("get-region", "features", False, ("masked", "noisy", "real"))
     assert backbone_spec("get-region") == replace(rows, default_model="get_region_tiny")
     field = BackboneSpec("dtn-unet", "field", False, ("dtn", "keep", "encoded"), "dtn_unet_tiny")
-    assert backbone_spec("dtn-unet") == field
+    assert backbone_spec("dtn-unet") == replace(field, data_keys=("num_boundary",))
     given = ("dtn", "keep", "encoded")
     pixels = BackboneSpec("film-unet-tokens", "tokens", False, given, "film_unet_tiny")
-    assert backbone_spec("film-unet-tokens") == pixels
+    assert backbone_spec("film-unet-tokens") == replace(pixels, data_keys=("num_boundary",))
     latent = BackboneSpec("latent-space-model", "latent", default_model="latent_tiny")
     assert backbone_spec("latent-space-model") == latent
 
@@ -114,9 +115,13 @@ def test_name_check_imports_nothing_heavy():
             "model preset 'dit_small' fits dit, not 'bd-denoiser'; "
             "presets that fit: bd_tiny, bd_small, bd_base",
         ),
-        ("dit", "bd_small", "presets that fit: dit_tiny, dit_small"),
+        ("dit", "bd_small", "presets that fit: dit_tiny, dit_mini, dit_small"),
         ("bd-denoiser", None, r"'bd-denoiser' needs model\.d_model; presets that fit: bd_tiny"),
-        ("dit", None, r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, dit_small"),
+        (
+            "dit",
+            None,
+            r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, dit_mini, dit_small",
+        ),
         ("my-transformer", None, r"needs model\.hidden_size; presets that fit: my_transformer_ti"),
         ("get-region", "dit_tiny", "fits dit, not 'get-region'; presets that fit: get_region_tiny"),
         ("dtn-unet", "film_unet_tiny", "fits film-unet-tokens, not 'dtn-unet'; presets that fit: "),

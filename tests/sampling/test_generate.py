@@ -134,9 +134,9 @@ def test_what_a_decoder_of_transformers_keeps_is_what_it_would_compute_again():
     source = text_pairs(12).conditions["source"]
 
     class Recording(Generate):
-        def token_log_probs(self, logits: Tensor) -> Tensor:
+        def draw_tokens(self, logits: Tensor, generator: torch.Generator) -> Tensor:
             seen.append(logits)
-            return super().token_log_probs(logits)
+            return super().draw_tokens(logits, generator)
 
     seen: list[Tensor] = []
     found = generated(algorithm, source, sampler=Recording(**PLAIN))
@@ -148,6 +148,23 @@ def test_what_a_decoder_of_transformers_keeps_is_what_it_would_compute_again():
         torch.testing.assert_close(logits, again[going, position])
         going = going[found.targets[going, position] != EOS]
     assert 0 < len(going) < 12
+
+
+def test_a_tiny_temperature_is_that_of_the_likeliest_token():
+    algorithm, source = latent_algorithm().eval(), text_pairs(30).conditions["source"]
+    greedy = generated(algorithm, source, temperature=0.0)
+    for temperature in (1e-40, 1e-300):
+        found = generated(algorithm, source, temperature=temperature)
+        assert torch.equal(found.targets, greedy.targets)
+
+
+def test_nothing_is_dropped_out_and_the_mode_is_left_as_it_was():
+    algorithm, source = latent_algorithm(), text_pairs(30).conditions["source"]
+    expected = generated(algorithm.eval(), source, temperature=0.0)
+    found = generated(algorithm.train(), source, temperature=0.0)
+    assert torch.equal(found.targets, expected.targets)
+    assert algorithm.training
+    assert algorithm.backbone.encoder.training
 
 
 @pytest.mark.parametrize(

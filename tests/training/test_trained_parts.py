@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import torch
 from lightning.pytorch import Callback
+from torch import nn
 from toy_training import fit
 
 from discrete_diffusion.algorithms.latent_seq2seq import TRAINED_PARTS
 from discrete_diffusion.data import Examples
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.training import EMA, DiffusionModule
+from discrete_diffusion.training.ema import MovingAverage
 from toy_latents import latent_algorithm, text_pairs
 
 
@@ -51,3 +53,16 @@ def test_a_run_changes_what_its_stage_trains_and_nothing_else(tmp_path):
         assert all(same) if name not in own else not any(same), name
     held = {id(p) for group in trainer.optimizers[0].param_groups for p in group["params"]}
     assert held == {id(p) for name in own for p in parts[name].parameters()}
+
+
+def test_weights_that_are_not_trained_are_not_averaged():
+    """They are taken over once; the others move by 1 - 2 / 11 in the second step."""
+    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False))
+    average = MovingAverage(module, device=torch.device("cpu"), decay=0.9)
+    for value in (1.0, 2.0):
+        for parameter in module.parameters():
+            parameter.data.fill_(value)
+        average.update_parameters(module)
+    trained, frozen = average.module
+    torch.testing.assert_close(trained.weight, torch.full((2, 2), 1 + 9 / 11))
+    assert (frozen.weight == 1).all()

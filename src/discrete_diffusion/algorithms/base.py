@@ -67,6 +67,10 @@ class Algorithm(Objective):
         super().fit(train)
         self.process.fit(train.x0, train.real)
 
+    def present(self, batch: Batch) -> Tensor:
+        """Also what is given."""
+        return self.layout.is_real(batch.x0)
+
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """The conditions under which ``denoise`` is right at every position of a corrupted batch.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange, reduce
+from einops import reduce
 from torch import Tensor
 
 from discrete_diffusion.algorithms.objective import Objective
@@ -26,6 +27,7 @@ TRAINED_PARTS: dict[str, tuple[str, ...]] = {
 }
 """By stage, the parts of the backbone that are trained; the others are as they came."""
 _WITHOUT_TEXT = ("autoencode", "middle")
+_RECONSTRUCTION = "reconstruction"
 
 
 def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
@@ -68,14 +70,14 @@ class LatentSeq2Seq(Objective):
     Deviation: in the public code of these stages the compression keeps its random weights; here
     ``adapter`` trains it.
 
-    The NELBO is exact: -log p(summary | x). ``autoencode`` and ``middle`` have no text, and
-    -log N(target; y, I) of the K D numbers of a sample instead, like ``Regression``.
+    The NELBO is exact: -log p(summary | x), of ``adapter`` on u a ``reconstruction`` of the
+    summary from itself. ``autoencode`` and ``middle`` have no text, and -log N(target; y, I) of the
+    K D numbers of a sample instead, like ``Regression``.
 
     Conditions of a batch: ``source`` Int[B, S], dialogues, and ``encoded_target`` Int[B, T], the
     summaries in the ids of dialogues, both with ``source_pad_id`` behind.
 
-    Raises ``ValueError`` for another stage, a weight below 0, or ``adapter_uses_middle`` in a stage
-    other than ``adapter``.
+    Raises ``ValueError`` for another stage, a weight below 0, or an option that is of another one.
     """
 
     name = "latent-seq2seq"
@@ -107,10 +109,17 @@ class LatentSeq2Seq(Objective):
                 "algo.adapter_uses_middle=true is an option of algo.stage=adapter, and the stage "
                 f"is {stage}, which has the middle anyway; leave it out"
             )
+        if latent_weight != 1 and stage != "joint":
+            raise ValueError(
+                f"algo.latent_weight={latent_weight} is an option of algo.stage=joint, and the "
+                f"stage is {stage}, which has one loss; leave it out"
+            )
         self.eos_id, self.pad_id, self.source_pad_id = eos_id, pad_id, source_pad_id
         self.stage, self.adapter_uses_middle = stage, adapter_uses_middle
         self.latent_weight, self.infonce_weight = float(latent_weight), float(infonce_weight)
         self.bound = "gaussian" if stage in _WITHOUT_TEXT else None
+        if stage == "adapter" and not adapter_uses_middle:
+            self.bound = _RECONSTRUCTION
         for name, part in backbone.named_children():
             part.requires_grad_(name in TRAINED_PARTS[stage])
 
@@ -125,7 +134,7 @@ class LatentSeq2Seq(Objective):
         """Nothing is drawn."""
         if draw not in (None, self.evaluation_draw):
             raise ValueError(unknown_name("draw", str(draw), [self.evaluation_draw]))
-        if self.stage == "adapter" and not self.adapter_uses_middle:
+        if self.bound == _RECONSTRUCTION:
             return self._token_loss(self.encode(batch.conditions["encoded_target"]), batch)
         z = self.backbone.with_stop(self.encode(batch.conditions["source"]))
         y = self.backbone.middle(z)
@@ -138,15 +147,24 @@ class LatentSeq2Seq(Objective):
         loss = output.loss + self.latent_weight * self._distance(y, self._target(batch))
         return LossOutput(loss, output.nelbo, output.num_real)
 
+    def prepared(self, batch: Batch) -> Batch:
+        """Without columns that hold padding alone."""
+        texts = {name: self._trimmed(texts) for name, texts in batch.conditions.items()}
+        longest = _longest(batch.real)
+        x0, real = batch.x0[:, :longest], batch.real[:, :longest]
+        return replace(batch, x0=x0, real=real, conditions=texts)
+
     def encode(self, texts: Tensor) -> Tensor:
         """Int[B, S] in the ids of dialogues, PAD behind -> their latents Float[B, K, D]."""
-        real = texts != self.source_pad_id
-        longest = _longest(real)
-        return self.backbone.encode(texts[:, :longest], real[:, :longest])
+        return self.backbone.encode(texts, texts != self.source_pad_id)
 
     def summary_latents(self, source: Tensor) -> Tensor:
         """Dialogues Int[B, S] -> y Float[B, K, D], what their summaries are decoded from."""
-        return self.backbone.middle(self.encode(source))
+        return self.backbone.middle(self.encode(self._trimmed(source)))
+
+    def _trimmed(self, texts: Tensor) -> Tensor:
+        """Int[B, S] -> Int[B, S'], without columns of padding alone."""
+        return texts[:, : _longest(texts != self.source_pad_id)]
 
     def _target(self, batch: Batch) -> Tensor:
         """Float[B + 1, K, D]: the latents of the summaries, and the stop latent."""
@@ -166,16 +184,15 @@ class LatentSeq2Seq(Objective):
 
     def _token_loss(self, latents: Tensor, batch: Batch) -> LossOutput:
         """Of the summaries given latents Float[B, K, D]."""
-        longest = _longest(batch.real)
-        ids, real = batch.x0[:, :longest], batch.real[:, :longest]
+        ids, real = batch.x0, batch.real
         end = torch.full_like(ids[:1], self.pad_id)
         end[:, 0] = self.eos_id
         target, there = torch.cat([ids, end]), torch.cat([real, torch.zeros_like(real[:1])])
         there[-1, 0] = True
         prefix = self.backbone.prefix(self.backbone.with_stop(latents))
         logits = self.backbone.token_logits(prefix, target).float()
-        costs = F.cross_entropy(rearrange(logits, "b t v -> b v t"), target, reduction="none")
-        costs = costs.masked_fill(~there, 0.0)
+        costs = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
+        costs = costs.view_as(target).masked_fill(~there, 0.0)
         nelbo = costs[:-1].detach().sum(dim=1)
         return LossOutput(costs.sum() / there.sum(), nelbo, real.sum(dim=1))
 

@@ -9,10 +9,11 @@ from inspect import signature
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.options import is_number
 from discrete_diffusion.types import Batch, LossOutput
 
@@ -95,6 +96,18 @@ class Objective(nn.Module, ABC):
         fit_conditions = getattr(self.backbone, "fit_conditions", None)
         if fit_conditions is not None:
             fit_conditions(train.conditions)
+
+    def prepared(self, batch: Batch) -> Batch:
+        """A batch on the host, before it goes to a device from where it would have to be read back:
+        with the columns that hold no data (``packing``), if the backbone takes them."""
+        if "packing" not in self.arguments:
+            return batch
+        packing = pack_columns(self.present(batch))
+        return replace(batch, conditions={**batch.conditions, "packing": packing})
+
+    def present(self, batch: Batch) -> Tensor:
+        """Bool[B, L]: what the backbone is to see."""
+        return batch.real
 
     def drop_conditions(self, batch: Batch, generator: torch.Generator) -> Batch:
         """A batch to train on: ``keep`` Bool[B] among its conditions is False for samples that are

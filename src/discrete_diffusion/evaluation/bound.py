@@ -25,7 +25,7 @@ _ORDERS_SEED = 0
 @dataclass(frozen=True)
 class BoundEstimate:
     """NELBO in nats. ``quantity`` says of what: one of ``ORDERINGS``, or of data without orders
-    ``plain``, ``gaussian``, ``gaussian_given_observed``.
+    ``plain``, ``gaussian``, ``gaussian_given_observed``, ``reconstruction``.
 
     ``unordered`` bounds -log p of the object in whatever order: ``ordered_random`` minus
     log(n!/|Aut|), ``ordered_fixed`` as it stands. ``standard_error``, of ``per_sample``, and
@@ -168,17 +168,18 @@ def _bounds_by_batch(
     shard: Shard | None,
 ) -> list[SampleBounds]:
     """Of each batch, in eval mode, measured on ``device``, on the CPU."""
+    num_draws = 1 if algorithm.evaluation_draw == "exact" else draws  # nothing is drawn
 
     def measure(numbered: tuple[int, Batch]) -> SampleBounds:
         k, batch = numbered
-        moved = batch.to(device)
+        moved = algorithm.prepared(batch).to(device)
         outputs: list[LossOutput] = [
             algorithm.loss(
                 moved,
                 make_generator(seed, *stream, k, d, device=device),
                 algorithm.evaluation_draw,
             )
-            for d in range(draws)
+            for d in range(num_draws)
         ]
         nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
         orders = None if batch.log_num_orders is None else batch.log_num_orders.cpu()

@@ -58,13 +58,30 @@ def _error_of_mean(values: Tensor) -> float:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """A number that every held-out sample has. ``said``: in a sentence; ``up``: whether more is
+    better."""
+
+    said: str
+    up: bool = False
+
+
+MEASURES = {
+    "nelbo": Measure("the bound"),
+    "relative_l2": Measure("relative L2"),
+    "rouge_l": Measure("ROUGE-L", up=True),
+}
+"""By the name that ``ComparedModel.values`` has for it."""
+
+
+@dataclass(frozen=True)
 class ComparedModel:
     """One algorithm with one backbone, trained with S seeds.
 
     ``label``: what tables call it; ``instead_of``: the backbone that was asked for if it could not
-    be used. ``values``: by name, numbers of each of M held-out samples, Float64[S, M]: the bound
-    ``nelbo`` in the unit of ``quantity`` (None without a bound), of images ``relative_l2``.
-    ``metrics``: by name, one value per seed.
+    be used. ``values``: by name, one of ``MEASURES``, numbers of each of M held-out samples,
+    Float64[S, M]; the bound is in the unit of ``quantity`` (None without one). ``metrics``: by
+    name, one value per seed.
     """
 
     algorithm: str
@@ -147,6 +164,11 @@ class Comparison:
             return None
         values = self._by_seed(model.values[measure])
         return paired_difference(values, torch.zeros_like(values))
+
+    def mean(self, model: ComparedModel, name: str) -> float:
+        """Mean of a measure, or of a metric; NaN if it was not measured."""
+        value = self.value(model, name)
+        return model.mean(name) if value is None else value.mean
 
     def difference(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
         """To ``reference``; None for that one, and without the measure."""

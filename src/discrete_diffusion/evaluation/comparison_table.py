@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discrete_diffusion.evaluation.comparison import (
+    MEASURES,
     Baseline,
     ComparedModel,
     Comparison,
@@ -41,8 +42,7 @@ class Column:
 
     @property
     def title(self) -> str:
-        arrow = "" if self.up is None else " ↑" if self.up else " ↓"
-        return f"{self.head}{', %' if self.share else ''}{arrow}"
+        return f"{self.head}{', %' if self.share else ''}{_arrow(self.up)}"
 
 
 COLUMNS = (
@@ -57,6 +57,10 @@ COLUMNS = (
     Column("rise with maps of others", "condition_gap", 3, up=True),
     Column("spread by errors (1 is right)", "spread_ratio", 2, up=None),
     Column("pixels right", "pixel_accuracy", 1, up=True, share=True),
+    Column("exact match", "exact_match", 1, up=True, share=True, of_samples=True),
+    Column("slots right", "slot_accuracy", 1, up=True, share=True),
+    Column("ROUGE-L with dialogues of others", "shuffled_rouge_l", 3, up=None),
+    Column("rise with dialogues of others, nats", "nelbo_source_gap", 2, up=True),
     Column("network calls per sample", "network_calls", 1, quality=False),
     Column("s of training", "seconds_training", 0, quality=False),
     Column("s per 1,000 samples", "seconds_per_1000_samples", 1, quality=False),
@@ -72,8 +76,9 @@ def table_cells(
     columns = [c for c in COLUMNS if any(math.isfinite(m.mean(c.name)) for m in models)]
     heads = ["algorithm", "backbone"]
     for measure in comparison.measures:
-        heads.append(_head(comparison, measure))
-        heads += [f"difference to {comparison.reference(measure).algorithm} ↓"] if several else []
+        arrow, first = _arrow(MEASURES[measure].up), comparison.reference(measure).algorithm
+        heads.append(_head(comparison, measure) + arrow)
+        heads += [f"difference to {first}{arrow}"] if several else []
     cells = []
     if real:
         blank = [""] * (len(heads) - 1)
@@ -89,12 +94,17 @@ def table_cells(
     return heads, cells
 
 
+def _arrow(up: bool | None) -> str:
+    return "" if up is None else " ↑" if up else " ↓"
+
+
 def _head(comparison: Comparison, measure: str) -> str:
     if measure == "nelbo":
-        return f"bound, {comparison.quantity} ↓"
+        return f"bound, {comparison.quantity}"
+    if measure == "rouge_l":
+        return "ROUGE-L"
     draws = comparison.models[0].mean("draws_per_image")
-    of = f"the mean of {draws:g} draws" if draws > 1 else "one draw"
-    return f"relative L2 of {of} ↓"
+    return f"relative L2 of {f'the mean of {draws:g} draws' if draws > 1 else 'one draw'}"
 
 
 def _compared(
@@ -161,6 +171,13 @@ def _said_of_samples(comparison: Comparison, split: str, draws: int) -> list[str
             f"{model.mean('draws_per_image'):g} of each, and of those of another image "
             "with the same noise; relative L2 is the norm of the error by that of the image."
         )
+    if "rouge_l" in comparison.measures:
+        num = comparison.reference("rouge_l").values["rouge_l"].shape[1]
+        notes.append(
+            f"A summary is drawn of each of the first {counted(num, 'dialogue')} of the {split} "
+            "split, and of the dialogue of another pair; ROUGE-L is F1 of the longest common "
+            "subsequence of words with the reference."
+        )
     return notes
 
 
@@ -169,8 +186,7 @@ def _said_of_errors(comparison: Comparison) -> str:
     over = "over held-out samples and seeds" if several else "over held-out samples"
     shares = any(math.isfinite(m.mean(c.name)) for m in models for c in COLUMNS if c.of_samples)
     others = "; of other numbers over seeds" if several else "; of shares over the samples drawn"
-    names = {"nelbo": "the bound", "relative_l2": "relative L2"}
-    of = " and ".join(names[measure] for measure in comparison.measures)
+    of = " and ".join(MEASURES[measure].said for measure in comparison.measures)
     return (
         f"± is one standard error: of {of} {over}"
         + f"; of a difference too, paired by sample{' and seed' * several}" * (len(models) > 1)

@@ -57,9 +57,10 @@ class EqualTerms:
 class HeldOutBounds:
     """The bound of each held-out sample, Float64[M], in the unit that ``quantity`` names.
 
-    ``quantity``: ``nats per unordered diagram``, ``nats per sequence``, ``nats per image`` or
-    ``bits per character``; ``ordering``: what the data set says its bound is of. ``rows``: Int[M],
-    of ``split``. ``uniform``: what knowing nothing costs, the mean of sum_l log K_l in that unit.
+    ``quantity``: ``nats per unordered diagram``, ``nats per sequence``, ``nats per image``, ``nats
+    per summary`` or ``bits per character``; ``ordering``: what the data set says its bound is of.
+    ``rows``: Int[M], of ``split``. ``uniform``: what knowing nothing costs, the mean of
+    sum_l log K_l in that unit.
     """
 
     quantity: str
@@ -68,6 +69,15 @@ class HeldOutBounds:
     rows: Tensor
     values: Tensor
     uniform: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``cell.json``."""
+        return {
+            "quantity": self.quantity,
+            "ordering": self.ordering,
+            "rows": self.rows.tolist(),
+            "bounds": self.values.tolist(),
+        }
 
     def check(self) -> None:
         """``ValueError`` if the bound is not finite, or ``DIVERGED`` times ``uniform``."""
@@ -84,6 +94,13 @@ def held_out_split(data: Dataset) -> str:
     return next((name for name in _HELD_OUT if len(data.splits[name])), _HELD_OUT[-1])
 
 
+def held_out_rows(num: int, terms: EqualTerms) -> Tensor:
+    """Int[M], ascending: all of ``num``, or a random choice of ``terms.bound_samples`` that depends
+    on the seed alone."""
+    chosen = torch.randperm(num, generator=make_generator(terms.seed, *_ROWS))
+    return chosen[: terms.bound_samples].sort().values
+
+
 def held_out_bounds(
     algorithm: Algorithm,
     data: TokenDataset,
@@ -97,7 +114,7 @@ def held_out_bounds(
     models are paired by row.
     """
     split = held_out_split(data)
-    rows = _rows(len(data.splits[split]), terms)
+    rows = held_out_rows(len(data.splits[split]), terms)
     chunks = _chunks(data, split, rows, terms)
     found = sample_bounds(
         algorithm,
@@ -169,12 +186,6 @@ def score_real_data(data: TokenDataset, num_samples: int, *, seed: int = 0) -> d
     if (known := scores.get("words_in_training_reference")) is not None:
         scores["words_in_training"] = known
     return scores
-
-
-def _rows(num: int, terms: EqualTerms) -> Tensor:
-    """Int[M], ascending: all, or a random choice that depends on the seed alone."""
-    chosen = torch.randperm(num, generator=make_generator(terms.seed, *_ROWS))
-    return chosen[: terms.bound_samples].sort().values
 
 
 def _chunks(

@@ -101,6 +101,13 @@ def write_summaries(folder: Path, found: Summaries) -> None:
         unfinished.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
+def read_summaries(folder: Path) -> list[dict[str, str]]:
+    """The lines that ``write_summaries`` wrote into a folder; none if it did not."""
+    if not (file := folder / SUMMARIES).is_file():
+        return []
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
 def _row(name: str, values: dict[str, float], meaning: str) -> TableRow:
     text = f"{values[name]:.4f}"
     if (error := values.get(f"{name}_standard_error")) is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from discrete_diffusion.algorithms import Objective
 from discrete_diffusion.data.base import Examples
@@ -55,20 +56,25 @@ def score_summarising(found: Summaries, data: PairDataset) -> SummarisingScores:
     them. Raises ``ValueError`` if nothing was summarised."""
     references = list(found.references)
 
-    def scores(texts: list[str]) -> SummaryScores:
+    def scores(texts: Sequence[str]) -> SummaryScores:
         return score_summaries(texts, references, data.slots)
 
-    model = scores(list(found.generated))
-    frequent = most_frequent([pair.summary for pair in data.pairs["train"]])
-    baselines = {"most_frequent": scores([frequent] * len(found))}
-    if len(found) > 1:
-        baselines["another"] = scores([*references[-1:], *references[:-1]])
     return SummarisingScores(
-        model=model,
-        shuffled=scores(list(found.shuffled)) if found.shuffled else None,
-        baselines=baselines,
+        model=scores(found.generated),
+        shuffled=scores(found.shuffled) if found.shuffled else None,
+        baselines=summary_baselines(references, data),
         calls=float(found.nfe.mean()),
     )
+
+
+def summary_baselines(references: Sequence[str], data: PairDataset) -> dict[str, SummaryScores]:
+    """``most_frequent`` and, where there are two references, ``another``, as in
+    ``SummarisingScores``."""
+    frequent = most_frequent([pair.summary for pair in data.pairs["train"]])
+    guesses = {"most_frequent": [frequent] * len(references)}
+    if len(references) > 1:
+        guesses["another"] = [*references[-1:], *references[:-1]]
+    return {name: score_summaries(g, references, data.slots) for name, g in guesses.items()}
 
 
 @dataclass(frozen=True)
@@ -118,21 +124,51 @@ def measure_source_gap(
     device: torch.device | str = "cpu",
     shard: Shard | None = None,
 ) -> SourceGap:
-    """Of the first ``num`` pairs of a split (None: of all), ``draws`` draws of the noise each.
+    """``source_gap`` of the first ``num`` pairs of a split (None: of all)."""
+    return source_gap(
+        algorithm,
+        data,
+        split,
+        torch.arange(len(data.pairs[split][:num])),
+        draws=draws,
+        seed=seed,
+        batch_size=batch_size,
+        device=device,
+        shard=shard,
+    )
+
+
+def source_gap(
+    algorithm: Objective,
+    data: PairDataset,
+    split: str,
+    rows: Tensor,
+    *,
+    draws: int,
+    seed: int,
+    stream: tuple[int, ...] = (),
+    batch_size: int,
+    device: torch.device | str = "cpu",
+    shard: Shard | None = None,
+) -> SourceGap:
+    """Of ``rows`` Int[M] of a split, ``draws`` draws of the noise each; ``stream`` as for
+    ``estimate_bound``.
 
     Works for every algorithm whose ``loss`` bounds -log p(summary | dialogue). Raises
     ``ValueError`` for fewer than two pairs.
     """
-    if (have := len(data.pairs[split][:num])) < 2:
-        raise ValueError(f"{have} pairs of the {split} split; expected two to exchange dialogues")
+    if len(rows) < 2:
+        raise ValueError(
+            f"{len(rows)} pairs of the {split} split; expected two to exchange dialogues"
+        )
 
     def bounds(examples: Examples) -> SampleBounds:
-        rows = torch.arange(have).split(batch_size)
         return sample_bounds(
             algorithm,
-            [examples[some].batch() for some in rows],
+            [examples[some].batch() for some in rows.split(batch_size)],
             draws=draws,
             seed=seed,
+            stream=stream,
             device=device,
             shard=shard,
         )

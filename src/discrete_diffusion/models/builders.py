@@ -45,7 +45,7 @@ def _model_options(
 
 PRESETS = {
     "bd-denoiser": ("bd_tiny", "bd_small", "bd_base"),
-    "dit": ("dit_tiny", "dit_small"),
+    "dit": ("dit_tiny", "dit_mini", "dit_small"),
     "my-transformer": ("my_transformer_tiny", "my_transformer_small"),
     "get-region": ("get_region_tiny", "get_region_paper", "get_region_literal"),
     "dtn-unet": ("dtn_unet_tiny", "dtn_unet_paper"),

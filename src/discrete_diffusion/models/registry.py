@@ -47,6 +47,7 @@ class BackboneSpec:
     ``causal``: it honours ``algo.causal_attention``.
     ``conditions``: names of the extra tensors its ``forward`` takes by keyword.
     ``default_model``: the model preset it takes if none is chosen.
+    ``data_keys``: keys of ``config.data`` that it cannot be built without; sequences have none.
     """
 
     name: str
@@ -54,6 +55,7 @@ class BackboneSpec:
     causal: bool = False
     conditions: tuple[str, ...] = ()
     default_model: str | None = None
+    data_keys: tuple[str, ...] = ()
 
     def offers(self, needs: Iterable[str]) -> bool:
         """True if it has all of them: ``causal``, or names of conditions."""
@@ -67,6 +69,7 @@ def register_backbone(
     causal: bool = False,
     conditions: tuple[str, ...] = (),
     default_model: str | None = None,
+    data_keys: tuple[str, ...] = (),
 ) -> Callable[[Builder], Builder]:
     """Decorator: make a builder known as ``name``; the rest describes it (``BackboneSpec``).
 
@@ -82,7 +85,7 @@ def register_backbone(
                 f"backbone {name!r} is already registered by {_origin(known)}; choose another "
                 f"name, or assign _BACKBONE_BUILDERS[{name!r}] to replace it on purpose"
             )
-        spec = BackboneSpec(name, state, causal, tuple(conditions), default_model)
+        spec = BackboneSpec(name, state, causal, tuple(conditions), default_model, tuple(data_keys))
         _BACKBONE_BUILDERS[name] = builder
         _REGISTERED[name] = (builder, spec)
         return builder
@@ -182,7 +185,9 @@ def _load_plugin(entry_point: EntryPoint) -> None:
         register_backbone(entry_point.name)(loaded)
 
 
-register_backbone("bd-denoiser", default_model="bd_small")(builders.build_bd_denoiser)
+register_backbone("bd-denoiser", default_model="bd_small", data_keys=("n_max",))(
+    builders.build_bd_denoiser
+)
 register_backbone(
     "dit",
     causal=True,
@@ -203,14 +208,20 @@ register_backbone(
     state="field",
     conditions=("dtn", "keep", "encoded"),
     default_model="dtn_unet_tiny",
+    data_keys=("num_boundary",),
 )(builders.build_dtn_unet)
 register_backbone(
-    "dtn-regressor", state="field", conditions=("dtn",), default_model="dtn_regressor_tiny"
+    "dtn-regressor",
+    state="field",
+    conditions=("dtn",),
+    default_model="dtn_regressor_tiny",
+    data_keys=("num_boundary",),
 )(builders.build_dtn_regressor)
 register_backbone(
     "film-unet-tokens",
     conditions=("dtn", "keep", "encoded"),
     default_model="film_unet_tiny",
+    data_keys=("num_boundary",),
 )(builders.build_film_unet_tokens)
 register_backbone("latent-space-model", state="latent", default_model="latent_tiny")(
     builders.build_latent_space_model

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq
-from discrete_diffusion.categorical import draw, log_softmax_on, nucleus
+from discrete_diffusion.categorical import draw, nucleus
 from discrete_diffusion.options import check_whole_number, is_number
 from discrete_diffusion.types import SummaryDraws
 
@@ -82,17 +82,15 @@ class Generate:
         finally:
             algorithm.train(was_training)
 
-    def token_log_probs(self, logits: Tensor) -> Tensor:
-        """Float[B, V] -> the log-probabilities that tokens are drawn with."""
+    def draw_tokens(self, logits: Tensor, generator: torch.Generator) -> Tensor:
+        """Float[B, V] -> Int[B]."""
         if self.temperature == 0:
-            kept = F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).bool()
-            return log_softmax_on(logits, kept)
-        log_probs = torch.log_softmax(logits / self.temperature, dim=-1)
-        if self.top_k is not None and self.top_k < logits.shape[-1]:
-            likeliest = log_probs.topk(self.top_k, dim=-1).indices
-            kept = torch.zeros_like(log_probs, dtype=torch.bool).scatter_(-1, likeliest, True)
-            log_probs = log_softmax_on(log_probs, kept)
-        return nucleus(log_probs, self.top_p)
+            return logits.argmax(dim=-1)
+        num_kept = min(self.top_k or logits.shape[-1], logits.shape[-1])
+        likeliest, ids = logits.topk(num_kept, dim=-1)  # (B, k), the largest first
+        tempered = (likeliest - likeliest[:, :1]).double() / self.temperature
+        chosen = draw(nucleus(tempered.log_softmax(dim=-1), self.top_p), generator)
+        return ids.gather(1, chosen.unsqueeze(1)).squeeze(1)
 
     def _generate(
         self,
@@ -114,7 +112,7 @@ class Generate:
             if len(rows) == 0:
                 break
             logits = model.decoder(read, num_logits=1, cache=cache)[:, -1].float()
-            ids = draw(self.token_log_probs(logits), generator)
+            ids = self.draw_tokens(logits, generator)
             targets[rows, position] = ids
             calls[rows] += 1
             going = (ids != algorithm.eos_id).nonzero().squeeze(1)

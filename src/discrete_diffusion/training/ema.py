@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import WeightAveraging
-from torch import Tensor, nn
+from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 
@@ -20,12 +20,12 @@ class MovingAverage(AveragedModel):
 
     @torch.no_grad()
     def update_parameters(self, model: nn.Module) -> None:
-        """Take in the weights of ``model``, and copy its buffers."""
+        """Take in the weights of ``model`` that are trained, and copy its buffers."""
         n = int(self.n_averaged)
-        averaged: list[Tensor] = list(self.module.parameters())
-        current: list[Tensor] = list(model.parameters())
+        pairs = zip(self.module.parameters(), model.parameters(), strict=True)
+        moving = [(own, other) for own, other in pairs if n == 0 or other.requires_grad]
         weight = 1 - min(self.decay, (1 + n) / (10 + n)) if n else 1.0
-        torch._foreach_lerp_(averaged, current, weight)
+        torch._foreach_lerp_([own for own, _ in moving], [other for _, other in moving], weight)
         for own, other in zip(self.module.buffers(), model.buffers(), strict=True):
             own.copy_(other)
         self.n_averaged += 1

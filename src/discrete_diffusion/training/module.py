@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,12 +14,11 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from discrete_diffusion.algorithms import Algorithm, Objective
+from discrete_diffusion.algorithms import Objective
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.data import BatchStream
 from discrete_diffusion.evaluation import BoundMeter
-from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.training.sharding import clip_sharded_gradients, whole_weights
@@ -115,15 +113,7 @@ class DiffusionModule(LightningModule):
             )
 
     def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        """Which columns hold PAD is read off here, before the batch leaves for a device from which
-        it would have to be read back."""
-        if "packing" not in self.algorithm.arguments:
-            return batch
-        algorithm, there = self.algorithm, batch.real
-        if isinstance(algorithm, Algorithm):
-            there = algorithm.layout.is_real(batch.x0)  # also what is given
-        conditions = {**batch.conditions, "packing": pack_columns(there)}
-        return replace(batch, conditions=conditions)
+        return self.algorithm.prepared(batch)
 
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int

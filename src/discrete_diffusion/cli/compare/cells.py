@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
+from discrete_diffusion.cli.compare.kinds import Kind, kind_of
 from discrete_diffusion.cli.compare.options import (
     options_by_algorithm,
     said_of_options,
@@ -22,7 +23,7 @@ from discrete_diffusion.cli.compare.recipes import Recipe, recipes
 from discrete_diffusion.cli.compose import compose_plainly, model_presets
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.models.registry import backbone_spec
-from discrete_diffusion.states import data_conditions, data_state
+from discrete_diffusion.states import data_state
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Objective
@@ -69,9 +70,9 @@ class Cell:
         return data_state(self.config.data)
 
     @property
-    def has_maps(self) -> bool:
-        """True if its samples are images that come with maps."""
-        return "dtn" in data_conditions(self.config.data)
+    def kind(self) -> Kind:
+        """What is measured of its samples; the same for all cells."""
+        return kind_of(self.config.data)
 
 
 def plan_cells(
@@ -83,7 +84,9 @@ def plan_cells(
     that lists every cell that cannot be, by name, or for an algorithm that works on another state
     than the samples come in.
     """
-    planner = _Planner(list(overrides), list(config.algos), user_config_dir)
+    planner = _Planner(
+        list(overrides), list(config.algos), user_config_dir, config.eval.num_samples
+    )
     backbones = [None] if config.backbones is None else list(config.backbones)
     cells: list[Cell] = []
     refused: list[str] = []
@@ -100,12 +103,6 @@ def plan_cells(
         count = f"{len(refused)} of {len(config.algos) * len(backbones)}"
         listed = "\n  ".join(refused)
         raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
-    unbounded = [cell.algorithm for cell in cells if cell.state == "field"]
-    if unbounded and not config.eval.num_samples:
-        raise ValueError(
-            f"eval.num_samples=0: images of {unbounded[0]} are compared by drawing them; give at "
-            "least 1, the number of held-out images"
-        )
     for line in planner.said:
         logger.info("%s", line)
     return [_with_seed(cell, seed) for cell in cells for seed in config.seeds]
@@ -121,9 +118,13 @@ class _Planner:
     """Composes and checks cells, one at a time."""
 
     def __init__(
-        self, overrides: list[str], algorithms: list[str], user_config_dir: str | None
+        self,
+        overrides: list[str],
+        algorithms: list[str],
+        user_config_dir: str | None,
+        num_samples: int,
     ) -> None:
-        self.user_config_dir = user_config_dir
+        self.user_config_dir, self.num_samples = user_config_dir, num_samples
         self._compose = lru_cache(maxsize=None)(self._composed)
         self.shared, options = split_options(overrides)
         chosen = [o for o in self.shared if _chooses_model(o)]
@@ -147,15 +148,13 @@ class _Planner:
         parameters of the first cell, None for that one."""
         recipe, instead_of = self.recipes[algorithm], None
         backbone = asked or self._default_backbone(recipe)
-        wanted = self.wanted or str(recipe.config.model.get("name"))
+        wanted = self.wanted or self._default_model(recipe, backbone)
         if backbone not in recipe.usable:
             size = size or model_presets().get(wanted, ([], 0))[1] or None
             if recipe.stand_in is None:
                 names = ", ".join(recipe.usable) or "no backbone there is"
                 raise ValueError(f"{algorithm} cannot use it; it can use {names}")
             instead_of, backbone = backbone, recipe.stand_in
-        elif self.wanted is None and recipe.conditions and not _reads(wanted, recipe.conditions):
-            wanted = backbone_spec(backbone).default_model or wanted
         cell = self._nearest(algorithm, backbone, self._presets(backbone, wanted, size), size)
         if size is not None and not _fits(cell, size):
             raise ValueError(
@@ -181,16 +180,32 @@ class _Planner:
         return cell
 
     def _default_backbone(self, recipe: Recipe) -> str:
-        """Of data with conditions one that reads them, else that of ``train``."""
-        if not recipe.conditions:
-            return str(self._compose(tuple(self.shared)).algo.backbone)
+        """That of ``train`` where it is made for such data, else one that is."""
+        default = str(self._compose(tuple(self.shared)).algo.backbone)
+        if recipe.reads(default):
+            return default
         if recipe.stand_in is None:
             names = ", ".join(recipe.usable) or "no backbone there is"
+            what = "the maps" if recipe.conditions else f"data={recipe.config.data.name}"
             raise ValueError(
-                f"no backbone that it can use reads the maps; give backbones=, which ignore them "
+                f"no backbone that it can use reads {what}; give backbones=, which ignore them "
                 f"({names})"
             )
         return recipe.stand_in
+
+    def _default_model(self, recipe: Recipe, backbone: str) -> str:
+        """The preset of the recipe unless it is made for other data; then that of the first recipe
+        of which this is not so, else the backbone's own."""
+        presets = model_presets()
+        own, *others = (
+            (str(each.config.model.get("name")), each) for each in (recipe, *self.recipes.values())
+        )
+        if own[0] not in presets:  # a plug-in's, or the user's own
+            return own[0]
+        for name, each in (own, *others):
+            if any(map(each.reads, presets.get(name, ([], 0))[0])):
+                return name
+        return backbone_spec(backbone).default_model or own[0]
 
     def _presets(self, backbone: str, wanted: str, size: int | None) -> list[str | None]:
         """Candidates: the one wanted if it fits the backbone, else those that do, the nearest to
@@ -211,6 +226,8 @@ class _Planner:
         overrides = [*shared, *model, f"algo.backbone={backbone}", *self.options[algorithm]]
         config = self._compose(tuple(overrides))
         built = build_on_meta(config)
+        if (refusal := kind_of(config.data).refusal(built, self.num_samples)) is not None:
+            raise ValueError(refusal)
         size = sum(p.numel() for p in built.parameters())
         return Cell(algorithm, backbone, 0, tuple(overrides), config, size)
 
@@ -226,12 +243,6 @@ class _Planner:
 
 def _fits(cell: Cell, size: int) -> bool:
     return abs(cell.parameters / size - 1) <= TOLERANCE
-
-
-def _reads(preset: str, conditions: Sequence[str]) -> bool:
-    """True if a model preset is for backbones that take the conditions."""
-    backbones = model_presets().get(preset, ([], 0))[0]
-    return any(backbone_spec(name).offers(conditions) for name in backbones)
 
 
 def _chooses_model(override: str) -> bool:

@@ -18,14 +18,12 @@ def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
 
     Raises ``ValueError`` if one holds out fewer than two samples, or two do not hold the same.
     """
-    from discrete_diffusion.evaluation.equal_images import check_same_images
-
     first, *others = found = {
         name: _read(next(cell.config for cell in cells if cell.data == name))
         for name in dict.fromkeys(cell.data for cell in cells)
     }
     for name in others:
-        check_same_images(found[first], found[name])
+        cells[0].kind.check_same(found[first], found[name])
     return found
 
 

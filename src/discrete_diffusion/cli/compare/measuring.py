@@ -13,21 +13,24 @@ if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.folder import CellFolder
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
+_MEASURED = ("quantity", "ordering", "rows", "bounds", "relative_l2")
+"""Keys of ``cell.json`` that are there whatever is measured, null without a value."""
+
 
 def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> dict[str, Any]:
     """What ``cell.json`` holds of a trained cell: its averaged weights of the last step, measured.
 
-    Of ids the bound; of images with maps what is drawn from those, also into ``samples.npz``; of
-    other samples what is drawn. Raises ``ValueError`` if weights, images or the bound are those of
-    a training gone wrong.
+    Raises ``ValueError`` if weights, samples or the bound are those of a training gone wrong.
     """
     import torch
 
     from discrete_diffusion.checkpoints import read_checkpoint
     from discrete_diffusion.cli.compare.folder import config_digest
-    from discrete_diffusion.data import TokenDataset, build_data
-    from discrete_diffusion.evaluation.equal_terms import held_out_bounds, held_out_split
+    from discrete_diffusion.cli.compare.kinds import kind_of
+    from discrete_diffusion.data import build_data
+    from discrete_diffusion.evaluation.equal_terms import held_out_split
     from discrete_diffusion.evaluation.json_values import finite
+    from discrete_diffusion.sampling import build_sampler
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -37,17 +40,12 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     if not all(weight.isfinite().all() for weight in algorithm.parameters()):
         raise ValueError("training has diverged: the weights hold NaN or infinity")
     data = build_data(checkpoint.config)
-    found: dict[str, Any] = dict.fromkeys(("quantity", "ordering", "rows", "bounds"))
-    if isinstance(data, TokenDataset):
-        bounds = held_out_bounds(algorithm, data, terms, device=device)
-        bounds.check()
-        found = {
-            "quantity": bounds.quantity,
-            "ordering": bounds.ordering,
-            "rows": bounds.rows.tolist(),
-            "bounds": bounds.values.tolist(),
-        }
-    relative_errors, drawn = _drawn(config, algorithm, data, terms, device, folder)
+    sampler = build_sampler(config)
+    found: dict[str, Any] = dict.fromkeys(_MEASURED)
+    found |= kind_of(config.data).measure(
+        algorithm, sampler, data, terms, device=device, folder=folder.path
+    )
+    metrics = found.pop("metrics")
     return finite(
         {
             "digest": config_digest(config),
@@ -56,38 +54,12 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
             "steps": checkpoint.step,
             "split": held_out_split(data),
             **found,
-            "relative_l2": relative_errors,
-            "metrics": {**drawn, "seconds_training": folder.seconds},
+            "metrics": {**metrics, "seconds_training": folder.seconds},
             "statistics": dict(algorithm.statistics()),
             "versions": _versions(),
             "hardware": hardware(),
         }
     )
-
-
-def _drawn(
-    config: DictConfig,
-    algorithm: Any,
-    data: Any,
-    terms: EqualTerms,
-    device: str,
-    folder: CellFolder,
-) -> tuple[list[float] | None, dict[str, Any]]:
-    """Of images with maps the relative error of each, None of other samples; and metrics."""
-    from discrete_diffusion.evaluation.equal_images import score_images_drawn
-    from discrete_diffusion.evaluation.equal_terms import score_samples_drawn
-    from discrete_diffusion.sampling import Sampler, build_sampler
-
-    sampler: Any = build_sampler(config)
-    if terms.num_samples == 0:
-        return None, {}
-    if terms.draws:
-        images = score_images_drawn(
-            algorithm, sampler, data, terms, device=device, folder=folder.path
-        )
-        return images.relative_errors.tolist(), images.metrics
-    assert isinstance(sampler, Sampler)  # or the cell would have been refused
-    return None, score_samples_drawn(algorithm, sampler, data, terms, device=device)
 
 
 def hardware() -> str:

@@ -11,9 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compare.requests import key_of
 from discrete_diffusion.cli.compose import config_dir, plain, quoted
-from discrete_diffusion.models.registry import usable_backbones
+from discrete_diffusion.models.registry import backbone_spec, usable_backbones
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.states import data_conditions, data_state
+from discrete_diffusion.states import IMAGES, data_conditions, data_kind, data_state
 
 Compose = Callable[[Sequence[str]], DictConfig]
 """Overrides -> the ``train`` config, to be read only."""
@@ -21,11 +21,11 @@ Compose = Callable[[Sequence[str]], DictConfig]
 TOKEN_STEPS = 20
 """Of samplers of images that are ids, unless said otherwise."""
 
-_STATES = ("tokens", "field")
-"""What is compared."""
+_STATES = ("tokens", "field", "latent")
+"""What is compared: ids, and what there are ids of as well (``SAME_SAMPLES``)."""
 
 _FALLBACK = "dit"
-"""The backbone that stands in where an algorithm cannot use the one asked for."""
+"""The backbone that stands in, if it can, where the one asked for cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,19 @@ class Recipe:
         """Backbones that the algorithm can use."""
         return usable_backbones(self.needs, self.state)
 
+    def reads(self, backbone: str) -> bool:
+        """True if a backbone is made for such data: its state, all that comes with a sample."""
+        spec = backbone_spec(backbone)
+        there = all(self.config.data.get(key) is not None for key in spec.data_keys)
+        return there and spec.state == self.state and spec.offers(self.conditions)
+
     @cached_property
     def stand_in(self) -> str | None:
-        """The backbone in the place of one that cannot be used, or where none is asked for; one
-        that reads the conditions if there are any. None if there is none."""
-        if not self.conditions:
-            return _FALLBACK if _FALLBACK in self.usable else None
-        readers = usable_backbones((*self.needs, *self.conditions), self.state)
-        own = str(self.config.algo.backbone)
-        return own if own in readers else next(iter(readers), None)
+        """The backbone in the place of one that cannot be used, or that is not made for such data:
+        ``dit``, the algorithm's own, or the first that can. None if none can."""
+        able = [name for name in self.usable if self.reads(name)]
+        wanted = (_FALLBACK, str(self.config.algo.backbone), *able)
+        return next((name for name in wanted if name in able), None)
 
 
 def recipes(
@@ -75,8 +79,8 @@ def recipes(
     for name, kind in kinds.items():
         if _state(kind) not in _STATES:
             raise ValueError(
-                f"compare measures algorithms on {' and '.join(_STATES)}, and {name} works on "
-                f"{_state(kind)}; train and evaluate {name} by itself"
+                f"compare measures algorithms on {', '.join(_STATES[:-1])} and {_STATES[-1]}, and "
+                f"{name} works on {_state(kind)}; train and evaluate {name} by itself"
             )
     base = composed[algorithms[0]].data
     return {
@@ -99,9 +103,7 @@ def _recipe(
         words = [w for w in words if key_of(w).split(".")[0] != "data"] + data
     others = _of_experiment(config, shared, compose, name)
     words += others
-    config = compose(words)
-    if data_conditions(config.data):
-        words += _sampling_words(name, kind, kinds, config, compose)
+    words += _sampling_words(name, kind, kinds, compose(words), compose)
     return Recipe(
         state=_state(kind),
         needs=getattr(kind, "backbone_needs", ()),
@@ -134,20 +136,29 @@ def _data_words(
 
     if composed == base and data_state(base) == state:
         return []
-    wanted = str(base.name)
-    if data_state(base) != state:
-        wanted = SAME_SAMPLES.get(wanted, "")
-    if not wanted:
-        both = " or ".join(f"data={known}" for known in SAME_SAMPLES)
+    forms = {data_state(base): str(base.name)}
+    if (other := SAME_SAMPLES.get(str(base.name))) is not None:
+        forms[data_state(_shipped("data", other))] = other
+    wanted = forms.get(state)
+    if wanted is None:
+        known = " or ".join(f"data={each}" for each in _with_form(state))
         raise ValueError(
-            f"{name} works on {state}, and data={base.name} holds {data_state(base)} only; choose "
-            f"{both}, the same samples in two states, or other algos="
+            f"{name} works on {state}, and data={base.name} holds {' and '.join(forms)} only; "
+            f"choose {known}, the same samples in two states, or other algos="
         )
     own = _shipped("data", wanted)
     values = plain(base).items()
     changed = {key: value for key, value in values if key in own and value != own[key]}
     changed.pop("name", None)
     return [f"data={wanted}", *(f"data.{key}={_word(value)}" for key, value in changed.items())]
+
+
+def _with_form(state: str) -> list[str]:
+    """Data sets whose samples come in two states, one of which this is."""
+    from discrete_diffusion.data import SAME_SAMPLES
+
+    states = {name: data_state(_shipped("data", name)) for name in SAME_SAMPLES}
+    return [name for name, other in SAME_SAMPLES.items() if state in (states[name], states[other])]
 
 
 def _word(value: object) -> str:
@@ -162,15 +173,21 @@ def _word(value: object) -> str:
 def _sampling_words(
     name: str, kind: Any, kinds: Collection[Any], config: DictConfig, compose: Compose
 ) -> list[str]:
-    """Overrides for the sampler of images: the algorithm's own where the one asked for is for
-    others; with ``TOKEN_STEPS`` if they are ids and nothing says otherwise."""
+    """Overrides for the sampler of samples that come in two states: the algorithm's own where the
+    one asked for is for others; of images that are ids with ``TOKEN_STEPS`` if nothing says
+    otherwise. None for other data."""
+    from discrete_diffusion.data import SAME_SAMPLES
+
+    if config.data.name not in SAME_SAMPLES:
+        return []
     asked = sampler = str(config.sampling.name)
     if not _fits(asked, kind) and any(_fits(asked, other) for other in kinds):
         sampler = str(compose([f"algo={name}", f"data={config.data.name}"]).sampling.name)
     default = _shipped("sampling", sampler).get("default_steps")
     steps = default if sampler != asked else config.sampling.get("default_steps")
     words = [f"sampling={sampler}"] if sampler != asked else []
-    if _state(kind) == "tokens" and default is not None and steps == default:
+    of_ids = data_kind(config.data) == IMAGES and _state(kind) == "tokens"
+    if of_ids and default is not None and steps == default:
         words.append(f"sampling.default_steps={TOKEN_STEPS}")
     return words
 

@@ -18,20 +18,14 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.cli.compare.cells import Cell
     from discrete_diffusion.cli.compare.folder import CellFolder
+    from discrete_diffusion.cli.compare.kinds import Kind, Quality
     from discrete_diffusion.data import Dataset
-    from discrete_diffusion.evaluation.comparison import Baseline, ComparedModel, Comparison
+    from discrete_diffusion.evaluation.comparison import Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
 logger = logging.getLogger(__name__)
 
-_PARETO, _IMAGES = "pareto.png", "images.png"
-_QUALITIES = (
-    ("transitive", "transitive samples", True),
-    ("words_in_training", "known words", True),
-    ("character_tv", "character TV", False),
-)
-"""What the figure shows of samples, the first that was measured: (metric, title, whether it is a
-share, of which more is better)."""
+_PARETO = "pareto.png"
 
 
 def write_comparison(
@@ -58,10 +52,11 @@ def write_comparison(
     from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells
     from discrete_diffusion.evaluation.json_values import finite
 
+    kind = cells[0].kind
     found = {cell.name: folders[cell.name].result or {} for cell in cells}
     comparison = _comparison(cells, found, data)
     first = found[cells[0].name]
-    real = real_data(out / REAL_DATA, data[cells[0].data], comparison)
+    real = real_data(out / REAL_DATA, data[cells[0].data], comparison, kind)
     heads, rows = table_cells(comparison, real.get("metrics"))
     notes = said_of_table(comparison, cells, data, first, terms, real)
     results = finite(
@@ -78,7 +73,7 @@ def write_comparison(
             "models": comparison.rows(),
             "baselines": comparison.baseline_rows(),
             "real_data": real,
-            "cells": {name: _summary(result) for name, result in found.items()},
+            "cells": {name: _summary(result, kind) for name, result in found.items()},
             "notes": notes,
         }
     )
@@ -91,8 +86,8 @@ def write_comparison(
         writer.writeheader()
         writer.writerows(results["models"])
     written = ["table.md", "table.csv", "results.json"]
-    written += _draw(comparison, out / _PARETO, setting_of(cells, first))
-    written += _draw_images(comparison, cells, folders, out / _IMAGES)
+    written += _draw(comparison, kind.qualities, out / _PARETO, setting_of(cells, first))
+    written += kind.show(comparison, cells, folders, out)
     print_table(heads, rows, notes)
     logger.info("%s: %s", ", ".join(written), out)
     return results
@@ -107,11 +102,8 @@ def _comparison(
     grouped: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         grouped.setdefault((cell.algorithm, cell.backbone), []).append(cell)
-    drawn = {
-        (len(result.get("relative_l2") or ()), result["metrics"].get("draws_per_image"))
-        for result in found.values()
-    }
-    measures = ["relative_l2"] * (len(drawn) == 1) + ["bounds"]  # or they are of other draws
+    kind = cells[0].kind
+    measures = [key for key in kind.measures if key == "bounds" or _of_same_draws(key, found)]
     models = []
     for (algorithm, backbone), group in grouped.items():
         results = [found[cell.name] for cell in group]
@@ -132,11 +124,21 @@ def _comparison(
             )
         )
     seeds = dict.fromkeys(cell.seed for cell in cells)
+    drawn = [m.values[key].shape[1] for m in models for key in m.values if key != "nelbo"]
     return Comparison(
         models=tuple(models),
         seeds=tuple(seeds),
-        baselines=_baselines(models, next(iter(data.values()))),
+        baselines=kind.baselines(next(iter(data.values())), drawn[0]) if drawn else (),
     )
+
+
+def _of_same_draws(key: str, found: Mapping[str, dict[str, Any]]) -> bool:
+    """True if all cells have a number of as many samples, drawn as often."""
+    drawn = {
+        (len(result.get(key) or ()), result["metrics"].get("draws_per_image"))
+        for result in found.values()
+    }
+    return len(drawn) == 1
 
 
 def _values(results: Sequence[dict[str, Any]], measures: Sequence[str]) -> dict[str, Tensor]:
@@ -150,25 +152,17 @@ def _values(results: Sequence[dict[str, Any]], measures: Sequence[str]) -> dict[
     }
 
 
-def _baselines(models: Sequence[ComparedModel], data: Dataset) -> tuple[Baseline, ...]:
-    """Of images, on those that the models were measured on."""
-    from discrete_diffusion.evaluation.equal_images import score_baselines
-
-    measured = [m.values["relative_l2"] for m in models if "relative_l2" in m.values]
-    return score_baselines(data, measured[0].shape[1]) if measured else ()
-
-
 def _numbers(values: Sequence[float | None]) -> list[float]:
     """NaN for every null."""
     return [math.nan if value is None else float(value) for value in values]
 
 
-def _summary(result: dict[str, Any]) -> dict[str, Any]:
+def _summary(result: dict[str, Any], kind: Kind) -> dict[str, Any]:
     """A cell without its values per sample, which stay in ``cell.json``."""
     kept = ("steps", "metrics", "statistics", "hardware")
     means = {
-        name: sum(numbers) / len(numbers)
-        for name, key in (("bound", "bounds"), ("relative_l2", "relative_l2"))
+        "bound" if key == "bounds" else key: sum(numbers) / len(numbers)
+        for key in sorted(kind.measures)
         if (numbers := _numbers(result.get(key) or []))
     }
     return {**means, **{key: result[key] for key in kept}}
@@ -179,71 +173,42 @@ def _write(path: Path, text: str) -> None:
         unfinished.write_text(text)
 
 
-def _draw(comparison: Comparison, path: Path, setting: str) -> list[str]:
+def _draw(
+    comparison: Comparison, qualities: Sequence[Quality], path: Path, setting: str
+) -> list[str]:
     """The figure, if there is anything to show; the names of the files written."""
+    from discrete_diffusion.evaluation.comparison import MEASURES
     from discrete_diffusion.viz import ModelPoint, draw_pareto
 
     models, measure = comparison.models, comparison.measures[0]
-    names = {name for model in models for name in model.metrics}
-    metric, title, share = next((q for q in _QUALITIES if q[0] in names), ("", "", True))
-    images = measure == "relative_l2"
-    if len(models) == 1 and not metric and not images:
+    names = {name for model in models for name in (*model.values, *model.metrics)}
+    quality = next((each for each in qualities if each.name in names), None)
+    if len(models) == 1 and quality is None:
         path.unlink(missing_ok=True)
         return []
     plain_names = len({model.algorithm for model in models}) == len(models)
     points = []
     for model in models:
-        apart, value = comparison.difference(model, measure), comparison.value(model, measure)
-        quality = value.mean if images and value is not None else model.mean(metric)
+        apart = comparison.difference(model, measure)
         points.append(
             ModelPoint(
                 label=model.algorithm if plain_names else model.label,
                 difference=0.0 if apart is None else apart.mean,
                 error=0.0 if apart is None else apart.standard_error,
                 calls=model.mean("network_calls"),
-                quality=quality,
+                quality=math.nan if quality is None else comparison.mean(model, quality.name),
                 replaced=model.instead_of is not None,
             )
         )
+    unit = str(comparison.quantity) if measure == "nelbo" else MEASURES[measure].said
     draw_pareto(
         points,
         path,
-        measure="Relative L2" if images else "Bound",
-        quantity="relative L2" if images else str(comparison.quantity),
-        quality="relative L2" if images else title,
-        is_share=share and not images,
-        more_is_better=share and not images,
+        measure="Bound" if measure == "nelbo" else unit[:1].upper() + unit[1:],
+        quantity=unit,
+        quality="" if quality is None else quality.title,
+        is_share=quality is not None and quality.share,
+        more_is_better=quality is None or quality.up,
         title=setting,
-    )
-    return [path.name]
-
-
-def _draw_images(
-    comparison: Comparison, cells: Sequence[Cell], folders: dict[str, CellFolder], path: Path
-) -> list[str]:
-    """Of images with maps the true ones beside those of every model, trained with the first seed;
-    the names of the files written."""
-    import numpy as np
-
-    from discrete_diffusion.evaluation import RECONSTRUCTIONS
-    from discrete_diffusion.viz import draw_side_by_side
-
-    if "relative_l2" not in comparison.measures:
-        path.unlink(missing_ok=True)
-        return []
-    drawn = {}
-    for cell in cells:
-        file = folders[cell.name].path / RECONSTRUCTIONS
-        if cell.seed == comparison.seeds[0] and file.is_file():
-            with np.load(file) as arrays:
-                truth, drawn[cell.algorithm, cell.backbone] = arrays["truth"], arrays["mean"]
-    if not drawn:
-        return []
-    plain_names = len({algorithm for algorithm, _ in drawn}) == len(drawn)
-    draw_side_by_side(
-        truth[:, 0],
-        {a if plain_names else f"{a} ({b})": mean[:, 0] for (a, b), mean in drawn.items()},
-        path,
-        draws=int(comparison.models[0].mean("draws_per_image")),
     )
     return [path.name]

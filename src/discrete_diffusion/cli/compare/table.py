@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.compare.folder import read_json, write_json
-from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell
+    from discrete_diffusion.cli.compare.kinds import Kind
     from discrete_diffusion.data import Dataset
     from discrete_diffusion.evaluation.comparison import Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
@@ -54,43 +54,26 @@ def said_of_table(
             f"Real data: {real['num_samples']:,} training samples in place of a model's, against "
             f"the same {result['split']} split, mean of {real['draws']} draws."
         )
-    if cells[0].has_maps:
-        notes.append(_said_of_images(cells))
-    return [*notes, f"{result['hardware']}."]
+    return [*notes, *cells[0].kind.notes(cells), f"{result['hardware']}."]
 
 
-def _said_of_images(cells: Sequence[Cell]) -> str:
-    """In which state each algorithm has the images, and how they are drawn."""
-    ways: dict[str, list[str]] = {}
-    for cell in cells:
-        sampling = cell.config.sampling
-        steps = sampling.get("default_steps")
-        way = sampling.name if steps is None else f"{sampling.name} with {counted(steps, 'step')}"
-        names = ways.setdefault(f"data={cell.data}, sampling={way}", [])
-        if cell.algorithm not in names:
-            names.append(cell.algorithm)
-    said = "; ".join(f"{', '.join(names)}: {way}" for way, names in ways.items())
-    return f"The same images and maps for all: {said}."
-
-
-def real_data(path: Path, data: Dataset, comparison: Comparison) -> dict[str, Any]:
+def real_data(path: Path, data: Dataset, comparison: Comparison, kind: Kind) -> dict[str, Any]:
     """What real data scores at the sizes of the samples, kept in ``path``; {} without samples, and
-    for images, which are measured against the true ones."""
-    from discrete_diffusion.data import TokenDataset
-    from discrete_diffusion.evaluation.equal_terms import REAL_DRAWS, score_real_data
+    where these are measured against true ones."""
+    from discrete_diffusion.evaluation.equal_terms import REAL_DRAWS
 
     measured = [
         model.metrics["num_samples"][0]
         for model in comparison.models
         if "num_samples" in model.metrics
     ]
-    if not measured or not isinstance(data, TokenDataset):
+    if not measured:
         return {}
     num = min(int(measured[0]), len(data.splits["train"]))
     made_of = {"data_fingerprint": data.fingerprint(), "num_samples": num, "draws": REAL_DRAWS}
     kept = read_json(path, ("metrics", *made_of))
     if kept is None or any(kept[key] != value for key, value in made_of.items()):
-        kept = {**made_of, "metrics": score_real_data(data, num)}
+        kept = {**made_of, "metrics": kind.real_data(data, num)}
         write_json(path, kept)
     return kept if kept["metrics"] else {}
 

@@ -11,12 +11,15 @@ from torch import Tensor, nn
 class RotaryEmbedding(nn.Module):
     """Positions -> the tables that ``apply_rotary`` turns the queries and keys of a head with.
 
-    Raises ``ValueError`` if the width of a head, ``d_model / n_heads``, is odd.
+    Raises ``ValueError`` if the width of a head, ``d_model / n_heads``, is odd, or a base
+    that is not positive.
     """
 
     def __init__(self, *, d_model: int, n_heads: int, base: float = 10_000.0) -> None:
         super().__init__()
         self.head_dim, self.base = d_model // n_heads, base
+        if not base > 0:
+            raise ValueError(f"rope_base={base}: expected a number above 0")
         if self.head_dim % 2:
             raise ValueError(
                 f"rotary positions need an even width per head; {d_model} over n_heads={n_heads} "

@@ -10,6 +10,7 @@ from discrete_diffusion.models.blocks.cross_attention import MultiHeadCrossAtten
 from discrete_diffusion.models.blocks.rms_norm import RMSNorm
 from discrete_diffusion.models.blocks.rotary import RotaryEmbedding
 from discrete_diffusion.models.blocks.swiglu import SwiGLU
+from discrete_diffusion.options import check_whole_number
 
 
 class PrefixAdapter(nn.Module):
@@ -20,8 +21,8 @@ class PrefixAdapter(nn.Module):
 
     ``use_rope``: queries and latent vectors are turned by their index.
 
-    Raises ``ValueError`` if ``num_heads`` does not divide ``decoder_dim``, or the width per head is
-    odd and ``use_rope``.
+    Raises ``ValueError`` without a query, if ``num_heads`` does not divide ``decoder_dim``, or the
+    width per head is odd and ``use_rope``.
     """
 
     def __init__(
@@ -37,11 +38,7 @@ class PrefixAdapter(nn.Module):
         rope_base: float = 10_000.0,
     ) -> None:
         super().__init__()
-        if prefix_len < 1:
-            raise ValueError(
-                f"prefix_len={prefix_len}: the first token is predicted at the last prefix "
-                "position; expected 1 or more"
-            )
+        check_whole_number("model.prefix_len", prefix_len, least=1)  # whose last predicts token 0
         self.latent_dim, self.decoder_dim = latent_dim, decoder_dim
         self.queries = nn.Parameter(0.02 * torch.randn(prefix_len, decoder_dim))
         self.attention = MultiHeadCrossAttention(

@@ -7,6 +7,8 @@ from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from discrete_diffusion.models.blocks.cross_attention import MultiHeadCrossAttention
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.options import check_whole_number
 
 POOLS = ("mean", "attention")
 
@@ -24,7 +26,8 @@ class LatentEncoder(nn.Module):
     ``hidden_dim``: width C of the states. ``num_heads``: of the attention.
     With ``mean``, all K vectors are functions of one vector of width C.
 
-    Raises ``ValueError`` for another ``pool``, and if ``num_heads`` does not divide ``hidden_dim``.
+    Raises ``ValueError`` for another ``pool``, no latent vector, and if ``num_heads`` does not
+    divide ``hidden_dim``.
     """
 
     def __init__(
@@ -38,7 +41,9 @@ class LatentEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if pool not in POOLS:
-            raise ValueError(f"pool={pool!r}; choose {' or '.join(POOLS)}")
+            raise ValueError(unknown_name("model.pool", str(pool), POOLS))
+        check_whole_number("model.latent_seq_len", latent_seq_len, least=1)
+        check_whole_number("model.latent_dim", latent_dim, least=1)
         self.hidden_dim, self.latent_dim = hidden_dim, latent_dim
         self.latent_seq_len, self.pool = latent_seq_len, pool
         width = latent_dim * latent_seq_len

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.models.blocks.rotary import RotaryEmbedding
 from discrete_diffusion.models.blocks.transformer import TransformerBlock
+from discrete_diffusion.options import check_whole_number
 
 
 class MiddleTransformer(nn.Module):
@@ -14,8 +15,8 @@ class MiddleTransformer(nn.Module):
 
     No norm at the end. ``use_rope``: without it, permuted vectors give permuted vectors.
 
-    Raises ``ValueError`` if ``num_heads`` does not divide ``latent_dim``, or the width per head is
-    odd and ``use_rope``.
+    Raises ``ValueError`` without a layer, if ``num_heads`` does not divide ``latent_dim``, or the
+    width per head is odd and ``use_rope``.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class MiddleTransformer(nn.Module):
         rope_base: float = 10_000.0,
     ) -> None:
         super().__init__()
+        check_whole_number("model.num_layers", num_layers, least=1)
         self.latent_dim = latent_dim
         self.blocks = nn.ModuleList(
             TransformerBlock(

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from discrete_diffusion.naming import unknown_name
+
 STOPS = ("random_normalized", "zero")
 
 
@@ -32,7 +34,7 @@ class StopLatent(nn.Module):
     ) -> None:
         super().__init__()
         if init not in STOPS:
-            raise ValueError(f"stop init={init!r}; choose {' or '.join(STOPS)}")
+            raise ValueError(unknown_name("model.stop_latent.init", str(init), STOPS))
         value = torch.zeros(latent_seq_len, latent_dim)
         if init == "random_normalized":
             generator = torch.Generator().manual_seed(seed)
