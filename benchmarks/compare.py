@@ -4,10 +4,12 @@
     python benchmarks/compare.py dit [--steps 5000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py text FILE [--steps 4000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py dialogue [--steps 4000] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py early [--steps 1500] [--threads 2] [--folder runs/compared]
 
 ``diagrams`` has bd-denoiser wherever it can be used, ``dit`` one backbone for all algorithms,
-``dialogue`` latent vectors and ids. Writes ``benchmarks/results/comparison_STUDY.json``, a section
-of ``docs/results.md`` and its figure. With ``--folder`` an interrupted run goes on where it was.
+``dialogue`` latent vectors and ids, ``early`` the same while they still learn. Writes
+``benchmarks/results/comparison_STUDY.json``, a section of ``docs/results.md`` and its figure. With
+``--folder`` an interrupted run goes on where it was when called again.
 """
 
 from __future__ import annotations
@@ -31,6 +33,10 @@ ON_DIAGRAMS = (
     "algos=[mdlm,udlm,marginal,sedd,gidd,d3pm,bd3lm,ar]",
     *("data.batch_size=64", "eval.num_samples=1000"),
 )
+ON_DIALOGUES = (
+    *("algos=[latent-seq2seq,mdlm,udlm,ar]", "experiment=dialogue"),
+    *("eval.num_samples=500", *QUIET),
+)
 STUDIES: dict[str, tuple[str, ...]] = {
     "diagrams": (*ON_DIAGRAMS, "model=bd_tiny"),
     "dit": (*ON_DIAGRAMS, "backbones=[dit]", "model=dit_tiny"),
@@ -40,12 +46,10 @@ STUDIES: dict[str, tuple[str, ...]] = {
         *("data=text", "data.length=128", "data.batch_size=32"),
         *("eval.num_samples=100", "bound_samples=400"),
     ),
-    "dialogue": (
-        *("algos=[latent-seq2seq,mdlm,udlm,ar]", "experiment=dialogue"),
-        *("eval.num_samples=500", *QUIET),
-    ),
+    "dialogue": ON_DIALOGUES,
+    "early": ON_DIALOGUES,
 }
-STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000}
+STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000, "early": 1500}
 
 
 def section(folder: Path, study: str, minutes: float) -> str:
