@@ -152,6 +152,15 @@ def test_numbers_of_the_readme_come_from_the_results():
         f"regression has {fields['test']['ridge_relative_l2']:.3f} and the mean image "
         f"{fields['test']['mean_image_relative_l2']:.3f}",
     ]
+    runs = json.loads((folder / "dialogue.json").read_text())["results"]["runs"]
+    recipe = [run for run in runs if run["name"] == "as the recipe"]
+    assert max(run["cpu_seconds"] for run in recipe) < 300  # "less than five minutes"
+    exact = [100 * run["test"]["exact_match"] for run in recipe]
+    quoted += [
+        f"{min(exact):.1f}–{max(exact):.1f} % of the summaries are the reference",
+        f"ROUGE-L is at least {min(run['test']['rouge_l'] for run in recipe):.3f} where",
+        f"another dialogue is {recipe[0]['test']['another_rouge_l']:.3f}",
+    ]
     for text in quoted:
         assert text in README, f"the README does not say {text}"
 
