@@ -229,6 +229,15 @@ def test_help_list_and_the_composed_config(capsys):
         ),
         (["train", "foo"], "'foo' is neither key=value nor a flag"),
         (["train", "--config-dir", "nowhere"], "--config-dir nowhere: there is no such folder"),
+        (
+            ["train", "precision=32"],
+            "unknown config key 'precision'; did you mean trainer.precision=",
+        ),
+        (
+            ["train", "optim.dropout=0"],
+            "unknown config key 'optim.dropout'; did you mean model.drop",
+        ),
+        (["train", "out=mine"], "unknown config key 'out'; did you mean hydra.run.dir=FOLDER"),
         (["train", "sede=3"], "unknown config key 'sede'; did you mean 'seed'?"),
         (["train", "model=bd_tiny", "model.n_heads=5"], "n_heads=5 does not divide d_model=64"),
         (["train", "data=plans", "data.path=nowhere.jsonl"], "no plans file at"),

@@ -85,6 +85,16 @@ def _unknown_key(
         words = [word for word in overrides if word.startswith(f"sampling.{key}=")]
         given = words[0] if words else f"sampling.{key}=..."
         return _unknown_setting(key, given, node.get("name"), user_config_dir)
+    if meant := _elsewhere(config, key):
+        return f"unknown config key '{found.group(1)}'; did you mean {' or '.join(meant)}?"
     where = f"config key under '{parent}'" if parent else "config key"
     sentence = unknown_name(where, key, map(str, node))
     return f"{sentence} (+{found.group(1)}=... adds a new one)"
+
+
+def _elsewhere(config: DictConfig, key: str) -> list[str]:
+    """Where a key of that name is, one level down; of ``out`` where a run says it."""
+    if key in ("out", "run_dir", "output_dir") and "out" not in config:
+        return ["hydra.run.dir=FOLDER"]
+    sections = {str(name): node for name, node in config.items() if isinstance(node, DictConfig)}
+    return [f"{name}.{key}=..." for name, node in sections.items() if key in node and key != "name"]

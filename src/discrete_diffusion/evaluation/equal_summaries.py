@@ -92,7 +92,7 @@ def held_out_summary_bounds(
         data,
         split,
         rows,
-        draws=1 if algorithm.evaluation_draw == "exact" else terms.bound_draws,
+        draws=terms.bound_draws,
         seed=terms.seed,
         stream=_BOUND,
         batch_size=terms.batch_size,
@@ -120,7 +120,7 @@ def score_summaries_drawn(
     folder: Path | None = None,
 ) -> DrawnSummaries:
     """One summary of each of the first ``terms.num_samples`` held-out dialogues, and of the
-    dialogue before it, against the references. They are written into ``folder``, if given."""
+    dialogue of another pair, against the references. They are written into ``folder``, if given."""
     found = summarise_held_out(
         algorithm,
         sampler,
@@ -154,9 +154,10 @@ def score_summaries_drawn(
 def score_baselines(data: PairDataset, num: int) -> tuple[Baseline, ...]:
     """The most frequent training summary and the reference of another pair, for the first ``num``
     held-out dialogues."""
-    references = [pair.summary for pair in data.pairs[held_out_split(data)][:num]]
+    pairs = data.pairs[held_out_split(data)][:num]
+    texts = [pair.dialogue for pair in pairs], [pair.summary for pair in pairs]
     found = []
-    for name, scores in summary_baselines(references, data).items():
+    for name, scores in summary_baselines(*texts, data).items():
         found.append(Baseline(_NAMES[name], {"rouge_l": scores.rouge_l}, _besides_rouge_l(scores)))
     return tuple(found)
 
