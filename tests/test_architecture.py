@@ -12,12 +12,13 @@ import discrete_diffusion
 PACKAGE = Path(discrete_diffusion.__file__).parent
 FOUNDATION = {
     *("types", "layout", "categorical", "naming", "options", "rooms", "shards", "states"),
-    "whole_files",
+    *("pretrained", "whole_files"),
 }
 ALLOWED = {
     "types": set(),
     "naming": set(),
     "options": set(),
+    "pretrained": set(),
     "whole_files": set(),
     "categorical": set(),
     "rooms": set(),

@@ -16,7 +16,7 @@ from discrete_diffusion.cli.compare.cells import plan_cells
 from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
 from discrete_diffusion.data.dialogue import SLOTS, draw_dialogues
 from discrete_diffusion.metrics import score_summaries
-from discrete_diffusion.models.text_models import INSTALL
+from discrete_diffusion.pretrained import INSTALL
 
 BOTH = "algos=[latent-seq2seq,mdlm]"
 NAMES = ["latent-seq2seq-latent-space-model-seed0", "mdlm-dit-seed0"]

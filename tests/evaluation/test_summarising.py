@@ -101,6 +101,59 @@ def test_one_pair_has_no_other(data):
     assert len(summarised(data, num=0)) == 0
 
 
+class LookUp:
+    """A sampler of summaries that reads the sources itself: says the true one."""
+
+    def __init__(self, data, split="test"):
+        self.ids = data.ids[split]
+
+    def summarise(self, algorithm, sources, *, target_length, generator, steps=None):
+        same = (sources.unsqueeze(1) == self.ids.sources).all(dim=-1)
+        targets = self.ids.targets[same.long().argmax(dim=1), :target_length]
+        return SummaryDraws(targets, torch.ones(len(sources)).long())
+
+
+class Rolling:
+    """A sampler of summaries that are noise."""
+
+    def summarise(self, algorithm, sources, *, target_length, generator, steps=None):
+        targets = torch.randint(71, (len(sources), target_length), generator=generator)
+        return SummaryDraws(targets, torch.ones(len(sources)).long())
+
+
+def test_batches_have_noise_of_their_own_and_exchanged_dialogues_the_same():
+    texts = dialogue_data(split=[0.6, 0.2, 0.2])
+    found = summarise_held_out(
+        nn.Identity(), Rolling(), texts, "test", num=None, seed=0, batch_size=2
+    )
+    assert len(set(found.generated)) == 8
+    assert found.shuffled == found.generated
+
+
+def test_another_pair_has_another_dialogue(tmp_path):
+    """Several summaries of a dialogue stand one behind the other."""
+    words = [(a, b) for a in "abcd" for b in "abcd"]
+    pairs = [(f"say {a} {b}", f"{a} {b} {3 * f'{a}{b} '} {c}") for a, b in words for c in "xyz"]
+    lines = [json.dumps({"dialogue": d, "summary": s}) for d, s in pairs]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
+    texts = dialogue_data(path=str(tmp_path / "pairs.jsonl"), split=[0.5, 0.25, 0.25])
+
+    def summarised(num):
+        found = summarise_held_out(
+            nn.Identity(), LookUp(texts), texts, "test", num=num, seed=0, batch_size=5
+        )
+        return found, score_summarising(found, texts).as_dict()
+
+    found, values = summarised(None)
+    assert len(found) == len(found.shuffled) == 12
+    said = [[text.split()[:2] for text in texts] for texts in (found.generated, found.shuffled)]
+    assert all(own != other for own, other in zip(*said, strict=True))
+    assert values["another_rouge_l"] <= 1 / 3  # of the same dialogue: 5 / 6
+    found, values = summarised(3)  # of the same dialogue
+    assert (len(found), found.shuffled) == (3, ())
+    assert {name for name in values if name.startswith(("shuffled", "another"))} == set()
+
+
 def test_processes_together_make_what_one_makes(data):
     alone = summarised(data)
     for found in in_processes(2, lambda shard: summarised(data, shard=shard)):
@@ -109,18 +162,10 @@ def test_processes_together_make_what_one_makes(data):
 
 
 def test_another_sampler_of_summaries_serves_too():
-    """One that reads the sources itself, as between latent vectors."""
+    """As between latent vectors."""
     texts = dialogue_data(split=[0.6, 0.2, 0.2])
-    ids = texts.ids["test"]
-
-    class LookUp:
-        def summarise(self, algorithm, sources, *, target_length, generator, steps=None):
-            same = (sources.unsqueeze(1) == ids.sources).all(dim=-1)
-            targets = ids.targets[same.long().argmax(dim=1), :target_length]
-            return SummaryDraws(targets, torch.ones(len(sources)).long())
-
     found = summarise_held_out(
-        nn.Identity(), LookUp(), texts, "test", num=None, seed=0, batch_size=5
+        nn.Identity(), LookUp(texts), texts, "test", num=None, seed=0, batch_size=5
     )
     assert list(found.generated) == [pair.summary.lower() for pair in texts.pairs["test"]]
 

@@ -7,6 +7,8 @@ from functools import cache
 
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from discrete_diffusion.data.dialogue import SLOTS, draw_dialogues
 from discrete_diffusion.metrics import most_frequent, score_summaries
@@ -36,6 +38,28 @@ def test_rouge_l_is_the_f1_of_the_longest_common_subsequence():
     expected = [f1_of_common_subsequence(*pair) for pair in zip(generated, references, strict=True)]
     assert found.tolist() == pytest.approx(expected, abs=1e-6)
     assert len(set(expected)) > 5
+
+
+@given(*[st.text(st.characters(codec="ascii"), max_size=30)] * 2)
+@example("don't go_now, it's 5!", "Dont go now its 5")
+def test_rouge_l_of_ascii_is_that_of_torchmetrics(generated, reference):
+    from torchmetrics.functional.text.rouge import rouge_score
+
+    expected = rouge_score(generated, reference, rouge_keys="rougeL")["rougeL_fmeasure"]
+    assert score_summaries([generated], [reference]).rouge_l.tolist() == [float(expected)]
+
+
+@pytest.mark.parametrize(
+    ("generated", "reference", "f1"),
+    [
+        ("Привет, мир!", "привет мир", 1),
+        ("привет мир", "Привет, Анна", 1 / 2),
+        ("你好 世界", "你好", 2 / 3),
+        ("crème brûlée", "creme brulee", 0),
+    ],
+)
+def test_words_are_of_any_script(generated, reference, f1):
+    assert score_summaries([generated], [reference]).rouge_l.item() == pytest.approx(f1)
 
 
 def test_slots_are_right_where_their_words_are():

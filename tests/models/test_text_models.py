@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import socket
 import sys
@@ -137,9 +138,79 @@ def test_networks_are_read_from_a_folder(request, part, tmp_path, connections):
         build(vocab_size=V, path=str(tmp_path))
 
 
+def resaved(folder, change) -> None:
+    """Write ``model.safetensors`` in ``folder`` again, with ``change`` of its tensors by name."""
+    from safetensors.torch import load_file, save_file
+
+    path = folder / "model.safetensors"
+    save_file(change(load_file(path)), path, metadata={"format": "pt"})
+
+
+@needs_transformers
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_folders_without_the_weights_are_refused(request, part, tmp_path):
+    build = build_text_encoder if part == "encoder" else build_text_decoder
+    request.getfixturevalue(part).network.save_pretrained(tmp_path)
+
+    def refused(says):
+        with pytest.raises(ValueError, match=rf"model\.{part}\.path=.* cannot be read; .*{says}"):
+            build(vocab_size=V, path=str(tmp_path))
+
+    dropped = {"encoder": "layers.0.mlp.Wo.weight", "decoder": "model.norm.weight"}[part]
+    whole = (tmp_path / "model.safetensors").read_bytes()
+    resaved(tmp_path, lambda held: {k: x for k, x in held.items() if k != dropped})
+    refused(f": 1 weights that the network needs are not there: .*{dropped.split('.')[-2]}.weight")
+    (tmp_path / "model.safetensors").write_bytes(whole)
+    resaved(tmp_path, lambda held: {f"wrong.{k}": x for k, x in held.items()})
+    refused(r"weights that the network needs are not there: .*, .*, .*, \.\.\.")
+    (tmp_path / "model.safetensors").write_bytes(b"garbage" * 100)
+    refused("header")
+    (tmp_path / "model.safetensors").write_bytes(whole)
+    config = (tmp_path / "config.json").read_text()
+    (tmp_path / "config.json").write_text(
+        config.replace('"intermediate_size": 8', '"intermediate_size": 12')
+    )
+    refused(r"its weights .*mlp.* are \(\d+, \d+\), config.json makes them \(.*(12|24)")
+    (tmp_path / "config.json").write_text("[]")
+    refused("")
+
+
+@pytest.fixture
+def bert(tmp_path):
+    """The folder of a network that reads in both directions, saved without its pooler."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = BertConfig(vocab_size=V, intermediate_size=8, **sizes)
+    BertForMaskedLM(config).save_pretrained(tmp_path)
+    return str(tmp_path)
+
+
+@needs_transformers
+def test_a_decoder_must_be_causal(bert):
+    with pytest.raises(ValueError, match=r"holds a BertLMHeadModel that is not causal: its logits"):
+        build_text_decoder(vocab_size=V, path=bert)
+
+
+@needs_transformers
+def test_an_encoder_needs_no_weights_that_are_not_read(bert):
+    encoder = build_text_encoder(vocab_size=V, path=bert)
+    assert encoder(torch.zeros(1, 2).long(), torch.ones(1, 2).bool()).shape == (1, 2, 16)
+
+
+@needs_transformers
+@pytest.mark.parametrize("head_dim", [8, 16])
+def test_attention_of_the_decoder_is_scaled_by_its_heads(head_dim):
+    decoder = build_text_decoder(**{**DECODER, "head_dim": head_dim})
+    scales = {layer.self_attn.scaling for layer in decoder.network.model.layers}
+    assert scales == {head_dim**-0.5}
+
+
 @needs_transformers
 def test_a_name_on_the_hub_is_not_looked_up_unless_asked(connections):
-    with pytest.raises(ValueError, match=r"is no folder; .*model\.encoder\.download=true, a na"):
+    with pytest.raises(
+        ValueError, match=r"there is no folder /.*model\.encoder\.download=true, a na"
+    ):
         build_text_encoder(vocab_size=V, path="answerdotai/no-such-model")
     assert not connections
 
@@ -181,3 +252,19 @@ def test_targets_are_aligned_and_their_padding_changes_nothing(make_config):
     num_prefix = prefix.shape[1]
     torch.testing.assert_close(logits, everything[:, num_prefix - 1 : -1])
     torch.testing.assert_close(model.token_logits(prefix, ids[:, :4]), logits[:, :4])
+
+
+@pytest.mark.parametrize(
+    ("part", "sizes", "says"),
+    [
+        ("decoder", {"head_dim": 7}, "head_dim=7, num_heads=4, num_kv_heads=1; expected an even"),
+        ("decoder", {"num_kv_heads": 3}, "num_kv_heads=3; expected an even head_dim, and num_kv"),
+        ("decoder", {"num_kv_heads": 0}, "model.decoder.num_kv_heads=0: expected a whole number"),
+        ("encoder", {"num_layers": 0}, "model.encoder.num_layers=0: expected a whole number"),
+    ],
+)
+def test_sizes_that_there_are_not(make_config, part, sizes, says):
+    config = make_config("latent-space-model", "latent_tiny")
+    config.model[part].update(sizes)
+    with torch.device("meta"), pytest.raises(ValueError, match=re.escape(says)):
+        build_backbone(config, V)

@@ -74,7 +74,7 @@ class LatentSeq2Seq(Objective):
     summary from itself. ``autoencode`` and ``middle`` have no text, and -log N(target; y, I) of the
     K D numbers of a sample instead, like ``Regression``.
 
-    Conditions of a batch: ``source`` Int[B, S], dialogues, and ``encoded_target`` Int[B, T], the
+    Conditions of a batch: ``source`` Int[B, S], dialogues, and ``encoded_target`` Int[B, S], the
     summaries in the ids of dialogues, both with ``source_pad_id`` behind.
 
     Raises ``ValueError`` for another stage, a weight below 0, or an option that is of another one.

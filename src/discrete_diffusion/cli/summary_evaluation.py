@@ -140,7 +140,7 @@ def _gap(
 ) -> SourceGap | None:
     """Of the whole split."""
     algorithm = source.checkpoint.algorithm
-    if len(data.pairs[split]) < 2 or (algorithm.bound or data.bound) != data.bound:
+    if not data.others(split) or (algorithm.bound or data.bound) != data.bound:
         return None
     return measure_source_gap(
         algorithm,

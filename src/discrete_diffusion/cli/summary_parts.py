@@ -48,7 +48,8 @@ class SummaryParts(RunParts):
         from discrete_diffusion.sampling import rows_at_once
 
         num = self.config.eval.num_samples
-        if len(self.data.pairs["val"][:num]) < 2 or self.module.bound != self.data.bound:
+        has_others = len(self.data.pairs["val"][:num]) > 1 and bool(self.data.others("val"))
+        if not has_others or self.module.bound != self.data.bound:
             return {}
         device = next(self.algorithm.parameters()).device
         return measure_source_gap(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.dialogue import PairDataset
+from discrete_diffusion.data.dialogue import PairDataset, nearest_other
 from discrete_diffusion.evaluation.measuring import HasMode, eval_mode
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.shards import Shard
@@ -71,10 +71,10 @@ class Summaries:
     """M pairs of a split, in its order, and what was generated.
 
     ``dialogues``, ``references``: the texts of the pairs. ``generated``: a summary of each
-    dialogue. ``shuffled``: one of the dialogue of the pair before it (the last one's for the
-    first), with the same noise; empty if none were asked for or there is one pair. ``nfe``:
-    Float64[M], network calls per summary. ``seconds``: that the sampler took for ``generated``, of
-    all processes together.
+    dialogue. ``shuffled``: one of the dialogue of another pair, the one that ``nearest_other``
+    names, with the same noise; empty if none were asked for or all dialogues are the same.
+    ``nfe``: Float64[M], network calls per summary. ``seconds``: that the sampler took for
+    ``generated``, of all processes together.
     """
 
     dialogues: tuple[str, ...]
@@ -103,8 +103,8 @@ def summarise_held_out(
     shuffled: bool = True,
 ) -> Summaries:
     """A summary of each of the first ``num`` dialogues of a split (None: of all), in eval mode,
-    and, if ``shuffled``, one of the dialogue before it: what does not depend on the dialogue is as
-    good there.
+    and, if ``shuffled``, one of another of these dialogues: what does not depend on the dialogue is
+    as good there.
 
     A sampler of tokens is wrapped in ``TokenSummaries``. ``shard``: every process asks for the
     same, works on some of the batches and returns all. Each batch has a generator of its own, so
@@ -118,13 +118,14 @@ def summarise_held_out(
         if value is not None and value < least:
             raise ValueError(f"{name}={value}: expected at least {least}")
     pairs, sources = data.pairs[split][:num], data.ids[split].sources[:num]
-    others = sources.roll(1, dims=0)
+    others = nearest_other([pair.dialogue for pair in pairs]) if shuffled else []
+    other_sources = sources[others] if others else None
     wrapped = TokenSummaries(sampler) if isinstance(sampler, Sampler) else sampler
     drawing = _Drawing(algorithm, wrapped, data, steps, device)
 
     def work(numbered: tuple[int, Tensor]) -> _Part:
         k, rows = numbered
-        of_others = others[rows] if shuffled and len(pairs) > 1 else None
+        of_others = None if other_sources is None else other_sources[rows]
         return drawing.part(sources[rows], of_others, (seed, _SUMMARY_STREAM, k))
 
     batches = torch.arange(len(pairs)).split(batch_size) if pairs else ()

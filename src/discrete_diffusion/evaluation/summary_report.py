@@ -89,7 +89,7 @@ def example_summaries(found: Summaries, num: int = 5) -> str:
 
 def write_summaries(folder: Path, found: Summaries) -> None:
     """Write ``samples.jsonl`` into a folder: ``dialogue``, ``summary`` (generated) and,
-    where there is one, ``reference``, a JSON object per line, which ``data.path`` reads back."""
+    where there is one, ``reference``, a JSON object per line."""
     lines = [
         json.dumps(
             {"dialogue": d, "summary": s, **({"reference": r} if r else {})}, ensure_ascii=False

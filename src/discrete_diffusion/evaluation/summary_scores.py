@@ -10,7 +10,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import Objective
 from discrete_diffusion.data.base import Examples
-from discrete_diffusion.data.dialogue import PairDataset
+from discrete_diffusion.data.dialogue import PairDataset, nearest_other
 from discrete_diffusion.evaluation.bound import SampleBounds, sample_bounds
 from discrete_diffusion.evaluation.summarising import Summaries
 from discrete_diffusion.metrics import SummaryScores, most_frequent, score_summaries
@@ -23,9 +23,9 @@ class SummarisingScores:
     """What ``score_summarising`` returns.
 
     ``model``: of the generated summaries. ``shuffled``: of those generated from the dialogue of
-    another pair, None for one pair. ``baselines``: by name, ``another``, the reference of the pair
-    before, and ``most_frequent``, the most frequent training summary. ``calls``: of the network,
-    per summary.
+    another pair, None without one. ``baselines``: by name, ``another``, the reference of that pair,
+    and ``most_frequent``, the most frequent training summary. ``calls``: of the network, per
+    summary.
     """
 
     model: SummaryScores
@@ -62,25 +62,27 @@ def score_summarising(found: Summaries, data: PairDataset) -> SummarisingScores:
     return SummarisingScores(
         model=scores(found.generated),
         shuffled=scores(found.shuffled) if found.shuffled else None,
-        baselines=summary_baselines(references, data),
+        baselines=summary_baselines(found.dialogues, references, data),
         calls=float(found.nfe.mean()),
     )
 
 
-def summary_baselines(references: Sequence[str], data: PairDataset) -> dict[str, SummaryScores]:
-    """``most_frequent`` and, where there are two references, ``another``, as in
+def summary_baselines(
+    dialogues: Sequence[str], references: Sequence[str], data: PairDataset
+) -> dict[str, SummaryScores]:
+    """``most_frequent`` and, where there are two different dialogues, ``another``, as in
     ``SummarisingScores``."""
     frequent = most_frequent([pair.summary for pair in data.pairs["train"]])
     guesses = {"most_frequent": [frequent] * len(references)}
-    if len(references) > 1:
-        guesses["another"] = [*references[-1:], *references[:-1]]
+    if others := nearest_other(dialogues):
+        guesses["another"] = [references[k] for k in others]
     return {name: score_summaries(g, references, data.slots) for name, g in guesses.items()}
 
 
 @dataclass(frozen=True)
 class SourceGap:
-    """What a summary costs beside its own dialogue and beside that of another pair, the one before
-    it (the last one's for the first), in bounds on -log p(summary | dialogue) with the same noise.
+    """What a summary costs beside its own dialogue and beside that of another pair of the split
+    (``PairDataset.others``), in bounds on -log p(summary | dialogue) with the same noise.
     """
 
     own: SampleBounds
@@ -155,7 +157,7 @@ def source_gap(
     ``estimate_bound``.
 
     Works for every algorithm whose ``loss`` bounds -log p(summary | dialogue). Raises
-    ``ValueError`` for fewer than two pairs.
+    ``ValueError`` for fewer than two pairs, or a split whose dialogues are all the same.
     """
     if len(rows) < 2:
         raise ValueError(

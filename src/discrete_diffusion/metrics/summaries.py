@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,16 +13,19 @@ from torch import Tensor
 from discrete_diffusion.data.dialogue.words import tokens_of
 from discrete_diffusion.metrics.fields import standard_error
 
+_WORD = re.compile(r"[^\W_]+")
+"""Letters and digits; of ASCII those that torchmetrics takes by default."""
+
 
 @dataclass(frozen=True)
 class SummaryScores:
     """What ``score_summaries`` returns of M summaries.
 
     ``rouge_l``: Float64[M], F1 of the longest common subsequence of words with the reference (Lin,
-    2004), punctuation and case left out. ``exact``: Float64[M], 1 where all words and punctuation
-    marks are those of the reference. ``slots``: by name, Float64[M], 1 where the words of the slot
-    are those of the reference, in order; empty where summaries have no slots. ``distinct``: share
-    of distinct summaries among them.
+    2004), punctuation and case left out; words are of letters and digits of any script. ``exact``:
+    Float64[M], 1 where all words and punctuation marks are those of the reference. ``slots``: by
+    name, Float64[M], 1 where the words of the slot are those of the reference, in order; empty
+    where summaries have no slots. ``distinct``: share of distinct summaries among them.
     """
 
     rouge_l: Tensor
@@ -89,11 +93,13 @@ def most_frequent(texts: Sequence[str]) -> str:
 def _rouge_l(generated: Sequence[str], references: Sequence[str]) -> Tensor:
     from torchmetrics.functional.text.rouge import rouge_score  # takes seconds to import
 
-    scores = [
-        rouge_score(text, reference, rouge_keys="rougeL")["rougeL_fmeasure"]
-        for text, reference in zip(generated, references, strict=True)
-    ]
-    return torch.stack(scores).double()
+    def score(text: str, reference: str) -> Tensor:  # by default of a-z and 0-9 alone
+        found = rouge_score(
+            text, reference, normalizer=str.lower, tokenizer=_WORD.findall, rouge_keys="rougeL"
+        )
+        return found["rougeL_fmeasure"]
+
+    return torch.stack(list(map(score, generated, references))).double()
 
 
 def _flags(values: Iterable[bool]) -> Tensor:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.options import check_options
+from discrete_diffusion.options import check_options, check_whole_number
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -257,6 +257,9 @@ def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any
     otherwise."""
     options = {**given, **section(model, part)}
     check_options(f"model.{part}", f"model.{part}", build, options)
+    for key, value in options.items():
+        if isinstance(value, int) and not isinstance(value, bool) and key != "seed":
+            check_whole_number(f"model.{part}.{key}", value, least=1)
     return options
 
 

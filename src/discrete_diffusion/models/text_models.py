@@ -5,14 +5,12 @@ Built from a config, with random weights, or read from a local folder.
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-INSTALL = 'pip install "discrete-diffusion[text]"'
+from discrete_diffusion.pretrained import read_pretrained, transformers_library
 
 
 class TextEncoder(nn.Module):
@@ -71,7 +69,7 @@ class TextDecoder(nn.Module):
 
     def new_cache(self) -> Any:
         """An empty cache of keys and values, for generating text id by id."""
-        return _transformers("a cache").DynamicCache(config=self.network.config)
+        return transformers_library("a cache is built").DynamicCache(config=self.network.config)
 
 
 def build_text_encoder(
@@ -90,9 +88,9 @@ def build_text_encoder(
     ``download``: ``path`` may be a name on the Hugging Face hub, from where it is fetched.
 
     Raises ``ValueError`` if ``transformers`` is not installed, nothing can be read from ``path``,
-    or it has fewer than ``vocab_size`` ids.
+    weights are missing there, or it has fewer than ``vocab_size`` ids.
     """
-    library = _transformers("a text encoder")
+    library = transformers_library("a text encoder is built")
     if path is not None:
         network = _read(library.AutoModel, path, download=download, part="encoder")
         return TextEncoder(_checked(network, vocab_size, path, "encoder"))
@@ -124,12 +122,20 @@ def build_text_decoder(
     """A Gemma 3 (arXiv 2503.19786) with random weights, of the size of Gemma-3-270m unless told
     otherwise; or, with ``path``, the causal network in that folder, whatever its size.
 
-    ``download`` and errors as in ``build_text_encoder``.
+    ``download`` and errors as in ``build_text_encoder``; also for heads that do not fit each other,
+    or if the network in ``path`` is not causal.
     """
-    library = _transformers("a text decoder")
+    library = transformers_library("a text decoder is built")
     if path is not None:
         network = _read(library.AutoModelForCausalLM, path, download=download, part="decoder")
-        return TextDecoder(_checked(network, vocab_size, path, "decoder"))
+        decoder = TextDecoder(_checked(network, vocab_size, path, "decoder"))
+        _check_causal(decoder, path)
+        return decoder
+    if head_dim % 2 or num_heads % num_kv_heads:
+        raise ValueError(
+            f"model.decoder: head_dim={head_dim}, num_heads={num_heads}, num_kv_heads="
+            f"{num_kv_heads}; expected an even head_dim, and num_kv_heads that divides num_heads"
+        )
     config = library.Gemma3TextConfig(
         vocab_size=vocab_size,
         hidden_size=hidden_size,
@@ -148,37 +154,56 @@ _NO_SPECIAL_IDS = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": N
 """The data say which ids mean what; the networks see masks."""
 
 
-def _transformers(what: str) -> ModuleType:
-    try:
-        import transformers
-    except ImportError as error:
-        raise ValueError(
-            f"{what} is built by transformers, which is not installed; {INSTALL}"
-        ) from error
-    return transformers
-
-
 def _read(kind: Any, path: str, *, download: bool, part: str) -> Any:
-    """The network in a folder, in float32; weights as safetensors, so that nothing is unpickled.
-
-    The library is not asked for names on the hub without ``download``: it opens a connection even
-    with ``local_files_only``.
-    """
-    expected = (
-        f"expected a folder with config.json and model.safetensors, or, with "
-        f"model.{part}.download=true, a name on the Hugging Face hub"
-    )
-    if not download and not Path(path).is_dir():
-        raise ValueError(f"model.{part}.path={path} is no folder; {expected}")
+    """The network in a folder, in float32; weights as safetensors, so that nothing is unpickled."""
+    key = f"model.{part}"
     options = {"local_files_only": not download, "dtype": torch.float32}
-    try:
+
+    def read() -> Any:
         if torch.get_default_device().type == "meta":  # sizes only
-            config = _transformers(part).AutoConfig.from_pretrained(path, **options)
+            config = transformers_library(f"the {part} is read").AutoConfig.from_pretrained(
+                path, **options
+            )
             return kind.from_config(config)
-        return kind.from_pretrained(path, use_safetensors=True, **options)
-    except (OSError, ValueError) as error:
-        said = str(error).partition("\n")[0]
-        raise ValueError(f"model.{part}.path={path} cannot be read; {expected}: {said}") from error
+        network, found = kind.from_pretrained(
+            path,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **options,
+        )
+        _check_weights(found)
+        return network
+
+    return read_pretrained(
+        f"{key}.path",
+        path,
+        read,
+        expected=(
+            "a folder with config.json and model.safetensors, or, with "
+            f"{key}.download=true, a name on the Hugging Face hub"
+        ),
+        download=download,
+    )
+
+
+def _check_weights(found: dict[str, Any]) -> None:
+    """``found``: of the weights that were loaded; tied ones are not called missing."""
+    for name, held, needed in sorted(found["mismatched_keys"]):
+        raise ValueError(
+            f"its weights {name} are {tuple(held)}, config.json makes them {tuple(needed)}"
+        )
+    missing = sorted(k for k in found["missing_keys"] if not k.startswith(_UNREAD))
+    if missing:
+        more = ", ..." if len(missing) > 3 else ""
+        raise ValueError(
+            f"{len(missing)} weights that the network needs are not there: "
+            f"{', '.join(missing[:3])}{more}"
+        )
+
+
+_UNREAD = "pooler."
+"""Part of many encoders whose output ``TextEncoder`` does not read."""
 
 
 def _checked(network: Any, vocab_size: int, path: str, part: str) -> Any:
@@ -189,3 +214,23 @@ def _checked(network: Any, vocab_size: int, path: str, part: str) -> Any:
             f"{held} ids; use the tokenizer that belongs to it"
         )
     return network
+
+
+@torch.no_grad()
+def _check_causal(decoder: TextDecoder, path: str) -> None:
+    """Another last id must not change the logits before it."""
+    ids = torch.tensor([[0, 0, 0], [0, 0, 1]])
+    if ids.is_meta:
+        return
+    logits = decoder(decoder.embed(ids))  # (2, 3, V)
+    change = (logits[0, :-1] - logits[1, :-1]).abs().max()
+    if change > _ROUNDING * logits.abs().max():
+        raise ValueError(
+            f"model.decoder.path={path} holds a {type(decoder.network).__name__} that is not "
+            "causal: its logits depend on ids behind them; expected a network that was trained to "
+            "predict the next id, such as Gemma"
+        )
+
+
+_ROUNDING = 1e-5
+"""Of the largest logit: differences as small may come from rounding."""

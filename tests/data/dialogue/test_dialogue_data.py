@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from dialogue_configs import dialogue_config, dialogue_data
 from discrete_diffusion.cli import config_dir
 from discrete_diffusion.data import SAME_SAMPLES, complete_data
-from discrete_diffusion.data.dialogue import DialogueTokens, read_dialogues
+from discrete_diffusion.data.dialogue import DialogueTokens, nearest_other, read_dialogues
 from discrete_diffusion.layout import build_layout, real_positions
 from discrete_diffusion.states import data_state
 from guide_code import run_python
@@ -169,8 +169,64 @@ def test_a_file_for_each_split(tmp_path, caplog):
     val = written(tmp_path / "val.jsonl", ("b", "y"), ("new", "z"))
     data = dialogue_data(train_path=train, val_path=val)
     assert [len(data.pairs[name]) for name in SPLITS] == [2, 2, 0]
-    assert "1 pairs with a held-out dialogue are left out" in caplog.text
+    left_out = "train.jsonl: 1 pairs whose dialogue is held out elsewhere are left out"
+    assert left_out in caplog.text
     assert data.source_tokenizer.words == ("!", ",", "hi", "one", "two", "you")
+
+
+def test_the_files_of_the_splits_share_no_dialogue(tmp_path, caplog):
+    files = {
+        "train_path": [("A", "in val"), ("b", "in test"), ("c", "here")],
+        "val_path": [("a", "here"), ("b!", "here"), ("b !", "in test")],
+        "test_path": [("B !", "here"), ("b", "here")],
+    }
+    options = {name: written(tmp_path / name, *pairs) for name, pairs in files.items()}
+    data = dialogue_data(**options)
+    assert {name: {pair.summary for pair in data.pairs[name]} for name in SPLITS} == {
+        name: {"here"} for name in SPLITS
+    }
+    assert [len(data.pairs[name]) for name in SPLITS] == [1, 1, 2]
+    assert "train_path: 2 pairs whose dialogue is held out elsewhere" in caplog.text
+    assert "val_path: 2 pairs whose dialogue" in caplog.text
+    assert "test_path: " not in caplog.text
+    only = written(tmp_path / "only", ("b", "in test"))
+    with pytest.raises(ValueError, match="the val split holds no pair"):
+        dialogue_data(**{**options, "val_path": only})
+
+
+@pytest.mark.parametrize(
+    ("dialogues", "others"),
+    [
+        ("abc", [2, 0, 1]),
+        ("aabbc", [4, 4, 1, 1, 3]),
+        ("abbaa", [2, 0, 0, 2, 2]),
+        ("aAba", [2, 2, 1, 2]),
+        ("aaa", []),
+        ("a", []),
+        ("", []),
+    ],
+)
+def test_the_nearest_other_dialogue(dialogues, others):
+    assert nearest_other(list(dialogues)) == others
+
+
+@pytest.mark.parametrize("name", ["dialogue", "dialogue-tokens"])
+def test_a_dialogue_is_exchanged_for_another_one(tmp_path, name):
+    """Also where several pairs have the same, one behind the other."""
+    pairs = [(f"A: say {a} {b}", f"{a} {again}") for a in "abc" for b in "abcd" for again in "xyz"]
+    path = written(tmp_path / "pairs.jsonl", *pairs)
+    data = dialogue_data(name, path=path, split=[0.5, 0.25, 0.25])
+    own, shuffled = (
+        examples.batch().x0[:, :S] if name == "dialogue-tokens" else examples.conditions["source"]
+        for examples in (data.splits["val"], data.shuffled("val"))
+    )
+    assert len(own) == 9
+    assert (own != shuffled).any(dim=1).all()
+    assert torch.equal(shuffled, own[data.others("val")])
+    alike = written(tmp_path / "alike", ("a", "x"), ("A", "y"))
+    data = dialogue_data(name, train_path=path, val_path=alike)
+    with pytest.raises(ValueError, match="the val split has no two different dialogues"):
+        data.shuffled("val")
 
 
 @pytest.mark.parametrize(
@@ -181,6 +237,9 @@ def test_a_file_for_each_split(tmp_path, caplog):
         ('{"dialogue": "a"}', "line 2: summary must be a text with a word in it, got nothing"),
         ('{"dialogue": " ", "summary": "a"}', "line 2: dialogue must be a text"),
         ('{"dialogue": 1, "summary": "a"}', "got 1"),
+        ('{"dialogue": ' + "1" * 5000 + "}", "line 2: not valid JSON"),
+        (r'{"dialogue": "a", "summary": "oh \ud83d b"}', r"line 2: summary holds half a .*\\ud83d"),
+        (r'{"dialogue": "oh \udc00 b", "summary": "a"}', "line 2: dialogue holds .* after 'oh '"),
     ],
 )
 def test_lines_that_are_no_pairs_are_named(tmp_path, line, message):
@@ -188,6 +247,12 @@ def test_lines_that_are_no_pairs_are_named(tmp_path, line, message):
     path.write_text('{"dialogue": "a", "summary": "b", "id": 1}\n' + line + "\n")
     with pytest.raises(ValueError, match=message):
         read_dialogues(path)
+
+
+def test_characters_beyond_the_first_plane_are_read(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(r'{"dialogue": "a \ud83d\ude00", "summary": "b"}')
+    assert read_dialogues(path)[0].dialogue == "a \N{GRINNING FACE}"
 
 
 def test_files_without_a_pair_are_refused(tmp_path):

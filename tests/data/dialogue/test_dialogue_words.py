@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -49,26 +48,3 @@ def test_without_transformers_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ValueError, match=r'pip install "discrete-diffusion\[text\]"'):
         PretrainedTokenizer.read("folder")
-
-
-@pytest.mark.slow
-def test_a_tokenizer_is_read_from_its_folder(tmp_path: Path):
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    words = {"<pad>": 0, "<eos>": 1, "<unk>": 2, "tea": 3, "time": 4}
-    inner = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    whole = PreTrainedTokenizerFast(
-        tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>"
-    )
-    whole.save_pretrained(tmp_path / "whole")
-    PreTrainedTokenizerFast(tokenizer_object=inner).save_pretrained(tmp_path / "endless")
-    read = PretrainedTokenizer.read(str(tmp_path / "whole"))
-    assert (read.vocab_size, read.pad_id, read.eos_id) == (5, 0, 1)
-    assert read.encode("tea time") == [3, 4]
-    assert read.decode([3, 4, 1, 3, 0]) == "tea time"
-    with pytest.raises(ValueError, match="has no id to fill up texts"):
-        PretrainedTokenizer.read(str(tmp_path / "endless"))
-    with pytest.raises(ValueError, match="no tokenizer can be read from"):
-        PretrainedTokenizer.read(str(tmp_path / "nothing"))

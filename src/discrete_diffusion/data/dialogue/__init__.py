@@ -3,6 +3,7 @@
 from discrete_diffusion.data.dialogue.dataset import DialogueData, DialogueTokens, PairDataset
 from discrete_diffusion.data.dialogue.grammar import SLOTS, DialoguePair, draw_dialogues
 from discrete_diffusion.data.dialogue.reading import read_dialogues
+from discrete_diffusion.data.dialogue.splitting import nearest_other
 from discrete_diffusion.data.dialogue.words import (
     PretrainedTokenizer,
     Tokenizer,
@@ -20,6 +21,7 @@ __all__ = [
     "Tokenizer",
     "WordVocabulary",
     "draw_dialogues",
+    "nearest_other",
     "read_dialogues",
     "tokens_of",
 ]

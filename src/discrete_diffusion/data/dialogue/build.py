@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,6 +27,7 @@ from discrete_diffusion.states import data_state
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
@@ -45,16 +46,17 @@ class _Pairs:
 def complete_dialogue(config: DictConfig) -> None:
     """Write what the texts decide into ``config``: ``words`` (those of the training split, unless
     both texts have a tokenizer), ``vocab_size``, ``eos_id``, ``pad_id`` of summaries and
-    ``source_vocab_size``, ``source_pad_id`` of dialogues.
+    ``source_vocab_size``, ``source_pad_id`` of dialogues. Vocabulary sizes are what a network must
+    have, less than its tokenizer's where that ends in special tokens that no text holds.
 
     With them the config is enough to build a network and to read its summaries, without the texts.
     Words that are given stay. Raises ``ValueError`` for ids that are not those of the texts.
     """
     source, target = _tokenizers(config)
-    _state(config, "vocab_size", target.vocab_size)
+    _state(config, "vocab_size", target.num_ids(_texts(config)))
     _state(config, "eos_id", target.eos_id)
     _state(config, "pad_id", target.pad_id)
-    _state(config, "source_vocab_size", source.vocab_size)
+    _state(config, "source_vocab_size", source.num_ids(_texts(config)))
     _state(config, "source_pad_id", source.pad_id)
 
 
@@ -98,7 +100,7 @@ def given_dialogues(config: DictConfig, dialogues: Sequence[str], source: str) -
 
 def _dialogue(config: DictConfig, pairs: _Pairs) -> DialogueData:
     source, target = _tokenizers(config)
-    return _reported(
+    data = _reported(
         DialogueData(
             pairs.splits,
             source=pairs.source,
@@ -108,6 +110,26 @@ def _dialogue(config: DictConfig, pairs: _Pairs) -> DialogueData:
             **_lengths(config),
         )
     )
+    for ids in data.ids.values():
+        _check_ids(data.source, ids.sources, config.source_vocab_size)
+        _check_ids(data.source, ids.encoded_targets, config.source_vocab_size)
+        _check_ids(data.source, ids.targets, config.vocab_size)
+    if data.num_cut_encoded:
+        logger.warning(
+            "%s: %d summaries are longer than data.source_length=%d ids of dialogues; in their "
+            "latent vectors is not what is beyond",
+            *(data.source, data.num_cut_encoded, data.source_length),
+        )
+    return data
+
+
+def _check_ids(source: str, ids: Tensor, num_ids: int) -> None:
+    """``ValueError`` for an id that a network of ``num_ids`` does not have."""
+    if (ids >= num_ids).any():
+        raise ValueError(
+            f"{source}: a text holds a special token of the tokenizer, id {int(ids.max())}, and "
+            f"the network was built for {num_ids} ids; take it out of the text"
+        )
 
 
 def _dialogue_tokens(config: DictConfig, pairs: _Pairs) -> DialogueTokens:
@@ -143,12 +165,19 @@ def _lengths(config: DictConfig) -> dict[str, int]:
 
 def _tokenizers(config: DictConfig) -> tuple[Tokenizer, Tokenizer]:
     """Of dialogues and of summaries; the words of both where no folder is given."""
-    paths = [config.get("source_tokenizer"), config.get("target_tokenizer")]
+    paths = {key: config.get(key) for key in ("source_tokenizer", "target_tokenizer")}
     source, target = (
-        _vocabulary(config) if path is None else PretrainedTokenizer.read(str(path))
-        for path in paths
+        _vocabulary(config) if path is None else PretrainedTokenizer.read(str(path), f"data.{key}")
+        for key, path in paths.items()
     )
     return source, target
+
+
+def _texts(config: DictConfig) -> Iterator[str]:
+    """Of all splits; read when the first one is asked for."""
+    for pairs in _read(config).splits.values():
+        for pair in pairs:
+            yield from (pair.dialogue, pair.summary)
 
 
 def _vocabulary(config: DictConfig) -> WordVocabulary:
@@ -176,10 +205,12 @@ def _read(config: DictConfig) -> _Pairs:
     else:
         read = {name: [] if p is None else read_dialogues(p) for name, p in paths.items()}
         splits, removed = without_held_out(read)
-        if removed:
-            logger.warning(
-                "%s: %d pairs with a held-out dialogue are left out", paths["train"], removed
-            )
+        for name, num in removed.items():
+            if num:
+                logger.warning(
+                    "%s: %d pairs whose dialogue is held out elsewhere are left out",
+                    *(paths[name], num),
+                )
         source = ", ".join(path for path in paths.values() if path is not None)
         found = _Pairs(splits, source, None)
     for name, share in zip(SPLITS, config.split, strict=True):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Dataset, Examples, TokenDataset
 from discrete_diffusion.data.dialogue.grammar import DialoguePair
-from discrete_diffusion.data.dialogue.splitting import Splits
+from discrete_diffusion.data.dialogue.splitting import Splits, nearest_other
 from discrete_diffusion.data.dialogue.words import Tokenizer, WordVocabulary
 from discrete_diffusion.layout import TokenLayout, build_layout, real_positions
 
@@ -22,16 +22,21 @@ class PairIds:
     """The pairs of one split as ids.
 
     ``sources``: Int64[M, S] dialogues, PAD behind. ``targets``: Int64[M, T] summaries, ended by
-    EOS, PAD behind. ``encoded_targets``: Int64[M, T] the summaries in ids of dialogues, without
-    EOS, PAD behind. ``cut_sources``, ``cut_targets``: how many were longer and lost their end (a
-    cut summary ends in EOS, too).
+    EOS, PAD behind; ``target_sizes``: Int64[M], their ids with EOS, as PAD may be EOS.
+    ``encoded_targets``: Int64[M, S] the summaries in ids of dialogues, without EOS, PAD behind.
+    ``cut_sources``, ``cut_targets``, ``cut_encoded``: how many were longer and lost their end (a
+    cut summary ends in EOS, too). ``unknown_share``: of the ids of dialogues and summaries, those
+    that stand for unknown words.
     """
 
     sources: Tensor
     targets: Tensor
+    target_sizes: Tensor
     encoded_targets: Tensor
     cut_sources: int
     cut_targets: int
+    cut_encoded: int
+    unknown_share: float
 
     @classmethod
     def encode(
@@ -43,18 +48,33 @@ class PairIds:
         source_length: int,
         target_length: int,
     ) -> PairIds:
-        """S = ``source_length``, T = ``target_length``."""
+        """S = ``source_length``, T = ``target_length``. Raises ``ValueError`` if a text holds the
+        id that fills up dialogues, which an encoder does not read."""
         sources = [source_tokenizer.encode(pair.dialogue) for pair in pairs]
         targets = [target_tokenizer.encode(pair.summary) for pair in pairs]
         encoded = [source_tokenizer.encode(pair.summary) for pair in pairs]
-        most, eos = target_length - 1, target_tokenizer.eos_id
+        pad, eos, most = source_tokenizer.pad_id, target_tokenizer.eos_id, target_length - 1
+        for pair, *texts in zip(pairs, sources, encoded, strict=True):
+            if any(pad in ids for ids in texts):
+                raise ValueError(
+                    f"the tokenizer of dialogues fills up with id {pad}, which is in a text as "
+                    f"well, and would be left out there: {pair.dialogue[:60]!r}, "
+                    f"{pair.summary[:60]!r}; give it a pad_token that no text holds in the "
+                    "tokenizer_config.json of data.source_tokenizer"
+                )
         ended = [[*ids[:most], eos] for ids in targets]
         return cls(
-            sources=_rows(sources, source_length, source_tokenizer.pad_id),
+            sources=_rows(sources, source_length, pad),
             targets=_rows(ended, target_length, target_tokenizer.pad_id),
-            encoded_targets=_rows(encoded, target_length, source_tokenizer.pad_id),
+            target_sizes=torch.tensor([len(ids) for ids in ended], dtype=torch.long),
+            encoded_targets=_rows(encoded, source_length, pad),
             cut_sources=sum(len(ids) > source_length for ids in sources),
             cut_targets=sum(len(ids) > most for ids in targets),
+            cut_encoded=sum(len(ids) > source_length for ids in encoded),
+            unknown_share=_share(
+                (source_tokenizer.unk_id, [ids[:source_length] for ids in sources]),
+                (target_tokenizer.unk_id, [ids[:most] for ids in targets]),
+            ),
         )
 
 
@@ -62,6 +82,12 @@ def _rows(texts: list[list[int]], length: int, pad_id: int) -> Tensor:
     """Int64[M, L]: texts cut to ``length`` ids or filled up behind."""
     filled = [(ids + [pad_id] * length)[:length] for ids in texts]
     return torch.tensor(filled, dtype=torch.long).reshape(len(texts), length)
+
+
+def _share(*parts: tuple[int | None, list[list[int]]]) -> float:
+    """Of all ids of several sets of texts, those that are the one before their set; 0 of none."""
+    found = sum(ids.count(one) for one, texts in parts if one is not None for ids in texts)
+    return found / max(sum(len(ids) for _, texts in parts for ids in texts), 1)
 
 
 class PairDataset(Dataset):
@@ -112,24 +138,30 @@ class PairDataset(Dataset):
     def examples(self, ids: PairIds) -> Examples:
         """The pairs as they go into batches."""
 
+    def others(self, split: str) -> list[int]:
+        """For each pair of a split, the row of one with another dialogue (``nearest_other``); empty
+        if all are the same."""
+        return nearest_other([pair.dialogue for pair in self.pairs[split]])
+
     def shuffled(self, split: str) -> Examples:
-        """The split with the dialogue of the pair before it (the last one's for the first) beside
-        every summary."""
-        ids = self.ids[split]
-        return self.examples(replace(ids, sources=ids.sources.roll(1, dims=0)))
+        """The split with the dialogue of another pair beside every summary, as ``others`` says.
+        Raises ``ValueError`` if all dialogues are the same."""
+        ids, others = self.ids[split], self.others(split)
+        if not others:
+            raise ValueError(
+                f"the {split} split has no two different dialogues to exchange; give it more data "
+                "or another share"
+            )
+        return self.examples(replace(ids, sources=ids.sources[others]))
 
     def decode(self, targets: Tensor) -> list[str]:
         """Int[B, T] -> the texts before EOS."""
         return [self.target_tokenizer.decode(row) for row in targets.tolist()]
 
     def unknown_share(self, split: str) -> float:
-        """Share of the ids of a split, dialogues and summaries, that stand for unknown words."""
-        vocabulary, ids = self.source_tokenizer, self.ids[split]
-        if not isinstance(vocabulary, WordVocabulary) or len(ids.sources) == 0:
-            return 0.0
-        both = torch.cat([ids.sources, ids.targets], dim=1)
-        real = (both != vocabulary.pad_id) & (both != vocabulary.eos_id)
-        return float((both == vocabulary.unk_id).sum() / real.sum())
+        """Share of the ids of a split, dialogues and summaries, that stand for unknown words; each
+        text as its own tokenizer reads it."""
+        return self.ids[split].unknown_share
 
     @property
     def num_cut(self) -> tuple[int, int]:
@@ -159,17 +191,22 @@ class DialogueData(PairDataset):
     """For an encoder of dialogues and a decoder of summaries.
 
     ``splits[...].x0``: Int64[M, T] summaries, ended by EOS, PAD behind. ``real``: Bool[M, T], what
-    is not PAD. ``conditions``: ``source``, Int64[M, S] dialogues, PAD behind, and
-    ``encoded_target``, Int64[M, T] the summaries in the ids of dialogues, PAD behind.
+    is behind no EOS. ``conditions``: ``source``, Int64[M, S] dialogues, PAD behind, and
+    ``encoded_target``, Int64[M, S] the summaries in the ids of dialogues, PAD behind.
     """
 
     state = "latent"
     bound = "plain"
 
     def examples(self, ids: PairIds) -> Examples:
-        real = ids.targets != self.target_tokenizer.pad_id
+        real = torch.arange(self.target_length) < ids.target_sizes.unsqueeze(1)
         conditions = {"source": ids.sources, "encoded_target": ids.encoded_targets}
         return Examples(ids.targets, real, conditions=conditions)
+
+    @property
+    def num_cut_encoded(self) -> int:
+        """How many summaries of all splits lost their end in the ids of dialogues."""
+        return sum(each.cut_encoded for each in self.ids.values())
 
 
 class DialogueTokens(PairDataset, TokenDataset):

@@ -25,7 +25,7 @@ def split_by_dialogue(
     """All pairs with the same dialogue, word by word, in the same split; which one is drawn."""
     by_dialogue: dict[tuple[str, ...], list[DialoguePair]] = {}
     for pair in pairs:
-        by_dialogue.setdefault(_identity(pair), []).append(pair)
+        by_dialogue.setdefault(_identity(pair.dialogue), []).append(pair)
     groups = list(by_dialogue.values())
     order = np.random.default_rng(seed).permutation(len(groups)).tolist()
     return {
@@ -34,13 +34,30 @@ def split_by_dialogue(
     }
 
 
-def without_held_out(splits: Splits) -> tuple[Splits, int]:
-    """The splits without the training pairs whose dialogue is in another one; how many those
+def without_held_out(splits: Splits) -> tuple[Splits, dict[str, int]]:
+    """The splits without the pairs whose dialogue is in a later split; by split, how many those
     were."""
-    held_out = {_identity(pair) for name in SPLITS[1:] for pair in splits[name]}
-    train = [pair for pair in splits["train"] if _identity(pair) not in held_out]
-    return {**splits, "train": train}, len(splits["train"]) - len(train)
+    later: set[tuple[str, ...]] = set()
+    kept = {}
+    for name in reversed(SPLITS):
+        kept[name] = [pair for pair in splits[name] if _identity(pair.dialogue) not in later]
+        later |= {_identity(pair.dialogue) for pair in kept[name]}
+    return kept, {name: len(splits[name]) - len(kept[name]) for name in SPLITS}
 
 
-def _identity(pair: DialoguePair) -> tuple[str, ...]:
-    return tuple(tokens_of(pair.dialogue))
+def nearest_other(dialogues: Sequence[str]) -> list[int]:
+    """For each dialogue, the place of the nearest one before it that is not the same, word by word;
+    the last comes before the first. Empty if all are the same."""
+    known = [_identity(dialogue) for dialogue in dialogues]
+    changes = [k for k in range(len(known)) if known[k] != known[k - 1]]
+    if not changes:
+        return []
+    found = [0] * len(known)
+    for place in range(changes[0], changes[0] + len(known)):
+        k, before = place % len(known), (place - 1) % len(known)
+        found[k] = found[before] if known[k] == known[before] else before
+    return found
+
+
+def _identity(dialogue: str) -> tuple[str, ...]:
+    return tuple(tokens_of(dialogue))

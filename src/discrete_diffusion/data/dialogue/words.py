@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+from discrete_diffusion.pretrained import read_pretrained, transformers_library
+
 _TOKEN = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 _UNKNOWN = "<unknown>"
 _SPACES = (
@@ -18,8 +20,8 @@ _SPACES = (
 
 
 class Tokenizer(Protocol):
-    """Texts as ids and back. ``pad_id`` fills up behind a text, ``eos_id`` ends a summary; ids are
-    below ``vocab_size``."""
+    """Texts as ids and back. ``pad_id`` fills up behind a text, ``eos_id`` ends a summary,
+    ``unk_id``, if there is one, stands for what has no other id; ids are below ``vocab_size``."""
 
     @property
     def vocab_size(self) -> int: ...
@@ -29,6 +31,13 @@ class Tokenizer(Protocol):
 
     @property
     def eos_id(self) -> int: ...
+
+    @property
+    def unk_id(self) -> int | None: ...
+
+    def num_ids(self, texts: Iterable[str]) -> int:
+        """How many ids a network needs that reads ``texts``, at most ``vocab_size``."""
+        ...
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without any that only begin or end it."""
@@ -101,6 +110,10 @@ class WordVocabulary:
     def vocab_size(self) -> int:
         return len(self.words) + 4
 
+    def num_ids(self, texts: Iterable[str]) -> int:
+        """All."""
+        return self.vocab_size
+
     def encode(self, text: str) -> list[int]:
         return [self._ids.get(token, self.unk_id) for token in tokens_of(text)]
 
@@ -135,45 +148,60 @@ class PretrainedTokenizer:
     network: Any
 
     @classmethod
-    def read(cls, path: str) -> PretrainedTokenizer:
-        """Raises ``ValueError`` if ``transformers`` is not installed, the folder holds no
-        tokenizer, or one without an id to end or fill up a text."""
-        try:
-            from transformers import AutoTokenizer
-        except ImportError as error:
+    def read(cls, path: str, key: str = "tokenizer") -> PretrainedTokenizer:
+        """``key``: what the path was given as. Raises ``ValueError`` if ``transformers`` is not
+        installed, the folder holds no tokenizer, or one without an id to end a text."""
+        library = transformers_library(
+            f"the tokenizer in {path} is read",
+            ", or take the words of the texts "
+            "(data.source_tokenizer=null data.target_tokenizer=null)",
+        )
+        network = read_pretrained(
+            key,
+            path,
+            lambda: library.AutoTokenizer.from_pretrained(path, local_files_only=True),
+            expected="a folder with tokenizer.json and tokenizer_config.json",
+        )
+        if network.eos_token_id is None and network.sep_token_id is None:
             raise ValueError(
-                f"the tokenizer in {path} is read by transformers, which is not installed; "
-                'pip install "discrete-diffusion[text]", or take the words of the texts '
-                "(data.source_tokenizer=null data.target_tokenizer=null)"
-            ) from error
-        try:
-            network = AutoTokenizer.from_pretrained(path, local_files_only=True)
-        except (OSError, ValueError) as error:
-            raise ValueError(
-                f"no tokenizer can be read from {path}; expected a folder with tokenizer.json and "
-                f"tokenizer_config.json: {str(error).partition(chr(10))[0]}"
-            ) from error
-        if (network.eos_token_id is None and network.sep_token_id is None) or (
-            network.pad_token_id is None
-        ):
-            raise ValueError(
-                f"the tokenizer in {path} has no id to fill up texts (pad_token), or none to end "
-                "them (eos_token or sep_token); add them to its tokenizer_config.json"
+                f"{key}={path}: the tokenizer has no id to end a text; add eos_token or sep_token "
+                "to its tokenizer_config.json"
             )
         return cls(path, network)
 
-    @property
+    @cached_property
     def vocab_size(self) -> int:
-        return len(self.network)
+        return 1 + max(self.network.get_vocab().values())
 
     @property
     def pad_id(self) -> int:
-        return self.network.pad_token_id
+        """EOS where the tokenizer has none."""
+        pad = self.network.pad_token_id
+        return self.eos_id if pad is None else pad
 
     @property
     def eos_id(self) -> int:
         eos = self.network.eos_token_id
         return self.network.sep_token_id if eos is None else eos
+
+    @property
+    def unk_id(self) -> int | None:
+        return self.network.unk_token_id
+
+    def num_ids(self, texts: Iterable[str]) -> int:
+        """All but the special tokens behind the others that no text holds, such as those of images
+        in the tokenizer of a network of text."""
+        special = {
+            k: token.content
+            for k, token in self.network.added_tokens_decoder.items()
+            if token.special and k not in (self.eos_id, self.pad_id, self.unk_id)
+        }
+        size = self.vocab_size
+        if size - 1 in special:
+            everything = "\n".join(texts)
+            while size - 1 in special and special[size - 1] not in everything:
+                size -= 1
+        return size
 
     def encode(self, text: str) -> list[int]:
         return self.network.encode(text, add_special_tokens=False)

@@ -1,0 +1,55 @@
+"""Networks and tokenizers of ``transformers``, read from local folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from safetensors import SafetensorError
+
+INSTALL = 'pip install "discrete-diffusion[text]"'
+
+_Read = TypeVar("_Read")
+
+_UNREADABLE = (
+    *(OSError, ValueError, SafetensorError, RuntimeError, LookupError),
+    *(TypeError, AttributeError),
+)
+"""What the libraries raise for files that make no sense, and ``Exception`` itself."""
+
+
+def transformers_library(what: str, remedy: str = "") -> ModuleType:
+    """``transformers``; ``ValueError`` with another ``remedy`` if it is not installed. ``what``: is
+    done by it."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise ValueError(
+            f"{what} by transformers, which is not installed; {INSTALL}{remedy}"
+        ) from error
+    return transformers
+
+
+def read_pretrained(
+    key: str, path: str, read: Callable[[], _Read], *, expected: str, download: bool = False
+) -> _Read:
+    """What ``read`` makes of the folder ``path``, given as ``key``.
+
+    The libraries are not asked for names on the hub without ``download``: they open a connection
+    even where told not to. Raises ``ValueError`` if there is no folder, or ``read`` fails at what
+    is in it; ``expected``: what should be there.
+    """
+    if not download and not Path(path).is_dir():
+        raise ValueError(
+            f"{key}={path}: there is no folder {Path(path).absolute()}; expected {expected}; "
+            "a checkpoint that was trained with it needs it again, so put it back"
+        )
+    try:
+        return read()
+    except Exception as error:
+        if type(error) is not Exception and not isinstance(error, _UNREADABLE):
+            raise
+        said = str(error).partition("\n")[0] or type(error).__name__
+        raise ValueError(f"{key}={path} cannot be read; expected {expected}: {said}") from error
