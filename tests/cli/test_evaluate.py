@@ -403,3 +403,4 @@ def test_changed_data_is_pointed_out(plans_model, capsys):
     assert "this is not the data that" in capsys.readouterr().out
     found = metrics()
     assert found["data_fingerprint"] != found["trained_on_fingerprint"]
+    assert "which has changed since it was trained" in Path("evaluation/table.md").read_text()

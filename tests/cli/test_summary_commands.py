@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.train import train
-from discrete_diffusion.data.dialogue import SLOTS, DialoguePair, draw_dialogues, read_dialogues
+from discrete_diffusion.data.dialogue import SLOTS, DialoguePair, draw_dialogues
 from discrete_diffusion.metrics import score_summaries
 
 PAIRS = draw_dialogues(30)
@@ -116,13 +116,34 @@ def test_held_out_dialogues_given_as_a_file_have_the_same_summaries(command, kin
     found = numbers("own")
     assert (found["split"], found["num_samples"]) == ("test", 3)
     assert [line["reference"] for line in lines("own")] == [p.summary for p in PAIRS[TEST]]
-    given = write(Path("given.jsonl"), [DialoguePair(p.dialogue, "?") for p in PAIRS[TEST]])
+    given = write(Path("given.jsonl"), PAIRS[TEST])
+    command("sample", kind, f"given={given}", "seed=4", "out=scored")
+    expected = [{**own, "given": k} for k, own in enumerate(lines("own"), start=1)]
+    assert lines("scored") == expected
+    scored = numbers("scored")
+    assert scored["num_references"] == 3
+    assert scored["rouge_l"] == pytest.approx(found["rouge_l"])
+    given = write(Path("plain.jsonl"), [DialoguePair(p.dialogue, "") for p in PAIRS[TEST]])
     command("sample", kind, f"given={given}", "seed=4", "out=mine")
-    for own in (expected := lines("own")):
+    for own in expected:
         del own["reference"]
     assert lines("mine") == expected
-    assert read_dialogues("mine/samples.jsonl", fields=["dialogue"])
-    assert {"rouge_l", "split"}.isdisjoint(numbers("mine"))
+    assert {"rouge_l", "num_references", "split"}.isdisjoint(numbers("mine"))
+
+
+def test_keys_of_given_lines_are_kept(command):
+    """Also half characters in them; dialogues in metrics are those that have a summary."""
+    given = Path("mine.jsonl")
+    given.write_text(
+        '\n{"id": [1, "\\ud800"], "dialogue": "Hi Ben!", "summary": null}\n'
+        '{"dialogue": "Bye!", "summary": "anna", "given": "x", "reference": "y"}\n'
+    )
+    command("sample", "ids", f"given={given}")
+    first, second = lines("samples")
+    assert (first["id"], first["given"]) == ([1, "\ud800"], 2)
+    assert "reference" not in first
+    assert (second["reference"], second["given"]) == ("anna", 3)
+    assert numbers("samples")["num_references"] == 1
 
 
 def test_dialogues_of_ones_own_need_the_checkpoint_alone(trained, command):

@@ -169,3 +169,6 @@ def test_five_dialogues_are_shown_with_what_everybody_wrote():
     assert "> Ann: 4?  \n> Bob: Yes." in text
     assert "| *reference* | It is 4. |\n| latent | a \\| b |\n| ids | (empty) |" in text
     assert "Ann: 5?" not in text
+    assert "| latent | will \\<unknown\\> \\*lend\\* |" in summaries_side_by_side(
+        {"latent": lines("will <unknown> *lend*")}
+    )

@@ -88,6 +88,14 @@ def held_out_split(
     return split
 
 
+def name_of_split(checkpoint: Checkpoint, data: Dataset, split: str) -> str:
+    """What the samples of a split of ``checkpoint_data`` are, in words."""
+    name, expected = f"the {split} split of the checkpoint's data", checkpoint.data_fingerprint
+    if expected is None or data.fingerprint() == expected:
+        return name
+    return f"{name}, which has changed since it was trained, so it may have been trained on"
+
+
 def held_out_bound(
     config: DictConfig, source: SampleSource, data: Dataset, split: str, shard: Shard
 ) -> BoundEstimate:

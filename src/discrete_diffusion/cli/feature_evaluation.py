@@ -12,6 +12,7 @@ from discrete_diffusion.cli.checkpoint_data import (
     checkpoint_facts,
     held_out_bound,
     held_out_split,
+    name_of_split,
     readable_data,
 )
 from discrete_diffusion.cli.sample_sets import sampling_seeds
@@ -156,7 +157,7 @@ def evaluate_features(
         )
     facts = {
         **checkpoint_facts(config, source, data),
-        "reference": f"the {split} split of the checkpoint's data",
+        "reference": name_of_split(source.checkpoint, data, split),
         "num_reference": len(data.splits[split]),
         **facts,
     }

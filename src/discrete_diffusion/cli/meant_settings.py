@@ -29,6 +29,12 @@ _MEANT_FOR = {
 }
 """Key -> what a model must have been trained on, as ``SampleSource.trained_on`` calls it."""
 
+_INSTEAD = {
+    ("data", DIALOGUES): ". Dialogues of your own are summarised, and scored where they have "
+    "summaries, by sample given=FILE.jsonl",
+}
+"""What to do in the place of a key, by what a model was trained on."""
+
 _OF_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
 """Further keys that say nothing of a file of samples."""
 
@@ -43,6 +49,7 @@ def refuse_meaningless(config: DictConfig, source: SampleSource) -> None:
             needed = " or ".join(_MEANT_FOR[key.partition(".")[0]])
             raise ValueError(
                 f"{key}={value}: {source.path} was not trained on {needed}; leave it out"
+                + _INSTEAD.get((key.partition(".")[0], source.trained_on), "")
             )
 
 

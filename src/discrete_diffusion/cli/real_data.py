@@ -12,6 +12,7 @@ from discrete_diffusion.cli.checkpoint_data import (
     UnreadableDataError,
     checkpoint_data,
     held_out_split,
+    name_of_split,
 )
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def real_data_for_model(config: DictConfig, checkpoint: Checkpoint) -> RealData:
         return _file_for_model(config, checkpoint, own)
     assert own is not None  # or _own_data would have raised
     split = held_out_split(own, config.split, "choose another split or give reference=FILE")
-    name = f"the {split} split of the checkpoint's data"
+    name = name_of_split(checkpoint, own, split)
     if not isinstance(own, DiagramDataset):
         logger.info("no sample metrics exist for this data; measuring the model alone")
         return RealData(name, None, None, [], own, split)

@@ -12,6 +12,7 @@ from discrete_diffusion.cli.checkpoint_data import (
     checkpoint_facts,
     held_out_bound,
     held_out_split,
+    name_of_split,
     readable_data,
 )
 from discrete_diffusion.cli.summary_samples import summarise
@@ -129,7 +130,7 @@ def evaluate_summaries(
         "sampling_steps": config.steps,
         "num_samples": len(found),
         "seconds": found.seconds,
-        "reference": f"the {split} split of the checkpoint's data",
+        "reference": name_of_split(source.checkpoint, data, split),
         "num_reference": len(data.splits[split]),
     }
     return SummaryEvaluation(facts, found, SummaryReport(data).scores(found), bound, gap)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.checkpoint_data import held_out_split, readable_data
-from discrete_diffusion.data.dialogue import PairDataset, read_dialogues
+from discrete_diffusion.data.dialogue import PairDataset, read_given_dialogues
 from discrete_diffusion.data.dialogue.build import given_dialogues
 from discrete_diffusion.evaluation import (
     SUMMARIES,
@@ -18,6 +19,8 @@ from discrete_diffusion.evaluation import (
     write_summaries,
 )
 from discrete_diffusion.evaluation.json_values import write_metrics
+from discrete_diffusion.metrics import score_summaries
+from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling import rows_at_once
 
 if TYPE_CHECKING:
@@ -74,17 +77,35 @@ def _held_out(
 def _given(
     config: DictConfig, source: SampleSource, here: Computing
 ) -> tuple[Summaries, dict[str, Any]]:
-    """Nothing is known of these dialogues but their text."""
+    """Scored where the file has summaries, too; keys of the lines are kept, and their numbers."""
     path, times = str(config.given), config.completions or 1
-    dialogues = [pair.dialogue for pair in read_dialogues(path, fields=("dialogue",))]
-    each = [dialogue for dialogue in dialogues for _ in range(times)]
-    data = given_dialogues(source.checkpoint.config.data, each, path)
-    logger.info("data: %s", data.summary())
+    given = read_given_dialogues(path)
+    each = [dialogue for dialogue in given for _ in range(times)]
+    texts = [dialogue.dialogue for dialogue in each]
+    data = given_dialogues(source.checkpoint.config.data, texts, path)
+    unknown = data.unknown_share("test")
+    logger.info(
+        "%s: %s, %d summar%s of each; unknown words: %.2f%%",
+        *(path, counted(len(given), "dialogue"), times, "y" if times == 1 else "ies"),
+        100 * unknown,
+    )
     with here.shared() as shard:
         found = summarise(config, source, data, "test", num=None, shard=shard, shuffled=False)
-    write_summaries(Path(str(config.out)), found)
-    facts = {"given": path, "num_inputs": len(dialogues), "completions": times}
-    return found, {**facts, "unknown_words": data.unknown_share("test")}
+    found = replace(found, references=tuple(dialogue.summary for dialogue in each))
+    beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
+    write_summaries(Path(str(config.out)), found, beside)
+    facts = {"given": path, "num_inputs": len(given), "completions": times}
+    return found, {**facts, "unknown_words": unknown, **_scores(found)}
+
+
+def _scores(found: Summaries) -> dict[str, float]:
+    """Of the summaries that have a reference; none without one."""
+    both = zip(found.generated, found.references, strict=True)
+    pairs = [(text, reference) for text, reference in both if reference]
+    if not pairs:
+        return {}
+    texts, references = map(list, zip(*pairs, strict=True))
+    return {"num_references": len(pairs), **score_summaries(texts, references).as_dict()}
 
 
 def summarise(
@@ -97,7 +118,14 @@ def summarise(
     shard: Shard,
     shuffled: bool = True,
 ) -> Summaries:
-    """As ``config`` says: ``seed``, ``steps``, ``batch_size``."""
+    """As ``config`` says: ``seed``, ``steps``, ``batch_size``; with a warning if the model was not
+    trained to write summaries of dialogues."""
+    if (bound := source.checkpoint.algorithm.bound) is not None:
+        logger.warning(
+            "%s was not trained to write the summary of a dialogue (its bound is nelbo_%s): "
+            "summaries mean little before the last stage",
+            *(source.path, bound),
+        )
     return summarise_held_out(
         source.checkpoint.algorithm,
         source.sampler,

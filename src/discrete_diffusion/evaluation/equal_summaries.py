@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,7 +170,7 @@ def summaries_side_by_side(written: Mapping[str, Sequence[Mapping[str, str]]]) -
     """
     pages = ["# Held-out dialogues and their summaries"]
     for k, lines in enumerate(list(zip(*written.values(), strict=True))[:_SHOWN], start=1):
-        dialogue = "\n".join(f"> {said}  " for said in lines[0]["dialogue"].splitlines())
+        dialogue = "\n".join(f"> {_escaped(said)}  " for said in lines[0]["dialogue"].splitlines())
         texts = {"*reference*": lines[0].get("reference", "")}
         texts |= {name: line["summary"] for name, line in zip(written, lines, strict=True)}
         rows = [f"| {name} | {_cell(text)} |" for name, text in texts.items()]
@@ -184,4 +185,9 @@ def _besides_rouge_l(scores: SummaryScores) -> dict[str, float]:
 
 def _cell(text: str) -> str:
     """A text in a table of Markdown."""
-    return " ".join(text.split()).replace("|", "\\|") or "(empty)"
+    return _escaped(" ".join(text.split())) or "(empty)"
+
+
+def _escaped(text: str) -> str:
+    """A text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", text)

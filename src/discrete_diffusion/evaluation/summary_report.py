@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from discrete_diffusion.data.dialogue import PairDataset
 from discrete_diffusion.evaluation.summarising import Summaries
@@ -12,6 +14,9 @@ from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.whole_files import written_whole
 
 SUMMARIES = "samples.jsonl"
+
+_LONGEST_SHOWN = 2_000
+"""Characters of a dialogue among examples."""
 
 _WHO = {
     "{}": "the model",
@@ -78,27 +83,41 @@ def summary_notes(scores: SummarisingScores) -> list[str]:
 
 
 def example_summaries(found: Summaries, num: int = 5) -> str:
-    """The first ``num`` dialogues as text, each with its reference, if there is one, and what was
-    generated."""
+    """The first ``num`` dialogues as text, the middle of long ones left out, each with its
+    reference, if there is one, and what was generated."""
     shown = zip(found.dialogues, found.references, found.generated, strict=True)
     return "\n\n".join(
-        dialogue + (f"\n  reference: {reference}" * bool(reference)) + f"\n  generated: {generated}"
+        _shortened(dialogue)
+        + (f"\n  reference: {reference}" * bool(reference))
+        + f"\n  generated: {generated}"
         for dialogue, reference, generated in list(shown)[:num]
     )
 
 
-def write_summaries(folder: Path, found: Summaries) -> None:
-    """Write ``samples.jsonl`` into a folder: ``dialogue``, ``summary`` (generated) and,
-    where there is one, ``reference``, a JSON object per line."""
+def _shortened(text: str) -> str:
+    half = _LONGEST_SHOWN // 2
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:half]} [...] {text[-half:]}"
+
+
+def write_summaries(
+    folder: Path, found: Summaries, beside: Sequence[Mapping[str, Any]] | None = None
+) -> None:
+    """Write ``samples.jsonl`` into a folder: ``dialogue``, ``summary`` (generated) and, where there
+    is one, ``reference``, a JSON object per line. ``beside``: further keys of each; half
+    characters in them are written as escapes."""
+    texts = zip(found.dialogues, found.generated, found.references, strict=True)
     lines = [
         json.dumps(
-            {"dialogue": d, "summary": s, **({"reference": r} if r else {})}, ensure_ascii=False
+            {**more, "dialogue": d, "summary": s, **({"reference": r} if r else {})},
+            ensure_ascii=False,
         )
-        for d, s, r in zip(found.dialogues, found.generated, found.references, strict=True)
+        for more, (d, s, r) in zip(beside or [{}] * len(found), texts, strict=True)
     ]
     folder.mkdir(parents=True, exist_ok=True)
     with written_whole(folder / SUMMARIES) as unfinished:
-        unfinished.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        unfinished.write_text(
+            "".join(f"{line}\n" for line in lines), encoding="utf-8", errors="backslashreplace"
+        )
 
 
 def read_summaries(folder: Path) -> list[dict[str, str]]:

@@ -2,7 +2,11 @@
 
 from discrete_diffusion.data.dialogue.dataset import DialogueData, DialogueTokens, PairDataset
 from discrete_diffusion.data.dialogue.grammar import SLOTS, DialoguePair, draw_dialogues
-from discrete_diffusion.data.dialogue.reading import read_dialogues
+from discrete_diffusion.data.dialogue.reading import (
+    GivenDialogue,
+    read_dialogues,
+    read_given_dialogues,
+)
 from discrete_diffusion.data.dialogue.splitting import nearest_other
 from discrete_diffusion.data.dialogue.words import (
     PretrainedTokenizer,
@@ -16,6 +20,7 @@ __all__ = [
     "DialogueData",
     "DialoguePair",
     "DialogueTokens",
+    "GivenDialogue",
     "PairDataset",
     "PretrainedTokenizer",
     "Tokenizer",
@@ -23,5 +28,6 @@ __all__ = [
     "draw_dialogues",
     "nearest_other",
     "read_dialogues",
+    "read_given_dialogues",
     "tokens_of",
 ]
