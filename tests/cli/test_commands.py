@@ -92,7 +92,7 @@ def test_the_sampler_is_the_one_the_model_was_trained_with(tmp_path, failure):
     error = failure("sample", *words, "sampling=first-hitting")
     assert "udlm with uniform noise cannot be sampled by first-hitting, which needs abs" in error
     assert "expected a number" in failure("sample", *words, "+sampling.default_steps=few")
-    assert "which has" in failure("sample", *words, "+sampling.stepps=3")
+    assert "setting of a sampler 'stepps'" in failure("sample", *words, "sampling.stepps=3")
 
 
 def test_sampling_repeats_with_its_seed(finished_run, tmp_path):

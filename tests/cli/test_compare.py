@@ -21,6 +21,7 @@ from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import compare
 from discrete_diffusion.cli.compare.cells import plan_cells
 from discrete_diffusion.cli.compare.folder import config_digest
+from discrete_diffusion.cli.compare.options import split_options
 from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.evaluation import equal_terms
@@ -163,6 +164,18 @@ def test_an_option_goes_to_the_cells_that_have_it(caplog):
     assert not caplog.messages
 
 
+def test_a_setting_of_a_model_is_for_the_backbones_that_have_it(caplog):
+    caplog.set_level("INFO")
+    words = ("backbones=[bd-denoiser,dit]", "model=bd_tiny", "seeds=[0,1]")
+    cells = plan(*words, "model.dropout=0", "model.legal_only=false")
+    assert [cell.config.model.dropout for cell in cells] == [0] * 4
+    assert [cell.config.model.get("legal_only") for cell in cells] == [False, False, None, None]
+    said = [line for line in caplog.messages if line.startswith("model.")]
+    assert said == ["model.legal_only=false: for mdlm with bd-denoiser"]
+    with pytest.raises(ValueError, match="did you mean 'dropout'"):
+        plan(*words, "model.dropot=0")
+
+
 @pytest.mark.parametrize(("size", "fits"), [(1040, True), (1060, False), (960, True), (940, False)])
 def test_five_percent_is_of_the_first_cell(monkeypatch, size, fits):
     def builder(number):
@@ -245,7 +258,9 @@ def test_what_a_comparison_writes(finished):
     table = (out / "table.md").read_text()
     for said in (
         *("| difference to mdlm ↓ |", "transitive, % ↑", "One training seed (0)", "| real data |"),
-        *("bubble_diagrams, 2 steps of batch size 32, model bd_tiny, seed 0.", "1 noise draw each"),
+        "bubble_diagrams, 2 steps of batch size 32, models bd_tiny (mdlm with bd-denoiser) and "
+        "dit_tiny (mdlm with dit), seed 0.",
+        "1 noise draw each",
         "Real data: 6 training samples",
     ):
         assert said in table
@@ -391,3 +406,9 @@ def test_hydra_is_left_as_it_was(copy):
     again(copy)
     assert not GlobalHydra.instance().is_initialized()
     assert HydraConfig.instance().cfg is before
+
+
+def test_a_key_that_is_added_to_the_model_is_shared_and_its_own_are_options():
+    """A backbone without a preset reads what it needs."""
+    shared, options = split_options(read_words(["+model.width=8", "model.dropout=0"]))
+    assert (shared, options) == (["+model.width=8"], ["++model.dropout=0"])

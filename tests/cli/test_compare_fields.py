@@ -139,12 +139,20 @@ def test_what_is_written(finished):
         *("relative L2 of the mean of 2 draws ↓", "| ridge regression |", "bound, nats per image"),
         "No bound of flow-matching: it would be of the density of numbers",
         "mdlm: data=eit-levels, sampling=ancestral with 2 steps; flow-matching: data=eit, samp",
-        "eit-levels and eit, 1 step of batch size 8, model film_unet_tiny, seed 0.",
+        "eit-levels and eit, 1 step of batch size 8, "
+        "models film_unet_tiny (mdlm) and dtn_unet_tiny (flow-matching), seed 0.",
     ):
         assert said in table
     assert results == json.loads((out / "results.json").read_text())
     for name in ("pareto.png", "images.png", "table.csv"):
         assert (out / name).stat().st_size > 0
+
+
+def test_a_cell_without_its_images_is_named(finished, tmp_path, caplog):
+    shutil.copytree(finished[0], tmp_path / "copy")
+    (tmp_path / "copy" / "cells" / "mdlm-film-unet-tokens-seed0" / "samples.npz").unlink()
+    compare([*TINY, "data=eit-levels", ALGORITHMS, f"out={tmp_path / 'copy'}"])
+    assert "mdlm-film-unet-tokens-seed0: no samples.npz, left out of images.png" in caplog.text
 
 
 @pytest.mark.slow

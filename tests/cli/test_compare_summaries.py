@@ -74,6 +74,27 @@ def test_the_first_algorithm_does_not_decide_the_size(words):
     assert [(c.model, c.instead_of) for c in cells] == [("dit_mini", None), ("latent_tiny", None)]
 
 
+@pytest.mark.parametrize("words", [["data=dialogue"], ["experiment=dialogue"]])
+def test_a_setting_of_a_model_goes_to_the_cells_whose_preset_has_it(words, caplog):
+    caplog.set_level("INFO")
+    before = plan(*words, BOTH)
+    caplog.clear()
+    latent, ids = plan(*words, BOTH, "model.pool=mean")
+    assert latent.config.model.pool == "mean"
+    assert (ids.config, latent.model) == (before[1].config, "latent_tiny")
+    assert compose("train", latent.overrides) == latent.config
+    assert "model.pool=mean: for latent-seq2seq" in caplog.messages
+    caplog.clear()
+    for cell in plan(*words, BOTH, "model.dropout=0.25"):
+        assert cell.config.model.dropout == 0.25
+    assert "model.dropout" not in caplog.text
+
+
+def test_a_setting_of_a_model_needs_no_preset():
+    (cell,) = plan("data=dialogue", "algos=[latent-seq2seq]", "model.num_layers=3")
+    assert (cell.model, cell.config.model.num_layers) == ("latent_tiny", 3)
+
+
 def test_what_does_not_fit_is_replaced():
     words = ("data=dialogue", BOTH, "backbones=[dit]", "sampling=ancestral")
     assert [shown(cell) for cell in plan(*words)] == [
@@ -100,6 +121,30 @@ def test_what_does_not_fit_is_replaced():
             "algo.stage=middle has no bound on -log p(summary | dialogue)",
         ),
         ([BOTH, "algo.stage=adapter"], "algo.stage=adapter has no bound on -log p(summary | dial"),
+        (
+            ["data=dialogue", BOTH, "model.pol=mean"],
+            "mdlm have no model.pol; unknown key 'pol'; did you mean 'pool'",
+        ),
+        (
+            ["data=dialogue", BOTH, "model.encoder.pth=a"],
+            "'path'? Available: download, hidden_size, intermediate_",
+        ),
+        (
+            ["data=dialogue", BOTH, "model.encodr.path=a"],
+            "unknown key 'encodr'; did you mean 'encoder'? Available",
+        ),
+        (
+            ["data=dialogue", BOTH, "model.encoder.path=a"],
+            "latent-seq2seq: model.encoder.path=a: there is no fold",
+        ),
+        (
+            ["data=dialogue", BOTH, "model.num_layers=x"],
+            "latent-seq2seq: model.num_layers=x: expected a number",
+        ),
+        (
+            ["data=dialogue", BOTH, "model.num_layers=9"],
+            "the first cell 812,480: more than 5% apart; choose anoth",
+        ),
         ([BOTH, "model=dit_small"], "more than 5% apart; choose another model="),
         (["data=dialogue", "algos=[mdlm]", "backbones=[bd-denoiser]"], "needs data.n_max"),
     ],
@@ -169,10 +214,11 @@ def test_what_is_written(finished):
     out, results = finished
     table = (out / "table.md").read_text()
     for said in (
-        "| bound, nats per summary ↓ | difference to latent-seq2seq ↓ | ROUGE-L ↑ |",
-        "| difference to latent-seq2seq ↑ | exact match, % ↑ | slots right, % ↑ |",
+        "| bound, nats per summary ↓ | bound, difference to latent-seq2seq ↓ | ROUGE-L ↑ |",
+        "| ROUGE-L, difference to latent-seq2seq ↑ | exact match, % ↑ | slots right, % ↑ |",
         *("| rise with dialogues of others, nats ↑ |", "| most frequent summary |  | – |"),
-        "dialogue and dialogue-tokens, 1 step of batch size 8, model latent_tiny, seed 0.",
+        "dialogue and dialogue-tokens, 1 step of batch size 8, "
+        "models latent_tiny (latent-seq2seq) and dit_mini (mdlm), seed 0.",
         "latent-seq2seq: data=dialogue, sampling=generate with temperature 0.7, top_k 50, top_p 0.",
         "mdlm: data=dialogue-tokens, sampling=first-hitting with temperature 1.0, top_p 1.0.",
         "per summary and never per token; exact for latent-seq2seq. As ids (mdlm) the dialogue is",
@@ -199,6 +245,24 @@ def test_summaries_stand_side_by_side(finished):
         rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| ")]
         assert rows[1:] == ["| *reference*", "| latent-seq2seq", "| mdlm"]
         assert f"| *reference* | {pair.summary} |" in page
+
+
+def test_a_cell_without_its_summaries_is_named(finished, tmp_path, caplog):
+    caplog.set_level("INFO")
+    shutil.copytree(finished[0], tmp_path / "copy")
+    words = [*TINY, "data=dialogue", BOTH, f"out={tmp_path / 'copy'}"]
+    page, texts = tmp_path / "copy" / "summaries.md", "samples.jsonl"
+    (tmp_path / "copy" / "cells" / NAMES[1] / texts).unlink()
+    compare(words)
+    remedy = "without cell.json too, they are drawn again"
+    assert f"{NAMES[1]}: no {texts}, left out of summaries.md; {remedy}" in caplog.messages
+    assert "| latent-seq2seq |" in page.read_text()
+    assert "| mdlm |" not in page.read_text()
+    (tmp_path / "copy" / "cells" / NAMES[0] / texts).unlink()
+    page.unlink()
+    compare(words)
+    assert f"{', '.join(NAMES)}: no {texts}, summaries.md is not written anew" in caplog.text
+    assert not page.exists()
 
 
 def test_without_samples_bounds_are_compared(finished, tmp_path, caplog):

@@ -174,6 +174,9 @@ def test_values_of_another_kind_are_refused_by_name():
         ("data.skip_invalid=maybe", "expected true or false"),
         ("trainer.max_steps=abc", "trainer.max_steps=abc: expected a number"),
         ("trainer.max_steps=null", None),
+        ("sampling.tokens_per_call=null", None),  # check_options knows
+        ("sampling.tokens_per_call=few", r"sampling\.tokens_per_call=few: expected a number"),
+        ("algo.name=null", "algo.name=null: expected text"),
     ):
         config = OmegaConf.merge(defaults, OmegaConf.from_dotlist([word]))
         with nullcontext() if sentence is None else pytest.raises(ValueError, match=sentence):

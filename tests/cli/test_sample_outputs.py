@@ -109,14 +109,18 @@ def test_a_film_shows_the_states_of_its_own_sample(model, tmp_path, monkeypatch,
 
 
 def test_an_earlier_model_has_the_settings_that_its_sampler_got_since(model, failure):
-    config = compose("sample", [f"checkpoint={model}", "+sampling.tokens_per_call=3"])
+    config = compose("sample", [f"checkpoint={model}", "sampling.tokens_per_call=3"])
     source = open_sample_source(config)
     assert isinstance(source.sampler, FirstHitting)
     assert source.sampler.tokens_per_call == 3
     words = ["sample", f"checkpoint={model}"]
     error = failure(*words, "+sampling.budget=2")
     assert "which has tokens_per_call, temperature, top_p, guidance; take one that has it" in error
-    error = failure(*words, "+sampling.tokens_per_call=few")
+    error = failure(*words, "sampling.budget=2")
+    assert "sampling.budget: the model was trained with sampling=first-hitting, which has" in error
+    error = failure(*words, "sampling.tokens_per_call=null")
+    assert "sampling.tokens_per_call=null: expected a whole number" in error
+    error = failure(*words, "sampling.tokens_per_call=few")
     assert "sampling.tokens_per_call=few: expected a number" in error
 
 
@@ -136,16 +140,6 @@ def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
 @pytest.mark.parametrize(
     ("words", "message", "unsaid"),
     [
-        (
-            ["sampling.tokens_per_call=3"],
-            "name the sampler: sampling=first-hitting sampling.tokens_per_call=3 (those with",
-            "nothing",
-        ),
-        (
-            ["sampling.budget=3"],
-            "name the sampler: sampling=entropy-bounded sampling.budget=3 (tho",
-            "first-hitting",
-        ),
         (
             ["sampling=first-hitting", "sampling.tokens_per_cal=3"],
             "unknown setting of sampling=first-hitting 'tokens_per_cal'; did you mean 'tokens_p",

@@ -12,6 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import compose, evaluate, main, sample
+from discrete_diffusion.cli.sample_source import open_sample_source
 from discrete_diffusion.cli.train import train
 from discrete_diffusion.data.dialogue import SLOTS, DialoguePair, draw_dialogues
 from discrete_diffusion.metrics import score_summaries
@@ -198,6 +199,31 @@ def test_settings_that_make_no_sense(trained, command, name, word, says):
     with pytest.raises(ValueError, match=re.escape(says)) as error:
         command(name, "latents", word)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["sample", "evaluate"])
+@pytest.mark.parametrize("sampler", [[], ["sampling=generate"]])
+def test_settings_of_generate(trained, name, sampler):
+    checkpoint = trained("latents") / "checkpoints" / "best.ckpt"
+    words = [f"checkpoint={checkpoint}", "threads=1", *sampler, "sampling.temperature=0"]
+    config = compose(name, [*words, "sampling.top_k=null", "sampling.stop_cosine=null"])
+    found = open_sample_source(config).sampling
+    assert (found["temperature"], found["top_k"], found["stop_cosine"]) == (0, None, None)
+    assert found["top_p"] == 0.9
+    with pytest.raises(
+        ValueError, match=r"sampling\.temperature=-1: expected a number, at least 0"
+    ):
+        open_sample_source(compose(name, [*words, "sampling.temperature=-1"]))
+    top_k = open_sample_source(compose(name, [*words, "sampling.top_k=5"])).sampling["top_k"]
+    assert top_k == 5
+
+
+def test_a_run_draws_from_all_tokens(tmp_path):
+    words = ["sampling.top_k=null", "sampling.stop_cosine=null", "eval.num_samples=1"]
+    found = train(compose("train", [*LATENTS, *words]), tmp_path / "all")
+    assert found["steps"] == 1
+    with pytest.raises(ValueError, match=r"sampling\.top_p=null: expected a number"):
+        train(compose("train", [*LATENTS, "sampling.top_p=null"]), tmp_path / "none")
 
 
 def test_the_files_of_the_training_are_not_overwritten(trained, command):

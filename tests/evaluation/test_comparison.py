@@ -148,9 +148,9 @@ def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
     heads, cells = table_cells(comparison)
     assert heads[2:6] == [
         "relative L2 of the mean of 8 draws ↓",
-        "difference to flow-matching ↓",
+        "relative L2, difference to flow-matching ↓",
         "bound, nats per image ↓",
-        "difference to mdlm ↓",
+        "bound, difference to mdlm ↓",
     ]
     assert heads[6:] == [
         "rise with maps of others ↑",
@@ -181,9 +181,9 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
     heads, cells = table_cells(comparison)
     assert heads[2:] == [
         "bound, nats per summary ↓",
-        "difference to latent-seq2seq ↓",
+        "bound, difference to latent-seq2seq ↓",
         "ROUGE-L ↑",
-        "difference to latent-seq2seq ↑",
+        "ROUGE-L, difference to latent-seq2seq ↑",
         "exact match, % ↑",
         "slots right, % ↑",
         "ROUGE-L with dialogues of others",
@@ -193,7 +193,7 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
     assert cells[1][5] == f"+{apart.mean:.3f} ± {apart.standard_error:.3f}"
     assert cells[1][6:] == ["25.0 ± 7.0", "50.0", "0.310", "6.25"]
     assert cells[2][2:6] == ["–", "", cells[0][4], cells[2][5]]
-    assert cells[2][5].startswith("+0.000")
+    assert cells[2][5].startswith("0.000")
     notes = " ".join(table_notes(comparison, split="test", draws=1))
     assert "A summary is drawn of each of the first 40 dialogues of the test split" in notes
     assert "of the bound and ROUGE-L over held-out samples" in notes
@@ -229,3 +229,9 @@ def test_numbers_in_words():
     assert with_error(12345.678, 0.5, 1) == "12,345.7 ± 0.5"
     assert with_error(123456789.0, 2e7, 2, sign="+") == "+1.235e+08 ± 2e+07"
     assert with_error(math.nan, 1.0, 1) == ""
+
+
+@pytest.mark.parametrize("value", [-0.004, 0.004, -0.0, 0])
+def test_what_rounds_to_zero_has_no_sign(value):
+    assert with_error(value, 0.001, 2, sign="+") == with_error(value, 0.001, 2) == "0.00 ± 0.00"
+    assert with_error(value - 0.02, 0.01, 2, sign="+").startswith("-0.02")

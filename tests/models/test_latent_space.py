@@ -240,8 +240,18 @@ def test_bad_arguments_are_refused():
         LatentEncoder(latent_seq_len=0)
     with pytest.raises(ValueError, match="rope_base=0: expected a number above 0"):
         MiddleTransformer(rope_base=0)
-    with pytest.raises(ValueError, match="n_heads=3 does not divide d_model=8"):
+    with pytest.raises(
+        ValueError, match=r"model\.num_heads=3 does not divide model\.latent_dim=8; "
+    ):
         MiddleTransformer(latent_dim=8, num_heads=3)
+    with pytest.raises(
+        ValueError, match=r"model\.num_heads=3 does not divide model\.decoder\.hidd"
+    ):
+        PrefixAdapter(latent_dim=9, decoder_dim=8, num_heads=3)
+    with pytest.raises(
+        ValueError, match=r"model\.num_heads=3 does not divide model\.encoder\.hidd"
+    ):
+        LatentEncoder(hidden_dim=8, latent_dim=9, pool="attention", num_heads=3)
     with pytest.raises(ValueError, match="even width per head; 8 over n_heads=8 is 1"):
         MiddleTransformer(latent_dim=8, num_heads=8)
     encoder, sizes = Words(), {"latent_dim": D, "latent_seq_len": K}

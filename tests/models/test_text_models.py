@@ -260,6 +260,16 @@ def test_targets_are_aligned_and_their_padding_changes_nothing(make_config):
         ("decoder", {"head_dim": 7}, "head_dim=7, num_heads=4, num_kv_heads=1; expected an even"),
         ("decoder", {"num_kv_heads": 3}, "num_kv_heads=3; expected an even head_dim, and num_kv"),
         ("decoder", {"num_kv_heads": 0}, "model.decoder.num_kv_heads=0: expected a whole number"),
+        (
+            "decoder",
+            {"num_heads": 3},
+            "model.decoder.num_heads=3 does not divide model.decoder.hidden_size=64; choose 1, 2, ",
+        ),
+        (
+            "encoder",
+            {"num_heads": 3},
+            "model.encoder.num_heads=3 does not divide model.encoder.hidden_size=64; choose 1, 2, ",
+        ),
         ("encoder", {"num_layers": 0}, "model.encoder.num_layers=0: expected a whole number"),
     ],
 )
@@ -267,4 +277,15 @@ def test_sizes_that_there_are_not(make_config, part, sizes, says):
     config = make_config("latent-space-model", "latent_tiny")
     config.model[part].update(sizes)
     with torch.device("meta"), pytest.raises(ValueError, match=re.escape(says)):
+        build_backbone(config, V)
+
+
+@needs_transformers
+@pytest.mark.parametrize("dropout", [2, -0.1, float("nan"), True])
+def test_dropout_is_a_share(make_config, dropout):
+    config = make_config("latent-space-model", "latent_tiny")
+    config.model.dropout = dropout
+    with pytest.raises(
+        ValueError, match=rf"^model\.dropout={dropout}: expected a share in \[0, 1\]"
+    ):
         build_backbone(config, V)

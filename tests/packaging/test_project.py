@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 import discrete_diffusion
 from discrete_diffusion.cli import config_dir
-from discrete_diffusion.cli.compose import complete_overrides, with_open_data
+from discrete_diffusion.cli.compose import complete_overrides, with_open_keys
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -61,7 +61,7 @@ def test_commands_of_the_documents_compose():
         if not {"--config-dir", "-m"} & set(words):  # a reader's own folder; values of a sweep
             distinct.add((command, *(w for w in words if "=" in w and not w.startswith("hydra"))))
     for command, *overrides in sorted(distinct):
-        complete_overrides(command, with_open_data(command, overrides))
+        complete_overrides(command, with_open_keys(command, overrides))
 
 
 def test_settings_that_troubleshooting_names_exist():

@@ -38,7 +38,7 @@ def compose(
     Raises ``ValueError`` for an unknown backbone, a model preset that does not fit it or a value of
     the wrong kind; Hydra's own exceptions for unknown groups and keys.
     """
-    overrides = with_open_data(config_name, overrides)
+    overrides = with_open_keys(config_name, overrides)
     config, added = _first_composed(config_name, overrides, user_config_dir)
     if not added:
         return config
@@ -77,9 +77,10 @@ def _defaults(
     return compose_plainly(config_name, groups, user_config_dir)
 
 
-def with_open_data(config_name: str, overrides: Sequence[str]) -> list[str]:
+def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
     """The overrides, ``data.key=value`` of a command that takes its data from a checkpoint as Hydra
-    wants what no default has: ``+data.key=value``.
+    wants what no default has: ``++data.key=value``; likewise ``sampling.key=value``, unless a
+    sampler is named.
 
     Raises ``ValueError`` for ``data=``, another data set.
     """
@@ -91,7 +92,9 @@ def with_open_data(config_name: str, overrides: Sequence[str]) -> list[str]:
                 f"{word}: {config_name} takes the data of the checkpoint; leave it out, or replace "
                 "some of its keys, as in data.phantoms=tubes"
             )
-    return [f"+{word}" if word.startswith("data.") else word for word in overrides]
+    named = any(word.lstrip("+").startswith("sampling=") for word in overrides)
+    opened = ("data.",) if named else ("data.", "sampling.")
+    return [f"++{word}" if word.startswith(opened) else word for word in overrides]
 
 
 def group_overrides(

@@ -39,25 +39,13 @@ def explain(
     return str(error)
 
 
-def _unknown_setting(
-    key: str, given: str, sampler: str | None, user_config_dir: str | Path | None
-) -> str:
-    """A setting, ``given`` as ``sampling.key=value``, that ``sampler`` does not have, or that
-    belongs to none because none was named."""
+def _unknown_setting(key: str, sampler: str, user_config_dir: str | Path | None) -> str:
+    """A setting that ``sampler`` does not have, with those that do."""
     settings = sampler_settings(user_config_dir)
     having = [name for name, has in settings.items() if key in has]
-    if sampler is not None:
-        sentence = unknown_name(f"setting of sampling={sampler}", key, settings.get(sampler, ()))
-        verb = "has" if len(having) == 1 else "have"
-        return f"{sentence}; {', '.join(having)} {verb} it" if having else sentence
-    if not having:
-        every = {key for has in settings.values() for key in has}
-        return unknown_name("setting of a sampler", key, every)
-    name = "first-hitting" if "first-hitting" in having else having[0]
-    return (
-        f"sampling.{key}: name the sampler: sampling={name} {given} (those with {key}: "
-        f"{', '.join(having)}), or write +{given} for that of the model"
-    )
+    sentence = unknown_name(f"setting of sampling={sampler}", key, settings.get(sampler, ()))
+    verb = "has" if len(having) == 1 else "have"
+    return f"{sentence}; {', '.join(having)} {verb} it" if having else sentence
 
 
 def _missing_launcher(name: str) -> str:
@@ -82,9 +70,7 @@ def _unknown_key(
     if not isinstance(node, DictConfig):
         return None
     if parent == "sampling":
-        words = [word for word in overrides if word.startswith(f"sampling.{key}=")]
-        given = words[0] if words else f"sampling.{key}=..."
-        return _unknown_setting(key, given, node.get("name"), user_config_dir)
+        return _unknown_setting(key, str(node.get("name")), user_config_dir)
     if meant := _elsewhere(config, key):
         return f"unknown config key '{found.group(1)}'; did you mean {' or '.join(meant)}?"
     where = f"config key under '{parent}'" if parent else "config key"

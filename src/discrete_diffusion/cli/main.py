@@ -102,11 +102,11 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         complete_overrides,
         compose,
         config_dir,
-        with_open_data,
+        with_open_keys,
     )
 
     overrides, flags, user_dir = _sort_out(arguments)
-    overrides = with_open_data(command, overrides)
+    overrides = with_open_keys(command, overrides)
     sweeps = bool({"-m", "--multirun"} & set(flags))
     if command == "compare":
         from discrete_diffusion.cli.compare.requests import read_words

@@ -15,6 +15,7 @@ from discrete_diffusion.cli.compose import plain
 from discrete_diffusion.cli.sample_outputs import refuse_overwriting_data
 from discrete_diffusion.cli.sampler_settings import sampler_settings
 from discrete_diffusion.cli.values import check_kinds
+from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import is_number
 from discrete_diffusion.states import data_kind
 
@@ -132,6 +133,8 @@ class SampleSource:
 
 
 _SHARED = ("temperature", "top_p", "guidance")
+_ALIKE = ("top_p", "guidance")
+"""Of those, what has the same bounds in every sampler; some take a temperature of 0."""
 
 
 def open_sample_source(config: DictConfig, device: str = "cpu") -> SampleSource:
@@ -150,11 +153,13 @@ def open_sample_source(config: DictConfig, device: str = "cpu") -> SampleSource:
         check_compiler(torch.device(device))
     _check_numbers(config)
     given = _given(config)
-    # a bad value is refused before the checkpoint is read; these every sampler of tokens has
-    shared = {key: value for key, value in given.items() if key in _SHARED}
-    if shared.get("temperature") == 0:  # some samplers take it: seen once the model's is known
-        del shared["temperature"]
-    build_sampler(given if "name" in given else {"name": "ancestral", **shared})
+    # a bad value is refused before the checkpoint is read
+    if "name" in given:
+        build_sampler(given)
+    else:
+        _check_names(given)
+        alike = {key: value for key, value in given.items() if key in _ALIKE}
+        build_sampler({"name": "ancestral", **alike})
     checkpoint = read_checkpoint(config.checkpoint, ema=config.ema, device=device)
     if config.compile:
         logger.info("compiling the network at its first calls, which takes a minute or more")
@@ -174,8 +179,8 @@ def open_sample_source(config: DictConfig, device: str = "cpu") -> SampleSource:
 
 
 def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
-    """Name and arguments of the sampler: of ``config.sampling`` what is not null, and without a
-    name there the rest from ``trained.sampling``, what the model was trained with, and what that
+    """Name and arguments of the sampler: what ``config.sampling`` gives, and without a name there
+    the rest from ``trained.sampling``, what the model was trained with, and what that
     does not say, because the sampler did not have it yet, by default.
 
     Raises ``ValueError`` for an argument that the sampler of the model does not have, naming those
@@ -206,7 +211,17 @@ def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
 
 
 def _given(config: DictConfig) -> dict[str, Any]:
-    return {key: value for key, value in plain(config.sampling).items() if value is not None}
+    """Null is "not given" for the keys that ``sample.yaml`` has, and a value for any other."""
+    own = ("name", *_SHARED)
+    sampling = plain(config.sampling)
+    return {k: value for k, value in sampling.items() if value is not None or k not in own}
+
+
+def _check_names(given: dict[str, Any]) -> None:
+    """``ValueError`` for a setting that no sampler has."""
+    known = {key for settings in sampler_settings().values() for key in settings}
+    for key in sorted(given.keys() - known):
+        raise ValueError(unknown_name("setting of a sampler", key, known))
 
 
 def _check_numbers(config: DictConfig) -> None:

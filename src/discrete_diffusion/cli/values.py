@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 _MAY_BE_NULL = ("trainer.", "callbacks.ema_decay")
 """Keys, or what they start with, whose value null means "off"."""
 
+_OF_CONSTRUCTORS = ("algo.", "forward_process.", "noise.", "sampling.")
+"""What keys start with whose numbers ``check_options`` compares with the annotations of a
+constructor; only those say where null is a value."""
+
 _OF_SEVERAL_KINDS = ("trainer.devices",)
 """A number or text; whoever reads them says what else is wrong."""
 
@@ -20,7 +24,8 @@ def check_kinds(config: DictConfig, defaults: DictConfig) -> None:
     """Raise ``ValueError`` for the first value that is not of the kind of its default.
 
     Kinds: a number, true or false, text, a list, keys. Anything passes where the default is null or
-    an interpolation. Where the default is text a number passes too: ``trainer.devices=2``.
+    an interpolation. Where the default is text a number passes too: ``trainer.devices=2``. Null in
+    the place of a constructor's number passes: ``check_options`` refuses it where it means nothing.
     """
     from omegaconf import OmegaConf
 
@@ -29,6 +34,7 @@ def check_kinds(config: DictConfig, defaults: DictConfig) -> None:
     for key, value, default in _pairs("", given, expected):
         wanted, got = _kind(default), _kind(value)
         off = got == "null" and key.startswith(_MAY_BE_NULL)
+        off |= (wanted, got) == ("a number", "null") and key.startswith(_OF_CONSTRUCTORS)
         known = key in _OF_SEVERAL_KINDS or (wanted, got) == ("text", "a number")
         if got == wanted or off or known:
             continue

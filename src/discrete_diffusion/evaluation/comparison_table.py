@@ -78,7 +78,9 @@ def table_cells(
     for measure in comparison.measures:
         arrow, first = _arrow(MEASURES[measure].up), comparison.reference(measure).algorithm
         heads.append(_head(comparison, measure) + arrow)
-        heads += [f"difference to {first}{arrow}"] if several else []
+        short = MEASURES[measure].said.removeprefix("the ")
+        of = f"{short}, " if len(comparison.measures) > 1 else ""
+        heads += [f"{of}difference to {first}{arrow}"] if several else []
     cells = []
     if real:
         blank = [""] * (len(heads) - 1)
@@ -224,4 +226,6 @@ def _real(real: Mapping[str, float], column: Column) -> str:
 def _shown(value: Any, digits: int, sign: str = "") -> str:
     if not isinstance(value, int | float) or not math.isfinite(value):
         return ""
+    if round(value, digits) == 0:  # neither below nor above: no sign
+        value, sign = 0.0, ""
     return f"{value:{sign}.4g}" if abs(value) >= _LARGE else f"{value:{sign},.{digits}f}"

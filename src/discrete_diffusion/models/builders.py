@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.options import check_options, check_whole_number
+from discrete_diffusion.options import check_options, check_whole_number, is_number
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -40,7 +40,11 @@ def _model_options(
     for key in required:
         if model.get(key) is None:
             raise ValueError(f"backbone {backbone!r} needs model.{key}; {presets}")
-    return {key: model.get(key) for key in (*required, *optional) if model.get(key) is not None}
+    options = {key: model.get(key) for key in (*required, *optional) if model.get(key) is not None}
+    dropout = options.get("dropout", 0)
+    if not (is_number(dropout) and 0 <= dropout <= 1):
+        raise ValueError(f"model.dropout={dropout}: expected a share in [0, 1]")
+    return options
 
 
 PRESETS = {

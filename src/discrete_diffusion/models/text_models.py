@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.models.blocks.attention import check_heads
 from discrete_diffusion.pretrained import read_pretrained, transformers_library
 
 
@@ -88,12 +89,14 @@ def build_text_encoder(
     ``download``: ``path`` may be a name on the Hugging Face hub, from where it is fetched.
 
     Raises ``ValueError`` if ``transformers`` is not installed, nothing can be read from ``path``,
-    weights are missing there, or it has fewer than ``vocab_size`` ids.
+    weights are missing there, or it has fewer than ``vocab_size`` ids; without ``path``, if
+    ``num_heads`` does not divide ``hidden_size``.
     """
     library = transformers_library("a text encoder is built")
     if path is not None:
         network = _read(library.AutoModel, path, download=download, part="encoder")
         return TextEncoder(_checked(network, vocab_size, path, "encoder"))
+    _check_heads("encoder", num_heads, hidden_size)
     config = library.ModernBertConfig(
         vocab_size=vocab_size,
         hidden_size=hidden_size,
@@ -131,6 +134,7 @@ def build_text_decoder(
         decoder = TextDecoder(_checked(network, vocab_size, path, "decoder"))
         _check_causal(decoder, path)
         return decoder
+    _check_heads("decoder", num_heads, hidden_size)
     if head_dim % 2 or num_heads % num_kv_heads:
         raise ValueError(
             f"model.decoder: head_dim={head_dim}, num_heads={num_heads}, num_kv_heads="
@@ -148,6 +152,12 @@ def build_text_decoder(
         **_NO_SPECIAL_IDS,
     )
     return TextDecoder(library.Gemma3ForCausalLM(config))
+
+
+def _check_heads(part: str, num_heads: int, hidden_size: int) -> None:
+    key = f"model.{part}"
+    width = f"{key}.hidden_size={hidden_size}"
+    check_heads(num_heads, hidden_size, width, key=f"{key}.num_heads")
 
 
 _NO_SPECIAL_IDS = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None}

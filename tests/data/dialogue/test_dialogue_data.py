@@ -115,6 +115,20 @@ def test_the_fingerprint_says_which_pairs():
     assert dialogue_data().fingerprint() in prints
 
 
+@pytest.mark.parametrize("name", ["dialogue", "dialogue-tokens"])
+def test_most_words_unknown_is_said(name, caplog):
+    dialogue_data(name)
+    assert "are unknown" not in caplog.text
+    dialogue_data(name, words="a")
+    assert "seed 0: most words are unknown (100% of train, 100% of val, 100% of te" in caplog.text
+    assert "leave data.words null" in caplog.text
+
+
+def test_a_seed_below_0_is_refused():
+    with pytest.raises(ValueError, match=r"data\.grammar_seed=-1: expected a whole number, at lea"):
+        dialogue_data(grammar_seed=-1)
+
+
 def test_texts_that_are_too_long_are_cut_and_counted(caplog):
     with caplog.at_level(logging.WARNING):
         data = dialogue_data(source_length=20, target_length=15)
@@ -188,7 +202,7 @@ def test_the_files_of_the_splits_share_no_dialogue(tmp_path, caplog):
     assert [len(data.pairs[name]) for name in SPLITS] == [1, 1, 2]
     assert "train_path: 2 pairs whose dialogue is held out elsewhere" in caplog.text
     assert "val_path: 2 pairs whose dialogue" in caplog.text
-    assert "test_path: " not in caplog.text
+    assert "test_path: 0 pairs" not in caplog.text
     only = written(tmp_path / "only", ("b", "in test"))
     with pytest.raises(ValueError, match="the val split holds no pair"):
         dialogue_data(**{**options, "val_path": only})

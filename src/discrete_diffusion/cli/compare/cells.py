@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compare.kinds import Kind, kind_of
+from discrete_diffusion.cli.compare.kinds import Kind, has_one_backbone_each, kind_of
 from discrete_diffusion.cli.compare.options import (
-    options_by_algorithm,
+    options_by_name,
+    options_of,
     said_of_options,
+    split_model_options,
     split_options,
 )
 from discrete_diffusion.cli.compare.recipes import Recipe, recipes
 from discrete_diffusion.cli.compose import compose_plainly, model_presets
 from discrete_diffusion.cli.errors import explain
+from discrete_diffusion.cli.values import check_kinds
 from discrete_diffusion.models.registry import backbone_spec
 from discrete_diffusion.states import data_state
 
@@ -103,9 +106,16 @@ def plan_cells(
         count = f"{len(refused)} of {len(config.algos) * len(backbones)}"
         listed = "\n  ".join(refused)
         raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
-    for line in planner.said:
+    for line in (*planner.said, *planner.said_of_models(cells)):
         logger.info("%s", line)
     return [_with_seed(cell, seed) for cell in cells for seed in config.seeds]
+
+
+def names_beside(cells: Sequence[Cell]) -> list[str]:
+    """What each cell is called beside the others, whatever its seed: its algorithm, with its
+    backbone where an algorithm has several."""
+    plain = has_one_backbone_each(cells)
+    return [c.algorithm if plain else f"{c.algorithm} with {c.backbone}" for c in cells]
 
 
 def _with_seed(cell: Cell, seed: int) -> Cell:
@@ -130,11 +140,17 @@ class _Planner:
         chosen = [o for o in self.shared if _chooses_model(o)]
         self.recipes = recipes(algorithms, self.shared, lambda words: self._compose(tuple(words)))
         configs = {name: recipe.config for name, recipe in self.recipes.items()}
-        self.options = options_by_algorithm(options, configs)
+        options, self.model_options = split_model_options(options)
+        self.options = options_by_name(options, configs)
         self.said = said_of_options(options, self.options)
         if plainly := [name for name, recipe in self.recipes.items() if recipe.is_plain]:
             self.said.append(f"what the experiment sets under algo: not for {', '.join(plainly)}")
         self.wanted = chosen[-1].split("=")[1] if chosen else None
+
+    def said_of_models(self, cells: Sequence[Cell]) -> list[str]:
+        """Which cells each option of a model is for. Raises ``ValueError`` for one of none."""
+        configs = {n: c.config for n, c in zip(names_beside(cells), cells, strict=True)}
+        return said_of_options(self.model_options, options_by_name(self.model_options, configs))
 
     def remedy(self, refusal: str) -> str:
         """A refusal of ``train``, its advice turned into that for ``compare``."""
@@ -225,6 +241,10 @@ class _Planner:
         shared = [w for w in self.recipes[algorithm].overrides if not _chooses_model(w)]
         overrides = [*shared, *model, f"algo.backbone={backbone}", *self.options[algorithm]]
         config = self._compose(tuple(overrides))
+        if of_model := options_of(self.model_options, config):
+            preset_config, overrides = config, [*overrides, *of_model]
+            config = self._compose(tuple(overrides))
+            check_kinds(config, preset_config)
         built = build_on_meta(config)
         if (refusal := kind_of(config.data).refusal(built, self.num_samples)) is not None:
             raise ValueError(refusal)

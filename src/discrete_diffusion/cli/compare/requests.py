@@ -26,7 +26,7 @@ _SET_BY_CELL = {
     "eval.bound_draws": "bound_draws=N",
     "resume": "the same command again, which goes on by itself",
 }
-_OF_SOME = ("algo.", "noise.", "sampling.")
+_OF_SOME = ("algo.", "noise.", "sampling.", "model.")
 """Keys that not every cell may have."""
 
 
@@ -36,8 +36,9 @@ def key_of(override: str) -> str:
 
 
 def is_option(override: str) -> bool:
-    """True for what only the cells that have its key take over: ``algo.num_steps=10``."""
-    return key_of(override).startswith(_OF_SOME) and not override.startswith("~")
+    """True for what only the cells that have its key take over: ``algo.num_steps=10``. Not for
+    ``+model.KEY``, which a backbone without a preset of its own reads."""
+    return key_of(override).startswith(_OF_SOME) and not override.startswith(("~", "+model."))
 
 
 def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]:

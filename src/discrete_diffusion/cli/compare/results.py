@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import shlex
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PARETO = "pareto.png"
+_TITLE_WIDTH = 78
+"""Characters of a line of its title."""
 
 
 def write_comparison(
@@ -209,6 +212,6 @@ def _draw(
         quality="" if quality is None else quality.title,
         is_share=quality is not None and quality.share,
         more_is_better=quality is None or quality.up,
-        title=setting,
+        title=textwrap.fill(setting, _TITLE_WIDTH, break_on_hyphens=False),
     )
     return [path.name]

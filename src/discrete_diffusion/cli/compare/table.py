@@ -21,11 +21,19 @@ REAL_DATA = "real_data.json"
 
 
 def setting_of(cells: Sequence[Cell], result: dict[str, Any]) -> str:
-    """Data, steps and model of a comparison. ``result``: of the first cell."""
+    """Data, steps and model of a comparison, whose model is whose where they differ. ``result``: of
+    the first cell."""
+    from discrete_diffusion.cli.compare.cells import names_beside
+
+    models: dict[str, dict[str, None]] = {}
+    for cell, name in zip(cells, names_beside(cells), strict=True):
+        models.setdefault(cell.model, {})[name] = None
+    whose = [f"{model} ({', '.join(names)})" for model, names in models.items()]
+    said = f"model {cells[0].model}" if len(models) == 1 else f"models {' and '.join(whose)}"
     steps, size = result["steps"], cells[0].config.data.batch_size
     return (
         f"{' and '.join(dict.fromkeys(cell.data for cell in cells))}, {steps:,} "
-        f"step{'' if steps == 1 else 's'} of batch size {size}, model {cells[0].model}"
+        f"step{'' if steps == 1 else 's'} of batch size {size}, {said}"
     )
 
 

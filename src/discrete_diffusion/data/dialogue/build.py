@@ -145,7 +145,14 @@ def _dialogue_tokens(config: DictConfig, pairs: _Pairs) -> DialogueTokens:
 
 
 def _reported(data: _Data) -> _Data:
-    """``data``, with a warning if texts were cut."""
+    """``data``, with a warning if texts were cut, or most words of a split are unknown."""
+    shares = {split: data.unknown_share(split) for split in SPLITS}
+    if mostly := [f"{share:.0%} of {split}" for split, share in shares.items() if share > 0.5]:
+        logger.warning(
+            "%s: most words are unknown (%s), so a bound says little; leave data.words null to "
+            "have them read off the training texts, the data.max_words most frequent",
+            *(data.source, ", ".join(mostly)),
+        )
     sources, targets = data.num_cut
     if sources or targets:
         logger.warning(
@@ -196,6 +203,7 @@ def _vocabulary(config: DictConfig) -> WordVocabulary:
 def _read(config: DictConfig) -> _Pairs:
     paths = _paths(config)
     if paths is None:
+        check_whole_number("data.grammar_seed", config.grammar_seed, least=0)
         drawn = draw_dialogues(config.num_samples, config.grammar_seed)
         source = f"dialogues of a grammar, seed {config.grammar_seed}"
         found = _Pairs(split_in_order(drawn, config.split), source, SLOTS)

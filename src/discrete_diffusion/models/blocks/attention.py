@@ -59,11 +59,13 @@ def _written_out_is_faster(q: Tensor, k: Tensor) -> bool:
     return k.shape[2] <= _MOST_KEYS_FLOAT32 and not torch.is_grad_enabled()
 
 
-def check_heads(n_heads: int, width: int, what: str) -> None:
-    """Raise ``ValueError`` with the numbers that would do, unless ``n_heads`` divides ``width``."""
+def check_heads(n_heads: int, width: int, what: str, *, key: str = "n_heads") -> None:
+    """Raise ``ValueError`` with the numbers that would do, unless ``n_heads`` divides ``width``.
+
+    ``what``, ``key``: what the width and the heads are called."""
     if n_heads < 1 or width % n_heads:
         divisors = ", ".join(str(k) for k in range(1, width + 1) if width % k == 0)
-        raise ValueError(f"n_heads={n_heads} does not divide {what}; choose {divisors}")
+        raise ValueError(f"{key}={n_heads} does not divide {what}; choose {divisors}")
 
 
 class MultiHeadSelfAttention(nn.Module):

@@ -6,6 +6,7 @@ import torch
 from einops import repeat
 from torch import Tensor, nn
 
+from discrete_diffusion.models.blocks.attention import check_heads
 from discrete_diffusion.models.blocks.cross_attention import MultiHeadCrossAttention
 from discrete_diffusion.models.blocks.rms_norm import RMSNorm
 from discrete_diffusion.models.blocks.rotary import RotaryEmbedding
@@ -39,6 +40,12 @@ class PrefixAdapter(nn.Module):
     ) -> None:
         super().__init__()
         check_whole_number("model.prefix_len", prefix_len, least=1)  # whose last predicts token 0
+        check_heads(
+            num_heads,
+            decoder_dim,
+            f"model.decoder.hidden_size={decoder_dim}",
+            key="model.num_heads",
+        )
         self.latent_dim, self.decoder_dim = latent_dim, decoder_dim
         self.queries = nn.Parameter(0.02 * torch.randn(prefix_len, decoder_dim))
         self.attention = MultiHeadCrossAttention(

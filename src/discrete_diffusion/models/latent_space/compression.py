@@ -6,6 +6,7 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
+from discrete_diffusion.models.blocks.attention import check_heads
 from discrete_diffusion.models.blocks.cross_attention import MultiHeadCrossAttention
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_whole_number
@@ -48,6 +49,12 @@ class LatentEncoder(nn.Module):
         self.latent_seq_len, self.pool = latent_seq_len, pool
         width = latent_dim * latent_seq_len
         if pool == "attention":
+            check_heads(
+                num_heads,
+                hidden_dim,
+                f"model.encoder.hidden_size={hidden_dim}",
+                key="model.num_heads",
+            )
             self.queries = nn.Parameter(0.1 * torch.randn(latent_seq_len, hidden_dim))
             self.attention = MultiHeadCrossAttention(
                 d_model=hidden_dim, context_dim=hidden_dim, n_heads=num_heads

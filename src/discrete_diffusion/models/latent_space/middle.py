@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.models.blocks.attention import check_heads
 from discrete_diffusion.models.blocks.rotary import RotaryEmbedding
 from discrete_diffusion.models.blocks.transformer import TransformerBlock
 from discrete_diffusion.options import check_whole_number
@@ -32,6 +33,7 @@ class MiddleTransformer(nn.Module):
     ) -> None:
         super().__init__()
         check_whole_number("model.num_layers", num_layers, least=1)
+        check_heads(num_heads, latent_dim, f"model.latent_dim={latent_dim}", key="model.num_heads")
         self.latent_dim = latent_dim
         self.blocks = nn.ModuleList(
             TransformerBlock(

@@ -9,7 +9,7 @@ from typing import Any
 from discrete_diffusion.cli.compare.kinds.dialogues import Dialogues
 from discrete_diffusion.cli.compare.kinds.ids import Ids
 from discrete_diffusion.cli.compare.kinds.images import Images
-from discrete_diffusion.cli.compare.kinds.kind import Kind, Quality
+from discrete_diffusion.cli.compare.kinds.kind import Kind, Quality, has_one_backbone_each
 from discrete_diffusion.states import DIALOGUES, IMAGES, data_kind
 
 _KINDS: dict[str, Kind] = {IMAGES: Images(), DIALOGUES: Dialogues()}
@@ -22,4 +22,4 @@ def kind_of(data_config: Mapping[str, Any]) -> Kind:
     return _KINDS.get(data_kind(data_config), _IDS)
 
 
-__all__ = ["Kind", "Quality", "kind_of"]
+__all__ = ["Kind", "Quality", "has_one_backbone_each", "kind_of"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.compare.kinds.kind import Kind, Quality, forms_of, of_first_seed
+from discrete_diffusion.cli.compare.kinds.kind import Kind, Quality, forms_of, samples_beside
 from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
@@ -102,16 +102,15 @@ class Dialogues(Kind):
         """Dialogues with their references and the summaries of every model, trained with the first
         seed."""
         from discrete_diffusion.evaluation.equal_summaries import summaries_side_by_side
-        from discrete_diffusion.evaluation.summary_report import read_summaries
+        from discrete_diffusion.evaluation.summary_report import SUMMARIES, read_summaries
 
         path = out / _SUMMARIES
         if "rouge_l" not in comparison.measures:
             path.unlink(missing_ok=True)
             return []
         written = {
-            label: lines
-            for label, cell in of_first_seed(comparison, cells).items()
-            if (lines := read_summaries(folders[cell.name].path))
+            label: read_summaries(file.parent)
+            for label, file in samples_beside(comparison, cells, folders, SUMMARIES, path).items()
         }
         if not written:
             return []

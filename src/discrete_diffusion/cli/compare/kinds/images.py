@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.compare.kinds.kind import Kind, Quality, forms_of, of_first_seed
+from discrete_diffusion.cli.compare.kinds.kind import Kind, Quality, forms_of, samples_beside
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Objective
@@ -91,11 +91,10 @@ class Images(Kind):
         if "relative_l2" not in comparison.measures:
             path.unlink(missing_ok=True)
             return []
-        for label, cell in of_first_seed(comparison, cells).items():
-            file = folders[cell.name].path / RECONSTRUCTIONS
-            if file.is_file():
-                with np.load(file) as arrays:
-                    truth, drawn[label] = arrays["truth"][:, 0], arrays["mean"][:, 0]
+        there = samples_beside(comparison, cells, folders, RECONSTRUCTIONS, path)
+        for label, file in there.items():
+            with np.load(file) as arrays:
+                truth, drawn[label] = arrays["truth"][:, 0], arrays["mean"][:, 0]
         if not drawn:
             return []
         draws = int(comparison.models[0].mean("draws_per_image"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.folder import CellFolder
     from discrete_diffusion.evaluation.comparison import Baseline, Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,38 @@ def forms_of(cells: Sequence[Cell], options: Sequence[str] = ()) -> str:
     return "; ".join(f"{', '.join(names)}: {way}" for way, names in ways.items())
 
 
+def has_one_backbone_each(cells: Sequence[Cell]) -> bool:
+    """True if no algorithm is there with several backbones."""
+    pairs = {(cell.algorithm, cell.backbone) for cell in cells}
+    return len({algorithm for algorithm, _ in pairs}) == len(pairs)
+
+
 def of_first_seed(comparison: Comparison, cells: Sequence[Cell]) -> dict[str, Cell]:
     """The cells trained with the first seed, by what they are called beside each other: the
     algorithm, with the backbone where an algorithm has several."""
     first = [cell for cell in cells if cell.seed == comparison.seeds[0]]
-    plain = len({cell.algorithm for cell in first}) == len(first)
+    plain = has_one_backbone_each(first)
     return {c.algorithm if plain else f"{c.algorithm} ({c.backbone})": c for c in first}
+
+
+def samples_beside(
+    comparison: Comparison,
+    cells: Sequence[Cell],
+    folders: Mapping[str, CellFolder],
+    file: str,
+    shown_in: Path,
+) -> dict[str, Path]:
+    """``file`` of every cell of ``of_first_seed`` that has it; a log line names those that do not,
+    which ``shown_in`` lacks."""
+    first = of_first_seed(comparison, cells)
+    paths = {label: folders[cell.name].path / file for label, cell in first.items()}
+    there = {label: path for label, path in paths.items() if path.is_file()}
+    if lost := [first[label].name for label in paths if label not in there]:
+        what = f"left out of {shown_in.name}" if there else f"{shown_in.name} is not written anew"
+        logger.warning(
+            "%s: no %s, %s; without cell.json too, they are drawn again",
+            ", ".join(lost),
+            file,
+            what,
+        )
+    return there
