@@ -17,7 +17,7 @@ from discrete_diffusion.cli.sample import run
 from discrete_diffusion.cli.sample_source import open_sample_source, sampling_of
 from discrete_diffusion.data import complete_data
 from discrete_diffusion.data.bubble_diagrams import read_diagrams
-from discrete_diffusion.sampling import FirstHitting
+from discrete_diffusion.sampling import _SAMPLER_BUILDERS, FirstHitting
 from discrete_diffusion.viz import trajectory as films
 
 SMALL = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
@@ -165,4 +165,16 @@ def test_settings_that_no_sampler_was_named_for(failure, words, message, unsaid)
 def test_steps_are_refused_when_the_source_is_opened(model):
     config = compose("evaluate", [f"checkpoint={model}", "sampling=entropy-bounded", "steps=3"])
     with pytest.raises(ValueError, match="entropy-bounded sampling chooses its own number of"):
+        open_sample_source(config)
+
+
+def test_a_setting_of_a_plug_in_is_left_to_the_sampler_of_the_model(model, monkeypatch):
+    """It is known, and refused only because this model has another sampler."""
+    config = compose("sample", [f"checkpoint={model}", "sampling.width=3"])
+    with pytest.raises(ValueError, match="unknown setting of a sampler 'width'"):
+        open_sample_source(config)
+    monkeypatch.setitem(_SAMPLER_BUILDERS, "mine", lambda width=1: FirstHitting())
+    with pytest.raises(
+        ValueError, match=r"sampling\.width: the model was trained with sampling=fir"
+    ):
         open_sample_source(config)
