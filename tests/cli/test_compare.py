@@ -315,6 +315,20 @@ def test_other_terms_measure_again_without_training(copy):
     assert before == after
 
 
+def test_another_setting_of_the_sampler_measures_again_without_training(copy):
+    written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    measured = copy / "cell.json"
+    before = json.loads(measured.read_text())
+    again(copy, "sampling.temperature=0.25")
+    after = json.loads(measured.read_text())
+    assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
+    assert after["bounds"] == before["bounds"]
+    assert (before["sampling"]["temperature"], after["sampling"]["temperature"]) == (1.0, 0.25)
+    kept = measured.stat().st_mtime_ns
+    again(copy, "sampling.temperature=0.25")
+    assert measured.stat().st_mtime_ns == kept
+
+
 def test_samples_that_there_are_stay_where_none_are_asked_for(copy, finished, capsys):
     main(
         [
@@ -359,7 +373,7 @@ def test_a_setting_that_came_later_makes_no_other_run():
     config = compose("train", ["algo=udlm"])
     before = config.copy()
     OmegaConf.set_struct(before, False)
-    del before.init, before.algo.condition_dropout, before.sampling.guidance
+    del before.init, before.algo.condition_dropout
     assert config_digest(before) == config_digest(config)
     config.init.checkpoint = "x.ckpt"
     assert config_digest(before) != config_digest(config)

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compare.cells import Cell, plan_cells
 from discrete_diffusion.cli.compare.data import read_data
-from discrete_diffusion.cli.compare.folder import CellFolder, config_digest
+from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, measured_with
 from discrete_diffusion.cli.compare.launching import launch
 from discrete_diffusion.cli.compare.requests import check_request, read_words, shared_overrides
 from discrete_diffusion.cli.compose import compose
@@ -186,9 +186,10 @@ def _is_finished(cell: Cell, folder: CellFolder, terms: EqualTerms) -> bool:
     result = folder.result
     if result is None or result["digest"] != config_digest(cell.config):
         return False
-    asked, found = terms.as_dict(), dict(result["terms"])
+    asked = {**terms.as_dict(), **measured_with(cell.config)}
+    found = {**result["terms"], **{key: result.get(key) for key in measured_with(cell.config)}}
     if not terms.num_samples:
-        for key in ("num_samples", "draws"):
+        for key in ("num_samples", "draws", *measured_with(cell.config)):
             asked.pop(key, None)
             found.pop(key, None)
     return found == asked

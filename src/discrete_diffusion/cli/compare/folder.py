@@ -19,9 +19,11 @@ from discrete_diffusion.whole_files import written_whole
 _FREE = ("resume", "threads", "logger", "eval", "callbacks.num_samples", "trainer.devices")
 """Config keys that may differ from one call to the next: the numbers do not depend on them."""
 
+_MEASURED_WITH = ("sampling",)
+"""Config keys that what is measured depends on, and training does not."""
+
 _NEUTRAL = {
     "algo.condition_dropout": 0.0,
-    "sampling.guidance": 1.0,
     "init": {"checkpoint": None, "parts": None, "ema": True},
 }
 """Values that say nothing: a run with one is the run of before there was the key."""
@@ -75,7 +77,7 @@ class CellFolder:
         plan = read_json(self.path / "plan.json", ("digest", "config"))
         if plan is None or plan["digest"] == config_digest(config):
             return []
-        was, now = dict(leaves(plan["config"])), dict(leaves(_kept(config)))
+        was, now = (dict(leaves(_kept(each))) for each in (plan["config"], plain(config)))
         keys = [key for key in {**was, **now} if was.get(key) != now.get(key)]
         named = [
             f"{key} {was.get(key, 'absent')} -> {now.get(key, 'absent')}"
@@ -85,7 +87,7 @@ class CellFolder:
 
     def write_plan(self, config: DictConfig) -> None:
         """Say what run this is; a folder of the same run is left as it is."""
-        plan = {"digest": config_digest(config), "config": _kept(config)}
+        plan = {"digest": config_digest(config), "config": _kept(plain(config))}
         write_json(self.path / "plan.json", plan)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
@@ -109,20 +111,26 @@ class CellFolder:
 
 
 def config_digest(config: DictConfig) -> str:
-    """16 hex digits of what the numbers of a run depend on."""
-    text = json.dumps(_kept(config), sort_keys=True)
+    """16 hex digits of what the weights of a run depend on."""
+    text = json.dumps(_kept(plain(config)), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _kept(config: DictConfig) -> dict[str, Any]:
-    """The config without ``_FREE`` and ``_NEUTRAL``, as JSON would give it back."""
-    kept: dict[str, Any] = json.loads(json.dumps(plain(config)))
-    for key in (*_FREE, *_NEUTRAL):
+def measured_with(config: DictConfig) -> dict[str, Any]:
+    """What else its numbers depend on, beside the terms of the comparison, as JSON gives it."""
+    return {key: json.loads(json.dumps(plain(config)[key])) for key in _MEASURED_WITH}
+
+
+def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config without ``_FREE``, ``_MEASURED_WITH`` and ``_NEUTRAL``, as JSON gives it back."""
+    kept: dict[str, Any] = json.loads(json.dumps(config))
+    free = (*_FREE, *_MEASURED_WITH)
+    for key in (*free, *_NEUTRAL):
         *parents, name = key.split(".")
         node: Any = kept
         for parent in parents:
             node = node.get(parent, {})
-        if key in _FREE or node.get(name) == _NEUTRAL[key]:
+        if key in free or node.get(name) == _NEUTRAL[key]:
             node.pop(name, None)
     return kept
 

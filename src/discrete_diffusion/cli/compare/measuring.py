@@ -25,7 +25,7 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     import torch
 
     from discrete_diffusion.checkpoints import read_checkpoint
-    from discrete_diffusion.cli.compare.folder import config_digest
+    from discrete_diffusion.cli.compare.folder import config_digest, measured_with
     from discrete_diffusion.cli.compare.kinds import kind_of
     from discrete_diffusion.data import build_data
     from discrete_diffusion.evaluation.equal_terms import held_out_split
@@ -51,6 +51,7 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
             "digest": config_digest(config),
             "data_fingerprint": data.fingerprint(),
             "terms": terms.as_dict(),
+            **measured_with(config),
             "steps": checkpoint.step,
             "split": held_out_split(data),
             **found,
