@@ -2,21 +2,24 @@
 
     python benchmarks/choices.py [--seeds 2] [--steps 400]
     python benchmarks/choices.py node_order --steps 1500
+    python benchmarks/choices.py real_plan_choices --steps 1000 --plans plans.jsonl
 
-Writes ``benchmarks/results/<study>.json`` and its table in ``docs/results.md``. All runs of a study
-see the same number of diagrams; the bound is per unordered diagram, so that node orders compare.
+Writes ``benchmarks/results/<study>.json`` and its table in ``docs/results.md``. The runs of a study
+take the same number of steps; the bound is per unordered diagram, so that node orders compare.
+With ``--keep FOLDER`` the runs are kept there, and those that are there are not trained again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.train import train
+from kept_runs import kept_run
 from record import write_result, write_section
 
 BATCH_SIZE = 64
@@ -45,6 +48,24 @@ STUDIES: dict[str, dict[str, list[str]]] = {
         "given by the source": ["data.node_order=given"],
         "random": ["data.node_order=random"],
     },
+    "real_plan_choices": {
+        "the recipe": [],
+        "without mirror images": ["data.symmetry=none"],
+        "all eight images of the square": ["data.symmetry=square"],
+        "node order given by the source": ["data.node_order=given"],
+        "node order random": ["data.node_order=random"],
+        "learning rate 5e-4": ["optim.lr=5e-4"],
+        "learning rate 2e-3": ["optim.lr=2e-3"],
+        "batches of 64 (a quarter of the samples)": ["data.batch_size=64"],
+    },
+}
+RECIPES: dict[str, Sequence[str]] = {
+    "choices": SHORT_RUN,
+    "node_order": SHORT_RUN,
+    "real_plan_choices": (
+        *("experiment=real_plans", "trainer.precision=bf16-mixed"),
+        *("callbacks.num_samples=0", "logger=none", "eval.num_samples=1000"),
+    ),
 }
 COLUMNS: dict[str, dict[str, str]] = {
     "choices": {
@@ -63,13 +84,22 @@ COLUMNS: dict[str, dict[str, str]] = {
         "conditional_pair_tv": "conditional pair TV",
         "degree_tv": "degree TV",
     },
+    "real_plan_choices": {
+        "valid": "valid",
+        "transitive": "transitive",
+        "edges_per_diagram": "edges",
+        "node_tv": "node TV",
+        "relation_tv": "relation TV",
+        "conditional_pair_tv": "conditional pair TV",
+    },
 }
 
 
-def run(overrides: list[str], seed: int, steps: int) -> dict[str, Any]:
-    words = [f"seed={seed}", f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}"]
-    with tempfile.TemporaryDirectory() as folder:
-        return train(compose("train", [*SHORT_RUN, *words, *overrides]), Path(folder))
+def run(folder: Path, words: Sequence[str], steps: int) -> dict[str, Any]:
+    """What ``metrics.json`` of a run says."""
+    length = [f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}"]
+    kept_run(folder, [*words, *length])
+    return json.loads((folder / "metrics.json").read_text())
 
 
 def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> str:
@@ -91,17 +121,27 @@ def main() -> None:
     parser.add_argument("study", nargs="?", choices=list(STUDIES), default="choices")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--plans", type=Path, help="of real_plan_choices: the file of plans")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="folder of runs to keep")
     arguments = parser.parse_args()
     study, seeds = arguments.study, range(arguments.seeds)
+    words = [*RECIPES[study], f"threads={arguments.threads}"]
+    if arguments.plans is not None:
+        words.append(f"data.path={arguments.plans.resolve()}")
     kept = ("nelbo_unordered", "nelbo_standard_error", *COLUMNS[study])
     results: dict[str, list[dict[str, Any]]] = {}
-    for name, overrides in STUDIES[study].items():
-        found = [run(overrides, seed, arguments.steps) for seed in seeds]
-        results[name] = [{key: metrics[key] for key in kept} for metrics in found]
-    words = f"{study} --seeds {arguments.seeds} --steps {arguments.steps}"
-    write_result(
-        study, command=f"python benchmarks/choices.py {words}", seed=list(seeds), results=results
-    )
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = (arguments.keep or Path(scratch)) / study
+        for seed in seeds:
+            for k, (name, overrides) in enumerate(STUDIES[study].items()):
+                found = run(
+                    folder / f"{k}-{seed}", [*words, f"seed={seed}", *overrides], arguments.steps
+                )
+                results.setdefault(name, []).append({key: found[key] for key in kept})
+    command = f"python benchmarks/choices.py {study} --seeds {arguments.seeds}"
+    command += f" --steps {arguments.steps}" + (" --plans plans.jsonl" if arguments.plans else "")
+    write_result(study, command=command, seed=list(seeds), results=results)
     write_section("results.md", study, table(COLUMNS[study], results))
 
 

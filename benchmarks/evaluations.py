@@ -37,3 +37,17 @@ def table(metrics: Mapping[str, Any], aims: Mapping[str, str] | None = None) -> 
             cells.append(aims.get(name, ""))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def by_size_table(metrics: Mapping[str, Any]) -> str:
+    """The held-out bound by size, smallest samples first."""
+    found = metrics["nelbo_by_size"]
+    lines = [
+        f"| {found['unit']} | held-out NELBO, nats | samples | nats per token |",
+        "|---:|---:|---:|---:|",
+    ]
+    columns = ("size", "num_samples", "nelbo", "standard_error", "nelbo_per_token")
+    for size, num, nelbo, error, per_token in zip(*(found[c] for c in columns), strict=True):
+        shown = f"{nelbo:.2f}" + ("" if error is None else f" ± {error:.2f}")
+        lines.append(f"| {size} | {shown} | {num:,} | {per_token:.3f} |")
+    return "\n".join(lines)

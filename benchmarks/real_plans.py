@@ -1,6 +1,6 @@
 """Train on a file of real plans and record the held-out bound beside its baselines.
 
-    python benchmarks/real_plans.py plans.jsonl [--seeds 3] [override ...]
+    python benchmarks/real_plans.py plans.jsonl [--seeds 3] [--threads 2] [override ...]
 
 Writes ``benchmarks/results/real_plans.json`` and a table of ``docs/results.md``, samples of the
 first seed's model beside the held-out plans. The held-out fifth is chosen by distinct diagram, up
@@ -18,7 +18,7 @@ from typing import Any
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import train
-from evaluations import evaluate, table
+from evaluations import by_size_table, evaluate, table
 from record import write_result, write_section
 
 KEPT = (
@@ -44,21 +44,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("plans", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("overrides", nargs="*")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     fixed = ["experiment=real_plans", *arguments.overrides]
     runs: list[dict[str, Any]] = []
     evaluation: dict[str, Any] = {}
     for seed in range(arguments.seeds):
-        config = compose(
-            "train", [*fixed, f"data.path={arguments.plans.resolve()}", f"seed={seed}"]
-        )
+        where = [f"data.path={arguments.plans.resolve()}", f"threads={arguments.threads}"]
+        config = compose("train", [*fixed, *where, f"seed={seed}"])
         with tempfile.TemporaryDirectory() as folder:
             metrics = train(config, Path(folder) / "run")
             if seed == 0:
                 checkpoint = Path(folder) / "run" / "checkpoints" / "last.ckpt"
                 evaluation = evaluate(
-                    Path(folder) / "evaluation", f"checkpoint={checkpoint}", "num_samples=1000"
+                    Path(folder) / "evaluation",
+                    f"checkpoint={checkpoint}",
+                    "num_samples=1000",
+                    "bound_draws=16",
                 )
         runs.append({name: metrics[name] for name in KEPT})
     bounds = [run["nelbo_unordered"] for run in runs]
@@ -69,10 +72,10 @@ def main() -> None:
         "runs": runs,
         "evaluation": evaluation,
     }
-    words = ["python benchmarks/real_plans.py plans.jsonl", f"--seeds {arguments.seeds}"]
-    command = " ".join([*words, *arguments.overrides])
+    options = f"--seeds {arguments.seeds} --threads {arguments.threads}"
+    words = ["python benchmarks/real_plans.py plans.jsonl", options, *arguments.overrides]
     path = write_result(
-        "real_plans", command=command, seed=list(range(arguments.seeds)), results=results
+        "real_plans", command=" ".join(words), seed=list(range(arguments.seeds)), results=results
     )
     first = runs[0]
     seeds = (
@@ -86,6 +89,7 @@ def main() -> None:
     )
     write_section("results.md", "real plans facts", facts)
     write_section("results.md", "real plans", table(evaluation))
+    write_section("results.md", "real plans by rooms", by_size_table(evaluation))
     print(path.read_text())
 
 

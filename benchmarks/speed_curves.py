@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data import BatchStream
+from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.evaluation import sample_bounds
 from discrete_diffusion.training.module import lr_factor
 from speed_variants import CURVES, Plans, Trainee, Variant
@@ -69,7 +69,7 @@ def _curve(
 ) -> list[Tensor]:
     """Float64[M] at each of the steps ``at``: the bound of every held-out diagram."""
     trainee = Trainee(variant, plans, device, seed)
-    held_out = BatchStream(plans.data, "val", batch_size=plans.batch_size, seed=0)
+    held_out = SplitBatches(plans.data, "val", batch_size=plans.batch_size, seed=0)
     bounds: list[Tensor] = []
     taken, epoch = 0, seed * 1000
     while taken < at[-1]:

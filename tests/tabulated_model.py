@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator, neg_inf
-from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, encode
+from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, PartialDiagram, encode
 from discrete_diffusion.data.bubble_diagrams.canonical import canonical_orders
 from discrete_diffusion.data.bubble_diagrams.tokens import relabel
 from discrete_diffusion.forward_process import Absorbing
@@ -57,3 +59,22 @@ def tabulated_mdlm(
     prob = weights / weights.sum()
     process = Absorbing(vocab.layout(), LogLinear())
     return MDLM(TabulatedBackbone(rows, prob, vocab), process), rows, prob
+
+
+def misleading_mdlm() -> tuple[MDLM, PartialDiagram, VocabConfig]:
+    """A world where what looks likely half-way is not, and two relations of three rooms in it.
+
+    Of one of their six arrangements the first relation has probability 0.72 and both have 0.02; of
+    each of the others 0.05 and 0.04. That one has rooms 0 and 2 in relation 0.
+    """
+    vocab, given = VocabConfig(n_max=3), ((0, 1, 2), (1, 2, 3))
+    diagrams, prob = [], []
+    for order in itertools.permutations(range(3)):
+        likely = order == (0, 1, 2)
+        whole = BubbleDiagram((0, 0, 0), (*given, (0, 2, 0 if likely else 1)))
+        diagrams += [d.relabelled(order) for d in (whole, BubbleDiagram((0, 0, 0), given[:1]))]
+        prob += [0.02, 0.7] if likely else [0.04, 0.01]
+    shares = torch.tensor(prob, dtype=torch.float64)
+    backbone = TabulatedBackbone(encode(diagrams, vocab).x0, shares / shares.sum(), vocab)
+    model = MDLM(backbone, Absorbing(vocab.layout(), LogLinear()))
+    return model, PartialDiagram((None,) * 3, given), vocab

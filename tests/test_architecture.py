@@ -34,7 +34,8 @@ ALLOWED = {
     "viz": FOUNDATION,
     "algorithms": FOUNDATION | {"noise_schedules", "forward_process", "models"},
     "sampling": FOUNDATION | {"forward_process", "algorithms"},
-    "completion": FOUNDATION | {"algorithms", "sampling", "data"},
+    "arranging": FOUNDATION | {"algorithms", "sampling", "data"},
+    "completion": FOUNDATION | {"algorithms", "sampling", "data", "arranging"},
     "checkpoints": FOUNDATION | {"algorithms"},
     "evaluation": FOUNDATION
     | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "metrics", "viz"},

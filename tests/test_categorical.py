@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from discrete_diffusion import categorical
 from discrete_diffusion.categorical import (
     draw,
     log_one_hot,
@@ -13,6 +14,7 @@ from discrete_diffusion.categorical import (
     neg_inf,
     nucleus,
     temper,
+    thin,
     uniform_draws,
 )
 
@@ -68,17 +70,73 @@ def test_draws_have_the_right_frequencies_and_never_an_impossible_id():
     assert ((share - probs).abs() <= 4.5 * (probs * (1 - probs) / num).sqrt()).all()
 
 
-def test_draws_reach_tails_that_float32_rounds_away():
-    """An id of probability 3e-9 is drawn about 3 times in 1e9; here the uniform is scripted."""
-    log_probs = torch.tensor([1 - 3e-9, 3e-9], dtype=torch.float64).log()
-    u = torch.tensor([1 - 1e-9], dtype=torch.float64)
-    assert (log_probs.exp().cumsum(0) <= u).sum() == 1
-    assert u.float() == 1.0  # in float32 this u, and with it the tail, does not exist
+@pytest.mark.parametrize(
+    ("probs", "u", "expected"),
+    [
+        ([1 - 3e-9, 3e-9], 1 - 1e-9, 1),  # in float32 neither this u nor this tail exists
+        ([1 - 3e-9, 3e-9], 1 - 4e-9, 0),
+        ([0.0, 0.0, 0.4, 0.6], 0.0, 2),  # the least and the largest u, beside impossible ids
+        ([0.4, 0.6, 0.0, 0.0], 1 - 2.0**-53, 1),
+        ([0.5, 0.5], 0.5, 1),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_id_drawn_is_the_first_whose_cumulative_probability_exceeds_u(
+    dtype, probs, u, expected, monkeypatch
+):
+    scripted = torch.tensor([u], dtype=torch.float64)
+    monkeypatch.setattr(categorical, "uniform_draws", lambda *_: scripted)
+    exact = torch.tensor([probs], dtype=torch.float64)
+    log_probs = exact.clamp(min=1e-300).log().masked_fill(exact == 0, neg_inf(dtype)).to(dtype)
+    assert draw(log_probs, make_generator(0)).tolist() == [expected]
 
 
 def test_uniform_draws_are_float64_and_repeatable():
     first, second = (uniform_draws((5,), make_generator(1, 2)) for _ in range(2))
     assert first.dtype == torch.float64
+    assert (first * 2**24 % 1 > 0).all()  # more digits than float32 has
     assert torch.equal(first, second)
     for other in ((2, 1), (1, 2, 0), (1,)):
         assert not torch.equal(first, uniform_draws((5,), make_generator(*other)))
+
+
+def test_thinned_rows_stand_for_all_on_average():
+    """Over the one random number that is drawn: kept so often, and weighing what is told."""
+    generator = make_generator(3)
+    weights = torch.tensor([5.0, 0.1, 0.0, 0.7, 0.4, 0.2, 3.0, 0.3, 0.1], dtype=torch.float64)
+    seeds, log_weights = 1500, weights.log() - 700  # far below what exp could hold
+    kept, total = torch.zeros(seeds, 9).double(), torch.zeros(seeds, 9).double()
+    for seed in range(seeds):
+        thinned = thin(log_weights, 4, generator)
+        assert thinned.rows.tolist() == sorted(set(thinned.rows.tolist()))
+        assert len(thinned.rows) == 4
+        kept[seed, thinned.rows] = 1
+        total[seed, thinned.rows] = (log_weights[thinned.rows] - thinned.log_chances + 700).exp()
+    c = weights[[1, 3, 4, 5, 7, 8]].sum() / 2  # two of these six beside the two heavy ones
+    chances = (weights / c).clamp(max=1)
+    assert float(chances.sum()) == pytest.approx(4)
+    assert (kept.mean(dim=0) - chances).abs().max() < 4 * 0.5 / seeds**0.5
+    assert (total.mean(dim=0) - weights).abs().max() < 4 * float(c) * 0.5 / seeds**0.5
+    torch.testing.assert_close(total[:, [0, 6]], weights[[0, 6]].expand(seeds, 2))
+
+
+def test_few_rows_are_all_kept_and_rows_of_weight_0_are_not():
+    generator = make_generator(0)
+    few = thin(torch.tensor([0.0, -3.0]).double(), 2, generator)
+    assert (few.rows.tolist(), few.log_chances.tolist()) == ([0, 1], [0.0, 0.0])
+    nothing = float("-inf")
+    mostly_none = torch.tensor([nothing, 1.0, nothing, 2.0, nothing], dtype=torch.float64)
+    for num in (2, 3, 4):
+        thinned = thin(mostly_none, num, generator)
+        assert (thinned.rows.tolist(), thinned.log_chances.tolist()) == ([1, 3], [0.0, 0.0])
+    alike = thin(torch.zeros(1000).double(), 250, generator)
+    assert (alike.rows.diff() == 4).all()
+    torch.testing.assert_close(alike.log_chances.exp(), torch.full((250,), 0.25).double())
+
+
+def test_thinning_takes_of_neighbours_in_proportion():
+    weights = torch.rand(400, generator=make_generator(1), dtype=torch.float64)
+    expected = 40 * weights[:200].sum() / weights.sum()
+    for seed in range(5):
+        kept = thin(weights.log(), 40, make_generator(seed)).rows
+        assert abs((kept < 200).sum() - expected) < 1

@@ -73,12 +73,13 @@ def test_check_names_sample_position_and_id():
         (2, 20, r"sample 1, position 2 \(node\): id 20"),
         (8, 3, r"sample 1, position 8 \(edge\): id 3"),
         (0, VOCAB.mask_id, "id 13"),
+        (0, VOCAB.pad_id, "id 14"),
         (1, 99, "id 99"),
     ):
         broken = x0.clone()
         broken[1, position] = wrong
         with pytest.raises(ValueError, match=message):
-            layout.check(broken)
+            layout.check(broken, real)
     unpadded = x0.clone()
     unpadded[0, 7] = 0
     with pytest.raises(ValueError, match=r"expected PAD \(14\)"):

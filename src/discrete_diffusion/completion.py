@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from discrete_diffusion.categorical import draw, make_generator
-from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, decode
-from discrete_diffusion.data.bubble_diagrams.arrangement import (
-    Arrangements,
-    as_numbered,
-    sorted_by_type,
+from discrete_diffusion.arranging import (
+    SCORED_PER_COMPLETION,
+    Arranged,
+    Arranger,
+    known_and_real,
 )
+from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, decode
 from discrete_diffusion.data.bubble_diagrams.dataset import NODE_ORDERS
 from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.data.bubble_diagrams.tokens import relabel
@@ -23,7 +23,6 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.sampling import draw_samples
 from discrete_diffusion.sampling.draw_samples import draw_seeds, rows_at_once
-from discrete_diffusion.sampling.scoring import KnownLogProb, first_unseen, log_prob_of
 from discrete_diffusion.shards import Shard
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling import Sampler
     from discrete_diffusion.types import SampleOutput
 
-MAX_ARRANGEMENTS = 256
-_LISTED_PER_WEIGHED = 16
 _EXACT_SAMPLERS = ("first-hitting", "autoregressive")
 """One token per call, they draw from the model."""
 _EXACT_ORDERS = ("margin", "entropy", "entropy-bounded")
@@ -46,8 +43,9 @@ class Completions:
     ``diagrams``: those of the first partial diagram, then those of the second, ...; rooms numbered
     as in the partial one, whose metadata they carry, with ``given``, its line.
     ``network_calls``, ``num_unknown``: Int64[M], of each diagram, what it took and how many tokens
-    it drew. ``num_scored``: sequences shown to the network to weigh arrangements, over all.
-    ``sampled_lines``: lines of which only a random part of the arrangements was weighed.
+    it drew. ``num_scored``: sequences shown to the network to weigh arrangements, over all, in
+    ``num_batches`` forward passes. ``arrangement_errors``: by line, where only a random part of the
+    arrangements was weighed, ``Weighed.error``.
     ``trajectory``: Int64[K, trajectories, L], numbered as in the file, or None.
     """
 
@@ -55,99 +53,9 @@ class Completions:
     network_calls: Tensor
     num_unknown: Tensor
     num_scored: int
-    sampled_lines: tuple[int, ...]
+    num_batches: int
+    arrangement_errors: dict[int, float]
     trajectory: Tensor | None
-
-
-class UnseenError(ValueError):
-    """Something is given that an algorithm would not see before it draws what is unknown."""
-
-
-@dataclass(frozen=True)
-class _Arranged:
-    """The partial tokens Int64[num, L] of one line's completions and their ``orders``."""
-
-    partial: PartialDiagram
-    line: int
-    tokens: Tensor
-    orders: Tensor
-    num_scored: int
-    are_all: bool
-
-
-@dataclass(frozen=True)
-class _Arranger:
-    """Chooses the slots of a partial diagram's rooms; see ``complete``."""
-
-    algorithm: Algorithm
-    vocab: VocabConfig
-    node_order: str
-    max_arrangements: int
-    batch_size: int
-    device: torch.device
-    num: int
-
-    def arrange(self, request: tuple[PartialDiagram, int, int]) -> _Arranged:
-        """``num`` arrangements of a partial diagram, its line and a seed, in proportion to the
-        model's probability of what they fix."""
-        partial, line, seed = request
-        generator = make_generator(seed, device=self.device)
-        on_cpu = make_generator(seed, 1)
-        if self.node_order != "canonical" or partial.is_complete:
-            found = as_numbered(partial, self.vocab)
-        else:
-            most = _LISTED_PER_WEIGHED * self.max_arrangements
-            found = sorted_by_type(partial, self.vocab, max_rows=most, generator=on_cpu)
-        self._check_seen(found, line)
-        log_proposal, num_scored = torch.zeros(len(found), dtype=torch.float64), 0
-        if len(found) > self.max_arrangements:
-            scored = self._score(found, generator, rooms_only=True)
-            log_proposal, num_scored = scored.log_prob.cpu(), scored.num_evaluated
-            drawn = _draw_rows(log_proposal, self.max_arrangements, on_cpu)
-            rows, times = drawn.unique(return_counts=True)
-            found = Arrangements(found.orders[rows], found.tokens[rows], are_all=False)
-            log_proposal = log_proposal[rows] - times.log()
-        log_z = torch.zeros_like(log_proposal)
-        if len(found) > 1:
-            scored = self._score(found, generator)
-            log_z, num_scored = scored.log_prob.cpu(), num_scored + scored.num_evaluated
-        chosen = _draw_rows(log_z - log_proposal, self.num, on_cpu)
-        tokens, orders = found.tokens[chosen], found.orders[chosen]
-        return _Arranged(partial, line, tokens, orders, num_scored, found.are_all)
-
-    def _score(
-        self, found: Arrangements, generator: torch.Generator, *, rooms_only: bool = False
-    ) -> KnownLogProb:
-        """The model's probability of what each arrangement fixes, or of its room types."""
-        known, real = _known(found.tokens, self.vocab)
-        if rooms_only:
-            known[:, self.vocab.n_max :] = False
-        device = self.algorithm.layout.support.device
-        return log_prob_of(
-            self.algorithm,
-            *(tensor.to(device) for tensor in (found.tokens, known, real)),
-            generator=generator,
-            batch_size=self.batch_size,
-        )
-
-    def _check_seen(self, found: Arrangements, line: int) -> None:
-        device = self.algorithm.layout.support.device
-        known, real = (part.to(device) for part in _known(found.tokens, self.vocab))
-        unseen = first_unseen(self.algorithm, known, real)
-        if unseen is None:
-            return
-        row, position = unseen
-        order = found.orders[row].tolist()
-        if position < self.vocab.n_max:
-            what = f"rooms[{order[position]}]"
-        else:
-            i, j = self.vocab.endpoints[position - self.vocab.n_max]
-            what = f"the relation of rooms {order[i]} and {order[j]}"
-        raise UnseenError(
-            f"line {line}: {self.algorithm.name} fills a diagram from front to back and would not "
-            f"see {what} before it draws what is unknown; give every room and no relation, or take "
-            "a model of algo=mdlm"
-        )
 
 
 def complete(
@@ -161,7 +69,7 @@ def complete(
     completions: int = 1,
     steps: int | None = None,
     batch_size: int | None = None,
-    max_arrangements: int = MAX_ARRANGEMENTS,
+    max_arrangements: int | None = None,
     lines: Sequence[int] | None = None,
     trajectories: int = 0,
     shard: Shard | None = None,
@@ -173,11 +81,12 @@ def complete(
     ``batch_size``, ``shard``: as for ``draw_samples``; lines are weighed by one process each.
 
     Draws (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in G.
-    A model of ``node_order`` canonical knows diagrams in that order only, so m is drawn first: Z_m,
-    the model's probability of the tokens that m fixes, for each of the arrangements of
-    ``sorted_by_type``; then one in proportion to Z_m, and the rest with those tokens clamped. More
-    than ``max_arrangements`` are represented by as many, drawn in proportion to the probability of
-    their room types alone and weighed by what is left of Z_m: importance resampling, approximate.
+    A model of ``node_order`` canonical knows diagrams in that order only, so m is drawn first, in
+    proportion to Z_m, the model's probability of the tokens that m fixes; then the rest, with those
+    tokens clamped. All ways of ``ArrangementTree`` are weighed if the network need not be shown
+    more than ``SCORED_PER_COMPLETION`` sequences per completion for that; else some are, drawn by
+    their Z so far: importance sampling, see ``weigh``, the more exact the more completions.
+    ``max_arrangements``: so many ways are kept at each step instead.
     For other orders a slot is as good as any other (random) or the file's own (given): one m.
 
     A complete diagram costs no network call. Raises ``ValueError`` for no partial diagrams, an
@@ -193,14 +102,14 @@ def complete(
     lines = range(1, len(partials) + 1) if lines is None else lines
     device = algorithm.layout.support.device
     batch_size = rows_at_once(device) if batch_size is None else batch_size
-    arranger = _Arranger(
+    arranger = Arranger(
         algorithm, vocab, node_order, max_arrangements, batch_size, generator.device, completions
     )
     shard = shard or Shard()
     seeds = draw_seeds(generator, len(partials))
     arranged = shard.map(arranger.arrange, zip(partials, lines, seeds, strict=True))
     tokens = torch.cat([part.tokens for part in arranged])
-    known, real = _known(tokens, vocab)
+    known, real = known_and_real(tokens, vocab)
     output = draw_samples(
         sampler,
         algorithm,
@@ -216,7 +125,7 @@ def complete(
 
 
 def _numbered_as_given(
-    output: SampleOutput, arranged: Sequence[_Arranged], num_unknown: Tensor, vocab: VocabConfig
+    output: SampleOutput, arranged: Sequence[Arranged], num_unknown: Tensor, vocab: VocabConfig
 ) -> Completions:
     """The samples with the rooms back at their own numbers."""
     back = torch.cat([part.orders for part in arranged]).argsort(dim=1)
@@ -235,7 +144,8 @@ def _numbered_as_given(
         network_calls=output.nfe,
         num_unknown=num_unknown,
         num_scored=sum(part.num_scored for part in arranged),
-        sampled_lines=tuple(part.line for part in arranged if not part.are_all),
+        num_batches=sum(part.num_batches for part in arranged),
+        arrangement_errors={part.line: part.error for part in arranged if part.error is not None},
         trajectory=None if frames is None else torch.stack([numbered(x) for x in frames]),
     )
 
@@ -252,11 +162,13 @@ def approximations(sampler: Sampler, algorithm: Algorithm, completed: Completion
     reasons += _approximate_order(sampler, algorithm, completed)
     if sampler.temperature != 1 or sampler.top_p != 1:
         reasons.append("temperature and top_p change the distribution")
-    if completed.sampled_lines:
-        lines = ", ".join(map(str, completed.sampled_lines))
+    if completed.arrangement_errors:
+        errors = completed.arrangement_errors.items()
+        lines = ", ".join(f"{line} ({100 * error:.2g} %)" for line, error in errors)
         reasons.append(
-            f"only a random part of the arrangements of line {lines} was weighed (a larger "
-            "max_arrangements weighs more; each is shown to the network once per given token)"
+            f"only a random part of the arrangements of line {lines} was weighed, within the error "
+            f"of their total that is in brackets; more completions, of {SCORED_PER_COMPLETION} "
+            "scoring calls each, or a larger max_arrangements weigh more"
         )
     return reasons
 
@@ -275,14 +187,3 @@ def _approximate_order(
         yield "several tokens are drawn per call"
     if ordered and algorithm.time_conditioning:
         yield f"sampling={sampler.name} is exact only for a network that is not told t"
-
-
-def _draw_rows(log_weights: Tensor, num: int, generator: torch.Generator) -> Tensor:
-    """Int64[num] row numbers in proportion to exp(log_weights Float64[R])."""
-    return draw((log_weights - log_weights.max()).expand(num, -1), generator)
-
-
-def _known(tokens: Tensor, vocab: VocabConfig) -> tuple[Tensor, Tensor]:
-    """Bool[B, L] twice for partial tokens Int[B, L]: what is known, and what is real."""
-    real = tokens != vocab.pad_id
-    return real & (tokens != vocab.mask_id), real

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 
-from discrete_diffusion.algorithms import general_bound
+from discrete_diffusion.algorithms import bounds, general_bound
 from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Cosine, LogLinear
 from toy_algorithms import PROCESSES
 from toy_world import PAD, ToyWorld, all_schedules, toy_layout
@@ -113,3 +117,71 @@ def test_the_truth_costs_nothing(name):
     xt = process.corrupt(x0, t, real, make_generator(1))
     cost = general_bound(process, xt, x0, log_clean, t, real)
     torch.testing.assert_close(cost, torch.zeros_like(cost), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "per_group"])
+@pytest.mark.parametrize("name", list(PROCESSES))
+def test_its_gradient_is_that_of_the_sum_over_jumps(name, schedule):
+    """Of a weighted sum over positions, with scores that are not normalised."""
+    process, x0, real, log_d0 = example(name, schedule, num=12)
+    log_d0[:6] += torch.linspace(-2, 2, 3, dtype=torch.float64)[:, None] * process.layout.support
+    weight = torch.linspace(0.5, 2, 36, dtype=torch.float64).reshape(12, 3)
+    t = torch.tensor([1e-6, 0.2, 0.95], dtype=torch.float64).repeat(4)
+    xt = process.corrupt(x0, t, real, make_generator(4))
+    xt[::2] = process.draw_noise(t, make_generator(5))[::2]
+
+    def gradient(bound):
+        leaf = log_d0.clone().requires_grad_()
+        return torch.autograd.grad((weight * bound(leaf)).sum(), leaf)[0]
+
+    found = gradient(lambda d: general_bound(process, xt, x0, d, t, real))
+    expected = gradient(lambda d: jump_by_jump(process, xt, x0, d, t))
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("at_once", [1, 13, 6 * 3 * 7])
+@pytest.mark.parametrize("name", ["uniform", "hybrid"])
+def test_parts_change_nothing(name, at_once, monkeypatch):
+    process, x0, real, log_d0 = example(name, "per_group")
+    t = torch.linspace(0.01, 0.99, len(x0), dtype=torch.float64)
+    xt = process.corrupt(x0, t, real, make_generator(4))
+    found = []
+    for most in (bounds.AT_ONCE, at_once):
+        monkeypatch.setattr(bounds, "AT_ONCE", most)
+        leaf = log_d0.clone().requires_grad_()
+        terms = general_bound(process, xt, x0, leaf, t, real)
+        terms.square().sum().backward()
+        found.append((terms.detach(), leaf.grad))
+    for whole, in_parts in zip(*found, strict=True):
+        torch.testing.assert_close(in_parts, whole, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["uniform", "marginal", "hybrid"])
+@pytest.mark.parametrize("num", [4, 1])
+def test_many_ids_need_little_memory(name, num):
+    """The bound and its gradient: at most three times log D in float32, which are two: what is kept
+    for the gradient, and the gradient."""
+    size, length = 30_000, 64 // num
+    support = torch.ones(length, size, dtype=torch.bool)
+    support[:, -1] = False
+    layout = TokenLayout(support, mask_id=size - 1, group=torch.zeros(length, dtype=torch.long))
+    process = PROCESSES[name](layout, LogLinear())
+    x0 = torch.arange(num * length).reshape(num, length)
+    log_d0 = torch.zeros(num, length, size, requires_grad=True)
+    t = torch.full((num,), 0.5, dtype=torch.float64)
+    real = torch.ones_like(x0, dtype=torch.bool)
+    xt = process.corrupt(x0, t, real, make_generator(0))
+
+    def work():
+        general_bound(process, xt, x0, log_d0, t, real).sum().backward()
+
+    assert peak_of_tensors(work) < 3 * log_d0.nbytes
+
+
+def peak_of_tensors(work) -> int:
+    """Bytes of tensors alive at once that were made in ``work``, as PyTorch's allocator counts."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+        work()
+    events = [e for e in found.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    return max(accumulate(event.nbytes() for event in events))

@@ -79,8 +79,8 @@ def test_a_backbone_that_does_without_the_condition():
     backbone = Deaf()
     toy("mdlm", backbone).loss(batch_of(4), make_generator(0))
     assert backbone.heard == [(True, None, None)]
-    with pytest.raises(TypeError, match="context"):  # which the algorithm cannot do without
-        toy("bd3lm", Deaf()).loss(batch_of(4), make_generator(0))
+    with pytest.raises(ValueError, match=r"bd3lm needs .* group_idxs and context.* Deaf\.forward"):
+        toy("bd3lm", Deaf())
 
 
 def test_what_is_refused():

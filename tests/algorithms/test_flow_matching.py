@@ -84,6 +84,18 @@ def test_at_initialisation_the_loss_is_39_second_moments():
     assert float(loss) == pytest.approx(39.0, rel=2e-3)
 
 
+def test_at_initialisation_the_bound_is_its_integral_and_its_end():
+    """(1 - t) / t^3 has the antiderivative 1 / t - 1 / (2 t^2); s = .05 / .95 at the end."""
+    x0 = torch.full((20_000, 1, 2, 2), 1.5)
+    batch = Batch(x0, torch.ones(20_000, 1, dtype=torch.bool))
+    output = FlowMatching(Zero(), channels=1).loss(batch, make_generator(0), "importance")
+    squares, s = 4 * 1.5**2, 0.05 / 0.95
+    end = squares / (2 * s**2) + 4 / 2 * math.log(2 * math.pi * s**2)
+    integral = squares * ((1 - 1 / 2) - (1 / 0.05 - 1 / (2 * 0.05**2)))
+    assert float(output.nelbo.mean()) == pytest.approx(end + integral, rel=1e-4)
+    assert float(output.loss) == pytest.approx((end + integral) / 4, rel=1e-4)
+
+
 def test_scaling_is_that_of_the_training_images():
     x0 = 3 + 2 * torch.randn(200, 1, 4, 4, generator=make_generator(0))
     model = FlowMatching(Zero(), channels=1)

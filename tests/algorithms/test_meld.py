@@ -18,13 +18,13 @@ from discrete_diffusion.cli import compose, main
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import Learned, LogLinear
 from discrete_diffusion.types import Batch
+from toy_algorithms import ZeroBackbone
 from toy_world import (
     FULL,
     LENGTH,
     MASK,
     PAD,
     PADDED,
-    VOCAB_SIZE,
     ExactBackbone,
     ToyWorld,
     quadrature,
@@ -244,7 +244,7 @@ def test_statistics_name_the_spread():
 
 def test_construction_errors_name_the_fix():
     layout = toy_layout()
-    backbone = torch.nn.Embedding(VOCAB_SIZE, VOCAB_SIZE)
+    backbone = ZeroBackbone()
     learned = Absorbing(layout, Learned(layout))
     with pytest.raises(ValueError, match="set noise=learned"):
         MELD(backbone, Absorbing(layout, LogLinear()))

@@ -19,6 +19,7 @@ from discrete_diffusion.checkpoints import (
     INFO_KEY,
     load,
     read_checkpoint,
+    read_training_file,
     sealed,
     write_weights_file,
 )
@@ -224,3 +225,27 @@ def test_mutated_checkpoints_are_refused_or_unharmed(files, tmp_path, kind):
         weights = zip(found.algorithm.parameters(), original.algorithm.parameters(), strict=True)
         assert all(torch.equal(a, b) for a, b in weights)
     assert refused > 60
+
+
+def test_damage_to_what_only_training_reads_is_noticed(config, tmp_path):
+    """The digest is of the averaged weights; the moments of the optimiser have the zip's sums."""
+    path, state = tmp_path / "x.ckpt", training_state(config)
+    state["optimizer_states"] = [{"state": {0: {"exp_avg": torch.full((64,), 0.7071)}}}]
+    content = written(path, state).read_bytes()
+    moments = torch.full((64,), 0.7071).numpy().tobytes()
+    assert content.count(moments) == 1
+    assert read_training_file(path)["global_step"] == 7
+    damaged = bytearray(content)
+    damaged[content.index(moments) + 5] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"x\.ckpt is not a readable checkpoint"):
+        read_training_file(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_another_type_with_the_same_bytes_are_noticed(config, tmp_path, kind):
+    """As integers they would fit the model, and mean nothing."""
+    state = training_state(config)
+    name = "algorithm.backbone.denoiser.node_head.weight"
+    state["state_dict"][name] = state["state_dict"][name].view(torch.int32)
+    assert "digest" in sentence(written(tmp_path / f"x.{kind}", state))

@@ -38,6 +38,7 @@ def test_the_same_run_goes_on(check):
         logger={},
         sampling__temperature=0.5,
         callbacks__num_samples=3,
+        optim__max_skipped_steps=3,
         data__num_plans=5,  # how the data is found; what it is, its fingerprint says
     )
     assert (point.step, point.stream) == (7, {"epoch": 1, "position": 2})
@@ -68,6 +69,7 @@ def test_a_setting_that_came_later_is_what_was_done_before(check):
         ({"optim__lr": 0.5}, "optim.lr 0.001 -> 0.5"),
         ({"data__batch_size": 8}, "data.batch_size 256 -> 8"),
         ({"data__node_order": "given"}, "data.node_order canonical -> given"),
+        ({"data__symmetry": "mirror"}, "data.symmetry none -> mirror"),
         ({"callbacks__ema_decay": None}, "callbacks.ema_decay 0.9999 -> None"),
         ({"model__dropout": 0.5}, "model.dropout 0.1 -> 0.5"),
         ({"model": {}}, "model.name bd_tiny -> absent"),

@@ -92,9 +92,16 @@ def test_the_default_backbone_is_one_that_is_made_for_the_data():
     assert [(c.backbone, c.model, c.instead_of) for c in cells] == [("dit", "dit_small", None)] * 2
 
 
+class Sized(torch.nn.Linear):
+    """A backbone of so many weights, of which nothing is asked."""
+
+    def forward(self, x_t, sigma=None):
+        raise AssertionError
+
+
 def test_a_plug_in_backbone_takes_part(monkeypatch):
     def build(config, vocab_size):
-        return torch.nn.Linear(183_000 // vocab_size, vocab_size, bias=False)
+        return Sized(183_000 // vocab_size, vocab_size, bias=False)
 
     monkeypatch.setitem(_BACKBONE_BUILDERS, "mine", build)
     cells = plan("backbones=[bd-denoiser,mine]", "model=bd_tiny")
@@ -179,7 +186,7 @@ def test_a_setting_of_a_model_is_for_the_backbones_that_have_it(caplog):
 @pytest.mark.parametrize(("size", "fits"), [(1040, True), (1060, False), (960, True), (940, False)])
 def test_five_percent_is_of_the_first_cell(monkeypatch, size, fits):
     def builder(number):
-        return lambda config, vocab_size: torch.nn.Linear(1, number, bias=False)
+        return lambda config, vocab_size: Sized(1, number, bias=False)
 
     monkeypatch.setitem(_BACKBONE_BUILDERS, "first", builder(1000))
     monkeypatch.setitem(_BACKBONE_BUILDERS, "second", builder(size))

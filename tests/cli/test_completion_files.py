@@ -74,7 +74,9 @@ def test_the_command_completes_every_line(mdlm_checkpoint, tmp_path):
     assert found[3] == BubbleDiagram((7, 2, 0), ((0, 1, 3), (1, 2, 3)))
     metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
     assert metrics["network_calls_per_sample"] == (5 + 0 + 3) / 3
-    assert metrics["scoring_calls_per_sample"] > 0
+    assert 0 < metrics["scoring_calls_per_sample"] <= 60
+    assert 0 < metrics["scoring_batches_per_input"] <= 4  # one per given token
+    assert metrics["arrangement_errors"] == {}
     assert (metrics["num_inputs"], metrics["completions"], metrics["num_samples"]) == (3, 3, 9)
     assert metrics["exact"] is True
     assert metrics["approximate_because"] is None
@@ -86,7 +88,10 @@ def test_blank_lines_count_but_are_not_completed(mdlm_checkpoint, tmp_path, caps
     main(["sample", *words, "completions=2"])
     found = read_diagrams(tmp_path / "samples" / "samples.jsonl")
     assert [diagram.metadata["given"] for diagram in found] == [2, 2, 4, 4]
-    assert "random part of the arrangements of line 2 was weighed" in capsys.readouterr().out
+    assert "the arrangements of line 2 (" in capsys.readouterr().out
+    metrics = json.loads((tmp_path / "samples" / "metrics.json").read_text())
+    assert list(metrics["arrangement_errors"]) == ["2"]
+    assert metrics["exact"] is False
 
 
 def test_completing_what_is_complete_changes_and_costs_nothing(mdlm_checkpoint, tmp_path):

@@ -12,7 +12,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from checkpoints.made_checkpoints import training_state
 from discrete_diffusion.categorical import draw, make_generator
-from discrete_diffusion.cli import compose, config_dir, main
+from discrete_diffusion.cli import compose, config_dir, main, precision
 from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import Started, hush_other_ranks, is_first, started
 from discrete_diffusion.data import complete_data
@@ -185,7 +185,8 @@ def test_bfloat16_is_for_the_network():
         assert (a @ a).dtype == torch.float32
 
 
-def test_samples_of_a_network_in_bfloat16(checkpoint, tmp_path):
+def test_samples_of_a_network_in_bfloat16(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
     kinds: set[torch.dtype] = set()
 
     def see(module, inputs, output) -> None:
@@ -195,11 +196,11 @@ def test_samples_of_a_network_in_bfloat16(checkpoint, tmp_path):
     hook = register_module_forward_hook(see)
     found = {}
     try:
-        for precision in ("32-true", "bf16-mixed"):
-            words = ["num_samples=4", "num_rooms=3", f"precision={precision}", "out=a"]
+        for name in ("32-true", "bf16-mixed"):
+            words = ["num_samples=4", "num_rooms=3", f"precision={name}", "out=a"]
             kinds.clear()
             main(["sample", f"checkpoint={checkpoint}", *words])
-            found[precision] = torch.bfloat16 in kinds
+            found[name] = torch.bfloat16 in kinds
     finally:
         hook.remove()
     assert found == {"32-true": False, "bf16-mixed": True}

@@ -102,6 +102,9 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
     assert by_time["area"] == pytest.approx(
         found["nelbo_ordered_fixed"], abs=4 * by_time["area_standard_error"]
     )
+    by_rooms = found["nelbo_by_size"]
+    assert by_rooms["unit"] == "rooms"
+    assert sum(by_rooms["num_samples"]) == 30
     assert {r["group"] for r in found["calibration"]} == {"node", "edge"}
     assert found["network_calls_per_sample"] > 10
     output = capsys.readouterr().out
@@ -111,6 +114,7 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
     table = Path("mine/table.md").read_text()
     assert "| node_tv |" in table
     assert "| nelbo_unordered |" in table
+    assert "| rooms | nelbo_unordered | held-out samples | per token |" in table
 
 
 def test_its_first_samples_are_those_of_the_sample_command(plans_model):

@@ -1,17 +1,28 @@
-"""Buckets and streams: every sample once, one size per batch, a function of the seed."""
+"""Buckets and streams: every sample equally often, one size per batch, a function of the seed."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import chain
 
 import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data import BatchStream, bucket_batches, draw_sizes
+from discrete_diffusion.data import (
+    BatchStream,
+    Examples,
+    SplitBatches,
+    TokenDataset,
+    bucket_batches,
+    draw_sizes,
+)
 from discrete_diffusion.data.bubble_diagrams import generate_plans
 from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
 from discrete_diffusion.data.bubble_diagrams.tokens import encode
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout import TokenLayout, VocabConfig
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +43,114 @@ def test_buckets_hold_every_row_once_and_mostly_one_size(seed):
     assert max(map(len, batches)) == 32
 
 
+class Sized(TokenDataset):
+    """Samples that are known by their first id, of the sizes given."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        num, length = len(sizes), max(sizes)
+        vocab_size = num + 2
+        support = torch.ones(length, vocab_size, dtype=torch.bool)
+        support[:, num:] = False
+        self.layout = TokenLayout(support, mask_id=num, pad_id=num + 1)
+        real = torch.arange(length) < torch.tensor(sizes).unsqueeze(1)
+        x0 = torch.arange(num).unsqueeze(1).expand(num, length).masked_fill(~real, num + 1)
+        none = Examples(x0[:0], real[:0])
+        self.splits = {"train": Examples(x0, real), "val": none, "test": none}
+
+    def real_positions(self, sizes):
+        raise AssertionError("a stream does not ask for it")
+
+    def summary(self):
+        return "sized"
+
+
+HISTOGRAMS = {
+    "one of a size": [1, *[2] * 40, 3],
+    "fewer than a batch of the largest": [*[1] * 40, *[2] * 33, *[5] * 7],
+    "one batch in all": [2] * 9 + [3] * 7,
+    "less than one batch": [2] * 5 + [3] * 6,
+    "all of one size": [4] * 31,
+    "every size once": list(range(1, 24)),
+    "almost two batches": [1] * 20 + [6] * 11,
+}
+
+
+def shown(stream: BatchStream, epochs: int) -> list[list[int]]:
+    """The samples of every batch of so many epochs."""
+    return [batch.x0[:, 0].tolist() for _ in range(epochs) for batch in stream]
+
+
+def counts_of(batches: list[list[int]], num: int) -> torch.Tensor:
+    """How often each of ``num`` samples has been shown."""
+    return torch.bincount(torch.tensor(batches).flatten(), minlength=num)
+
+
+@pytest.mark.parametrize("sizes", HISTOGRAMS.values(), ids=HISTOGRAMS.keys())
+@pytest.mark.parametrize(("accumulate", "world_size"), [(1, 1), (3, 1), (1, 2), (2, 3)])
+def test_every_sample_is_shown_equally_often(sizes, accumulate, world_size):
+    """After any epoch of whole batches and steps, whatever the sizes, to the ranks together."""
+    data = Sized(sizes)
+    options = {"batch_size": 16, "seed": 0, "accumulate": accumulate, "world_size": world_size}
+    streams = [BatchStream(data, rank=rank, **options) for rank in range(world_size)]
+    batches: list[list[int]] = []
+    for epoch in range(1, 51):
+        of_ranks = [shown(stream, 1) for stream in streams]
+        batches += [batch for step in zip(*of_ranks, strict=True) for batch in step]
+        counts = counts_of(batches, len(sizes))
+        assert counts.max() - counts.min() <= 2
+        passes = len(batches) * min(16, len(sizes)) / len(sizes)
+        assert counts.min() >= math.floor(passes) - 1
+        if passes >= 2:
+            assert counts.min() > 0, f"epoch {epoch}"
+    assert {len(batch) for batch in batches} == {min(16, len(sizes))}
+    assert len(batches) % (50 * accumulate * world_size) == 0
+
+
+@pytest.mark.parametrize("sizes", HISTOGRAMS.values(), ids=HISTOGRAMS.keys())
+def test_a_round_holds_no_sample_twice_and_few_batches_of_several_sizes(sizes):
+    """A round is as many whole batches as the samples make; the next begins with the others."""
+    stream, num = BatchStream(Sized(sizes), batch_size=4, seed=0), len(sizes)
+    a_round = num // 4
+    batches = shown(stream, 20)
+    for k in range(0, len(batches) - 2 * a_round + 1, a_round):
+        this, after = batches[k : k + a_round], batches[k + a_round : k + 2 * a_round]
+        assert counts_of(this, num).max() == 1
+        assert set(range(num)) - set(chain(*this)) <= set(chain(*after))
+        mixed = [b for b in this if len({sizes[row] for row in b}) > 1]
+        assert len(mixed) < len(set(sizes))
+
+
+def test_what_is_left_out_of_a_pass_says_nothing_of_its_size():
+    """Every size is as likely as another among those that come first in the next round."""
+    sizes = [1] * 40 + [9] * 20
+    shares = []
+    for seed in range(400):
+        stream = BatchStream(Sized(sizes), batch_size=32, seed=seed)
+        [first, *_] = shown(stream, 1)
+        shares.append(sum(sizes[row] == 9 for row in first) / 32)
+    assert abs(sum(shares) / len(shares) - 1 / 3) < 0.02  # 4.5 standard errors
+    assert max(shares) > 1 / 3 > min(shares)
+
+
+def test_an_epoch_is_the_number_of_whole_steps_nearest_to_one_pass():
+    data = Sized([3] * 100)
+
+    def epoch(**options) -> int:
+        return len(BatchStream(data, seed=0, **options))
+
+    assert epoch(batch_size=32) == 3
+    assert epoch(batch_size=30) == 3
+    assert epoch(batch_size=28) == 4
+    assert epoch(batch_size=100) == epoch(batch_size=1000) == epoch(batch_size=90) == 1
+    assert epoch(batch_size=10, accumulate=4) == 8
+    assert epoch(batch_size=10, accumulate=4, world_size=2) == 4
+    assert epoch(batch_size=10, accumulate=100) == 100  # one step, of ten passes
+    assert BatchStream(data, batch_size=10, accumulate=4, seed=0).steps_per_epoch == 2
+
+
 def test_stream_repeats_with_the_seed_and_changes_with_the_epoch(dataset):
     def epochs(seed: int) -> list[torch.Tensor]:
-        stream = BatchStream(dataset, "train", batch_size=64, seed=seed)
+        stream = BatchStream(dataset, batch_size=64, seed=seed)
         return [torch.cat([batch.x0 for batch in stream]) for _ in range(2)]
 
     first, again, other = epochs(0), epochs(0), epochs(1)
@@ -44,90 +160,81 @@ def test_stream_repeats_with_the_seed_and_changes_with_the_epoch(dataset):
     assert not torch.equal(first[0], other[0])
 
 
+def taken(stream: BatchStream, num: int) -> list[torch.Tensor]:
+    """The tokens of the next batches, an epoch after the other."""
+    found: list[torch.Tensor] = []
+    while len(found) < num:
+        for batch in stream:
+            found.append(batch.x0)
+            if len(found) == num:  # the consumer stops without asking for more
+                break
+    return found
+
+
 def test_a_stream_goes_on_where_it_stood(dataset):
     """Also when the consumer stops after ``len`` batches without asking for more."""
-
-    def take(stream, num):
-        iterator, taken = iter(stream), []
-        for _ in range(num):
-            taken.append(next(iterator).x0)
-            if len(taken) % len(stream) == 0:
-                iterator = iter(stream)
-        return taken
-
-    stream = BatchStream(dataset, "train", batch_size=64, seed=0)
-    whole = take(BatchStream(dataset, "train", batch_size=64, seed=0), 2 * len(stream) + 3)
-    for stop in (1, len(stream) - 1, len(stream), len(stream) + 2):
-        first = BatchStream(dataset, "train", batch_size=64, seed=0)
-        head = take(first, stop)
-        second = BatchStream(dataset, "train", batch_size=64, seed=0)
+    num = len(BatchStream(dataset, batch_size=64, seed=0))
+    whole = taken(BatchStream(dataset, batch_size=64, seed=0), 3 * num)
+    for stop in (0, 1, num - 1, num, num + 2):
+        first = BatchStream(dataset, batch_size=64, seed=0)
+        head = taken(first, stop)
+        second = BatchStream(dataset, batch_size=64, seed=0)
         second.load_state_dict(first.state_dict())
-        tail, iterator = [], iter(second)
-        while len(head) + len(tail) < len(whole):
-            for batch in iterator:
-                tail.append(batch.x0)
-            iterator = iter(second)
+        assert len(list(zip(second, range(num), strict=False))) == num - stop % num
+        second.load_state_dict(first.state_dict())
+        tail = taken(second, len(whole) - stop)
         assert all(map(torch.equal, whole, head + tail))
 
 
-def test_validation_is_complete_and_the_same_every_time(dataset):
-    stream = BatchStream(dataset, "val", batch_size=16, seed=0)
-    first, second = ([batch.x0 for batch in stream] for _ in range(2))
-    assert sum(map(len, first)) == len(dataset.splits["val"])
-    assert all(map(torch.equal, first, second))
-    assert len(stream) == len(first)
-
-
-def test_ranks_share_the_batches_of_one_process(dataset):
-    whole = list(BatchStream(dataset, "train", batch_size=32, seed=0))
-    halves = [
-        list(BatchStream(dataset, "train", batch_size=32, seed=0, rank=r, world_size=2))
-        for r in range(2)
-    ]
-    assert len(halves[0]) == len(halves[1]) == len(whole) // 2
-    for k, batch in enumerate(whole[: 2 * len(halves[0])]):
-        assert torch.equal(batch.x0, halves[k % 2][k // 2].x0)
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_ranks_share_the_batches_of_one_process(dataset, accumulate):
+    options = {"batch_size": 32, "seed": 0}
+    whole = taken(BatchStream(dataset, **options), 24)
+    for rank in range(2):
+        own = BatchStream(dataset, rank=rank, world_size=2, accumulate=accumulate, **options)
+        assert all(map(torch.equal, whole[rank::2], taken(own, 12)))
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3), (3, 2), (1, 5)])
 def test_a_stream_goes_on_with_more_or_fewer_ranks(dataset, before, after):
-    """From any batch on, the epoch is finished and the next one follows; none begins anew."""
+    """With the batch that came next; those that other ranks had begun a step with come again."""
 
-    def stream(ranks):
-        return BatchStream(dataset, "train", batch_size=32, seed=0, rank=0, world_size=ranks)
+    def stream(ranks, rank=0):
+        return BatchStream(dataset, batch_size=32, seed=0, rank=rank, world_size=ranks)
 
-    for taken in range(1, len(stream(before))):
-        first, second = stream(before), stream(after)
-        for _ in zip(range(taken), first, strict=False):
-            pass
-        second.load_state_dict(first.state_dict())
-        rest = len(list(second)) if second.epoch == 0 else 0
-        assert 0 <= (len(second) - rest) * after <= taken * before or rest == 0
-        assert (len(second) - rest + 1) * after > taken * before
-        assert second.epoch == 1
-        assert len(list(second)) == len(second)
+    whole = taken(stream(1), 40)
+    for num in range(1, 2 * len(stream(before))):
+        first = stream(before)
+        taken(first, num)
+        begin = num * before // after * after
+        for rank in range(after):
+            second = stream(after, rank)
+            second.load_state_dict(first.state_dict())
+            assert torch.equal(taken(second, 1)[0], whole[begin + rank])
 
 
-def test_an_epoch_of_steps_over_several_batches_has_whole_steps(dataset):
-    def stream(**options):
-        return list(BatchStream(dataset, "train", batch_size=32, seed=0, **options))
+def test_the_state_of_an_earlier_version_is_refused_with_what_to_do(dataset):
+    stream = BatchStream(dataset, batch_size=32, seed=0)
+    with pytest.raises(ValueError, match=r"earlier version.*init\.checkpoint"):
+        stream.load_state_dict({"epoch": 1, "position": 3})
 
-    plain, steps = stream(), stream(accumulate=4)
-    assert len(plain) % 4
-    assert len(steps) == len(plain) // 4 * 4
-    assert all(torch.equal(a.x0, b.x0) for a, b in zip(plain, steps, strict=False))
-    ranks = [stream(accumulate=2, rank=r, world_size=2) for r in range(2)]
-    assert [len(rank) for rank in ranks] == [len(steps) // 2] * 2
-    assert all(torch.equal(b.x0, ranks[k % 2][k // 2].x0) for k, b in enumerate(steps))
-    assert len(stream(accumulate=1000)) == len(plain)  # no whole step: what there is
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_a_split_is_complete_and_the_same_every_time(dataset, split):
+    stream = SplitBatches(dataset, split, batch_size=16, seed=0)
+    first, second = ([batch.x0 for batch in stream] for _ in range(2))
+    assert sum(map(len, first)) == len(dataset.splits[split])
+    assert all(map(torch.equal, first, second))
+    assert len(stream) == len(first)
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 64])
 def test_even_shards_count_every_batch_once(dataset, world_size):
     """Also where there are fewer batches than ranks: those without one repeat another's."""
-    whole = [b.x0 for b in BatchStream(dataset, "val", batch_size=16, seed=0)]
+    options = {"batch_size": 16, "seed": 0}
+    whole = [b.x0 for b in SplitBatches(dataset, "val", **options)]
     shards = [
-        BatchStream(dataset, "val", batch_size=16, seed=0, rank=r, world_size=world_size, even=True)
+        SplitBatches(dataset, "val", rank=r, world_size=world_size, even=True, **options)
         for r in range(world_size)
     ]
     assert {len(list(shard)) for shard in shards} == {-(-len(whole) // world_size)}
@@ -142,7 +249,7 @@ def test_even_shards_count_every_batch_once(dataset, world_size):
 
 
 def test_batches_move_and_count(dataset):
-    batch = next(iter(BatchStream(dataset, "train", batch_size=8, seed=0)))
+    batch = next(iter(BatchStream(dataset, batch_size=8, seed=0)))
     moved = batch.to("cpu")
     assert len(moved) == 8
     assert torch.equal(moved.x0, batch.x0)
@@ -160,29 +267,12 @@ def test_sizes_follow_their_histogram(dataset):
 
 def test_errors_name_the_fix(dataset):
     with pytest.raises(ValueError, match="batch_size=0"):
-        BatchStream(dataset, "train", batch_size=0, seed=0)
-    with pytest.raises(ValueError, match=r"lower data\.batch_size"):
-        BatchStream(dataset, "train", batch_size=512, seed=0, rank=1, world_size=2)
+        BatchStream(dataset, batch_size=0, seed=0)
     diagrams = encode(generate_plans(20, seed=1))
     splits = split_by_diagram(diagrams, VOCAB, fractions=(1, 0, 0), seed=0)
     empty = DiagramDataset(splits, VOCAB, node_order="given")
     with pytest.raises(ValueError, match="the val split is empty"):
-        BatchStream(empty, "val", batch_size=4, seed=0)
-
-
-def test_an_epoch_left_early_goes_on_where_it_was_left(dataset):
-    whole = [b.x0 for b in BatchStream(dataset, "train", batch_size=64, seed=0)]
-    stream, parts = BatchStream(dataset, "train", batch_size=64, seed=0), []
-    for batch in stream:
-        parts.append(batch.x0)
-        if len(parts) == 3:
-            break
-    parts += [batch.x0 for batch in stream]
-    assert len(parts) == len(whole)
-    assert all(map(torch.equal, whole, parts))
-    validation = BatchStream(dataset, "val", batch_size=16, seed=0)
-    first = next(iter(validation)).x0
-    assert torch.equal(first, next(iter(validation)).x0)
+        SplitBatches(empty, "val", batch_size=4, seed=0)
 
 
 def test_a_fingerprint_is_the_data_s_and_nothing_else_s(dataset):

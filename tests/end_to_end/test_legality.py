@@ -109,7 +109,7 @@ def test_trained_networks(name):
         algorithm, data = build_algorithm(config), build_data(config)
         algorithm.process.fit(data.splits["train"].x0, data.splits["train"].real)
         optimizer = torch.optim.AdamW(algorithm.parameters(), lr=3e-3)
-        stream = BatchStream(data, "train", batch_size=64, seed=0)
+        stream = BatchStream(data, batch_size=64, seed=0)
         for epoch in range(7):
             if epoch in (0, 6):
                 draw_and_check(algorithm, data)

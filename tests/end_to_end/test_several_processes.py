@@ -86,6 +86,40 @@ def test_two_processes_have_the_loss_curve_and_the_weights_of_one(tmp_path, capf
     assert not torch.distributed.is_initialized()
 
 
+SPOILER = """
+from dataclasses import replace
+
+from lightning.pytorch import Callback
+
+
+class Spoils(Callback):
+    def on_fit_start(self, trainer, module):
+        loss = module.algorithm.loss
+
+        def spoilt(*arguments):
+            output = loss(*arguments)
+            here = module.training and trainer.global_rank == 1 and trainer.global_step == 1
+            return replace(output, loss=output.loss + float("inf")) if here else output
+
+        module.algorithm.loss = spoilt
+"""
+
+
+@pytest.mark.slow
+def test_a_loss_that_fails_in_one_process_skips_the_step_in_all(tmp_path, monkeypatch):
+    """Its gradient is finite, so the other process knows of it only what is made known."""
+    (tmp_path / "spoiling.py").write_text(SPOILER)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spoils = "+callbacks.extra.spoils={_target_: spoiling.Spoils}"
+    main(["train", *ARGUMENTS, *TWO, spoils, "trainer.max_steps=3", "hydra.run.dir=run"])
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["skipped_steps"] == 1
+    state = read_training_file(tmp_path / "run" / "checkpoints" / "last.ckpt")
+    assert all(x.isfinite().all() for x in state["current_model_state"].values())
+    moments = state["optimizer_states"][0]["state"].values()
+    assert {int(one["step"]) for one in moments} == {2}
+
+
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "discrete_diffusion", "train", *ARGUMENTS, *arguments]
 

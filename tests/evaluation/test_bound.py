@@ -9,13 +9,19 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.data import BatchStream
+from discrete_diffusion.data import Examples, SplitBatches, TokenDataset
 from discrete_diffusion.data.bubble_diagrams import generate_plans
 from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
 from discrete_diffusion.data.bubble_diagrams.tokens import encode
-from discrete_diffusion.evaluation import BoundMeter, blind_bounds, estimate_bound
+from discrete_diffusion.evaluation import (
+    BoundMeter,
+    blind_bounds,
+    estimate_bound,
+    sample_bounds,
+)
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
+from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 
 
@@ -48,7 +54,7 @@ def dataset(node_order: str) -> DiagramDataset:
 def test_the_untrained_bound_and_its_unordered_form(node_order):
     data = dataset(node_order)
     algorithm = MDLM(ZeroBackbone(), Absorbing(VOCAB.layout(), LogLinear()))
-    stream = BatchStream(data, "val", batch_size=64, seed=0)
+    stream = SplitBatches(data, "val", batch_size=64, seed=0)
     bound = estimate_bound(algorithm, stream, quantity=data.bound, draws=8, seed=0)
     rooms = data.splits["val"].real[:, :8].sum(1).double()
     expected = (rooms * math.log(13) + rooms * (rooms - 1) / 2 * math.log(11)).mean().item()
@@ -121,7 +127,7 @@ def test_streams_keep_the_noise_apart():
     algorithm = MDLM(ZeroBackbone(), Absorbing(VOCAB.layout(), LogLinear()))
 
     def bound(**options) -> float:
-        stream = BatchStream(data, "val", batch_size=256, seed=0)
+        stream = SplitBatches(data, "val", batch_size=256, seed=0)
         return estimate_bound(algorithm, stream, quantity="plain", draws=1, **options).per_sample
 
     found = [bound(seed=0), bound(seed=0, stream=(1,)), bound(seed=0, stream=(2,))]
@@ -137,3 +143,57 @@ def test_a_bound_without_draws_is_measured_once(draws_nothing, calls):
     batch = data.splits["val"][:4].batch()
     estimate_bound(algorithm, [batch], quantity="plain", draws=5, seed=0)
     assert algorithm.calls == calls
+
+
+def test_every_draw_of_every_batch_has_noise_of_its_own():
+    data = dataset("canonical")
+    algorithm = MDLM(ZeroBackbone(), Absorbing(VOCAB.layout(), LogLinear()), draw="uniform")
+    algorithm.evaluation_draw = "uniform"
+    twice = [data.splits["val"][:50].batch()] * 2
+
+    def found(draws: int, batches=twice) -> torch.Tensor:
+        return sample_bounds(algorithm, batches, draws=draws, seed=0).nelbo
+
+    once = found(1)
+    assert not torch.equal(once[:50], once[50:])
+    second = 2 * found(2) - once  # the mean of two draws, less the first
+    assert ((second - once).abs() > 1e-3).double().mean() > 0.9
+    assert torch.equal(found(1, twice[:1]), once[:50])
+
+
+def test_a_standard_error_far_below_the_bound_keeps_its_digits():
+    """A long text: thousands of nats, and a spread that float32 squares would drown in."""
+    nelbo = 5000 + 0.1 * torch.randn(400, generator=torch.Generator().manual_seed(0))
+    assert nelbo.dtype == torch.float32
+    meter = BoundMeter()
+    meter.add(nelbo, torch.full((400,), 1000), None)
+    expected = float(nelbo.double().std()) / 400**0.5
+    assert meter.estimate("plain").standard_error == pytest.approx(expected, rel=1e-3)
+
+
+class OtherSplits(TokenDataset):
+    """Training samples are all 0, held-out ones all 1; two positions, three ids."""
+
+    def __init__(self) -> None:
+        self.layout = TokenLayout.flat(2, 4, mask_id=3)
+        real = torch.ones(3, 2, dtype=torch.bool)
+        train, held_out = torch.zeros(3, 2, dtype=torch.long), torch.ones(3, 2, dtype=torch.long)
+        self.splits = {
+            "train": Examples(train, real),
+            "val": Examples(held_out, real),
+            "test": Examples(held_out, real),
+        }
+
+    def real_positions(self, sizes):
+        return torch.arange(2) < sizes.unsqueeze(1)
+
+    def summary(self):
+        return "two kinds of data"
+
+
+def test_blind_marginals_are_those_of_the_training_split():
+    """6 + 1 zeros, and of the other ids the one that is added: 1 of 9, twice."""
+    bounds = blind_bounds(OtherSplits(), "val")
+    assert bounds["nelbo_blind"] == pytest.approx(2 * math.log(9))
+    assert blind_bounds(OtherSplits(), "train")["nelbo_blind"] == pytest.approx(2 * math.log(9 / 7))
+    assert bounds["nelbo_uniform"] == pytest.approx(2 * math.log(3))

@@ -8,8 +8,18 @@ import pytest
 import torch
 from toy_batches import ExactDenoiser, exact_mdlm, toy_batches
 
+from discrete_diffusion.algorithms import BD3LM
 from discrete_diffusion.evaluation import bound_by_time, estimate_bound
-from toy_world import FULL, PADDED, ToyWorld, all_schedules, toy_layout, uniform_process
+from discrete_diffusion.forward_process import Absorbing
+from toy_world import (
+    FULL,
+    PADDED,
+    ExactBlockBackbone,
+    ToyWorld,
+    all_schedules,
+    toy_layout,
+    uniform_process,
+)
 
 
 @pytest.mark.parametrize("name", ["log_linear", "cosine", "per_group"])
@@ -68,6 +78,33 @@ def test_the_mode_is_put_back(training):
     bound_by_time(algorithm, toy_batches(ToyWorld.make(), 4), num_bins=2, seed=0)
     assert algorithm.training is training
     assert seen == [False, False]
+
+
+def test_every_bin_batch_and_draw_has_noise_of_its_own():
+    """The place of the times within their bins says which numbers were drawn."""
+    algorithm, places = exact_mdlm(), []
+    answer = algorithm.logits
+
+    def logits(x_t, t, real, conditions=None):
+        places.append(float((t[0] * 4) % 1))
+        return answer(x_t, t, real, conditions)
+
+    algorithm.logits = logits
+    bound_by_time(
+        algorithm, toy_batches(ToyWorld.make(), 6, batch_size=3), num_bins=4, draws=2, seed=0
+    )
+    assert len(places) == 2 * 4 * 2
+    assert len({round(place, 6) for place in places}) == len(places)
+
+
+def test_algorithms_with_blocks_see_the_blocks_before_clean():
+    """Else the area would be that of tokens that are drawn all at once, and above the entropy."""
+    world, layout = ToyWorld.make(), toy_layout()
+    process = Absorbing(layout, all_schedules(layout)["log_linear"])
+    algorithm = BD3LM(ExactBlockBackbone(process), process, block_lengths=[1, 2])
+    by_time = bound_by_time(algorithm, toy_batches(world, 4000), num_bins=8, seed=1)
+    assert by_time.nelbo == pytest.approx(world.entropy, abs=4 * by_time.nelbo_standard_error)
+    assert by_time.nelbo_standard_error < 0.04
 
 
 def test_it_repeats_with_its_seed_and_is_plain_json():

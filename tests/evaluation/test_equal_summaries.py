@@ -42,7 +42,7 @@ class Sources(Objective):
     name, evaluation_draw = "sources", "exact"
 
     def __init__(self, data, split="test") -> None:
-        super().__init__(nn.Identity())
+        super().__init__(nn.Identity(), time_conditioning=False)
         self.number = {tuple(row): k for k, row in enumerate(data.ids[split].targets.tolist())}
         self.own = data.ids[split].sources
         self.calls = 0

@@ -26,7 +26,7 @@ class ExactDenoiser(Algorithm):
     evaluation_draw = "uniform"
 
     def __init__(self, world: ToyWorld, process: ForwardProcess) -> None:
-        super().__init__(nn.Identity(), process)
+        super().__init__(nn.Identity(), process, time_conditioning=False)
         self.world = world
 
     def loss(self, batch, generator, draw=None):

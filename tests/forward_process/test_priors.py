@@ -48,8 +48,8 @@ def test_marginal_counts_a_group_and_smooths():
     layout = toy_layout()
     process = Marginal(layout, LogLinear(), smoothing=2.0)
     assert torch.equal(process.prior(), layout.uniform_log_probs().exp())  # until fitted
-    x0 = torch.tensor([[0, 3, 2], [0, 3, 3], [1, 2, 5]])
-    real = torch.tensor([[True] * 3, [True] * 3, [True, True, False]])
+    x0 = torch.tensor([[0, 3, 2], [0, 3, 3], [1, 2, 5], [2, 0, 3]])
+    real = torch.tensor([[True] * 3, [True] * 3, [True, True, False], [False] * 3])  # last: given
     process.fit(x0, real)
     node = torch.tensor([4.0, 3.0, 2.0]).double()  # counts 2, 1, 0
     torch.testing.assert_close(process.prior()[0, :3], node / node.sum())
@@ -88,6 +88,18 @@ def test_hybrid_rates_are_never_negative(gamma):
     assert (rates[..., VOCAB_SIZE - 1] == 0).all()
     ratio = process.noise(t) / process.alpha(t).unsqueeze(-1)
     assert (ratio.diff(dim=0) >= -1e-12 * ratio[1:]).all()
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
+def test_hybrid_rates_are_the_derivative_that_they_stand_for(gamma):
+    """alpha d/dt [b_t(y) / alpha], by a central difference."""
+    process, step = Hybrid(toy_layout(), Cosine(), p_uniform=0.3, gamma=gamma), 1e-6
+    t = torch.linspace(0.05, 0.95, 19, dtype=torch.float64)
+    after, before = (
+        process.noise(s) / process.alpha(s).unsqueeze(-1) for s in (t + step, t - step)
+    )
+    expected = process.alpha(t).unsqueeze(-1) * (after - before) / (2 * step)
+    torch.testing.assert_close(process.jump_rates(t), expected, rtol=1e-6, atol=1e-8)
 
 
 def test_hybrid_masked_share_in_draws():

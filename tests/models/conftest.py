@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
-
-from discrete_diffusion.models import registry
 
 PRESETS = Path(__file__).parents[2] / "configs" / "model"
 
@@ -48,14 +46,3 @@ def make_config() -> Callable[..., DictConfig]:
         return OmegaConf.create({**config, "data": data})
 
     return make
-
-
-@pytest.fixture
-def clean_registry() -> Iterator[None]:
-    """Whatever a test registers is gone afterwards."""
-    tables = [registry._BACKBONE_BUILDERS, registry._REGISTERED, registry._LOADED_PLUGINS]
-    before = [table.copy() for table in tables]
-    yield
-    for table, contents in zip(tables, before, strict=True):
-        table.clear()
-        table.update(contents)

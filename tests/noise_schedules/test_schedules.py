@@ -7,6 +7,7 @@ import torch
 
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import (
+    SMALLEST_TIME,
     Geometric,
     Learned,
     Linear,
@@ -95,6 +96,15 @@ def test_weight_is_finite_and_positive_inside_and_finite_at_one(schedule, dtype)
     last = schedule.weight(torch.ones(1, dtype=dtype))
     assert torch.isfinite(last).all()
     assert (last >= 0).all()
+
+
+def test_the_weight_of_a_power_is_w_by_t_where_the_power_itself_is_0():
+    """(2^-53)^40 is less than any float64, and its ratio with the derivative 0 / 0."""
+    t = torch.tensor([SMALLEST_TIME], dtype=torch.float64)
+    assert Polynomial(exponent=40.0).one_minus_alpha(t) == 0
+    assert Polynomial(exponent=40.0).weight(t).tolist() == [40 * 2.0**53]
+    per_group = PerGroup(toy_layout(), exponents={"node": 40.0, "edge": 1.0})
+    assert per_group.weight(t).tolist() == [[40 * 2.0**53, 2.0**53, 2.0**53]]
 
 
 def test_weight_is_the_ratio_of_its_parts(schedule):

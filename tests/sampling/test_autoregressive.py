@@ -50,7 +50,7 @@ def test_the_cache_changes_no_token(diagram_ar):
 def test_every_column_is_computed_once(diagram_ar):
     computed = []
     hook = diagram_ar.backbone.register_forward_pre_hook(
-        lambda module, args, given: computed.append(tuple(given["x_t"].shape)), with_kwargs=True
+        lambda module, args, given: computed.append(tuple(args[0].shape)), with_kwargs=True
     )
     real = RPLAN_VOCAB_CONFIG.real_positions(torch.full((4,), 4))
     clamp = torch.full(real.shape, -1)

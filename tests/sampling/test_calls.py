@@ -34,7 +34,7 @@ def watched(algorithm: Algorithm) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """(x_t, sigma) of every later call of the backbone."""
     seen = []
     algorithm.backbone.register_forward_pre_hook(
-        lambda module, args, given: seen.append((given["x_t"].clone(), given["sigma"].clone())),
+        lambda module, args, given: seen.append((args[0].clone(), given["sigma"].clone())),
         with_kwargs=True,
     )
     return seen
@@ -128,6 +128,19 @@ def test_remasking_by_confidence_is_told_the_time_of_the_masked_share(schedule):
     for call in calls:
         expected = time_of_masked_share(algorithm, call.x_t == MASK, call.real)
         torch.testing.assert_close(call.t, expected)
+
+
+@pytest.mark.parametrize(
+    ("number", "means"), [(1, [0.75, 0.5, 0.25]), (2, [0.75, 0.25]), (3, [0.75])]
+)
+def test_first_hitting_tells_the_largest_time_of_the_tokens_of_a_call(number, means):
+    """Of three independent uniform times the largest is .75 in the mean, the next .5, then .25."""
+    algorithm = exact("mdlm", "log_linear")
+    calls = record_calls(algorithm)
+    draw_from(algorithm, "first-hitting", 4000, tokens_per_call=number)
+    told = torch.stack([call.t for call in calls])  # (calls, samples)
+    torch.testing.assert_close(told.mean(dim=1), torch.tensor(means).double(), rtol=0, atol=0.02)
+    assert (told.diff(dim=0) < 0).all()
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 8])

@@ -76,7 +76,9 @@ def test_samples_do_not_depend_on_the_number_of_processes(sampler, batch_size):
     options["clamp"] = clamp
     alone = drawn(**options)
     assert (alone.tokens[::2, 0] == 5).all()
+    assert torch.equal(alone.tokens != VOCAB.pad_id, MIXED)  # every row is in its own place
     assert alone.trajectory.shape[1:] == (7, VOCAB.length)
+    assert torch.equal(alone.trajectory[-1], alone.tokens[:7])
     for num in (2, 5):
         algorithm = model()
         for shared in in_processes(

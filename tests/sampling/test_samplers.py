@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from toy_samplers import CASES, draw_from, exact, runs_a_grid, takes_steps
 
-from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.categorical import make_generator, neg_inf
 from discrete_diffusion.sampling import Ancestral, build_sampler, draw_samples
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
 
@@ -74,6 +75,41 @@ def test_high_temperature_flattens(case):
     assert (share - 0.25).abs().max() < 0.03
 
 
+def shape_denoise(algorithm: Algorithm, power: float, allowed: torch.Tensor, top_p: float) -> None:
+    """Its D becomes D^power on the ids ``allowed`` Bool[L, V], and of those only the likeliest stay
+    whose predecessors have less than ``top_p`` together."""
+    answer = algorithm.denoise
+
+    def denoise(*args, **kwargs):
+        log_d0 = answer(*args, **kwargs)
+        p = log_d0.double().exp() ** power * allowed
+        p /= p.sum(dim=-1, keepdim=True)
+        likelier = p.unsqueeze(-2) > p.unsqueeze(-1)  # of an id, which others are
+        p *= (likelier * p.unsqueeze(-2)).sum(dim=-1) < top_p
+        p /= p.sum(dim=-1, keepdim=True)
+        return p.clamp(min=1e-300).log().masked_fill(p == 0, neg_inf(log_d0.dtype)).to(log_d0)
+
+    algorithm.denoise = denoise  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("name", "sampler"),
+    [case for case in CASES if case[1] != "autoregressive"],  # which asks for D column by column
+)
+def test_d_is_tempered_then_narrowed_then_cut(name, sampler):
+    """Once each, in that order: the tokens are those of a model whose D is of that shape."""
+    allowed, support = toy_layout().support.clone(), None
+    if sampler != "entropy-bounded":  # which counts the entropies as they were
+        allowed[0, 1] = allowed[1, 0] = False
+        support = allowed
+    shaped = exact(name)
+    shape_denoise(shaped, 1 / 1.6, allowed, 0.75)
+    request = {"num": 300, "seed": 5, **few(name, sampler, 4)}
+    expected = draw_from(shaped, sampler, **request).tokens
+    output = draw_from(name, sampler, temperature=1.6, top_p=0.75, support=support, **request)
+    assert torch.equal(output.tokens, expected)
+
+
 def test_sampling_uses_eval_mode_and_restores_training(case):
     name, sampler = case
     algorithm, modes = exact(name), []
@@ -97,7 +133,7 @@ def test_sampling_uses_eval_mode_and_restores_training(case):
     assert algorithm.training
     assert algorithm.backbone.training
 
-    def broken(**others):
+    def broken(x_t, **others):
         raise RuntimeError("out of order")
 
     algorithm.backbone.forward = broken

@@ -51,7 +51,7 @@ def seen_by(algorithm: Algorithm) -> list[Tensor]:
     """A list that the input of every later call of the network is added to."""
     seen: list[Tensor] = []
     algorithm.backbone.register_forward_pre_hook(
-        lambda network, args, kwargs: seen.append(kwargs["x_t"].clone()), with_kwargs=True
+        lambda network, args, kwargs: seen.append(args[0].clone()), with_kwargs=True
     )
     return seen
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from toy_training import ToyData, fit, make_module
@@ -75,6 +77,33 @@ def test_the_noise_of_a_part_is_that_of_its_seed_step_and_number(tmp_path):
     assert accumulated[True] == expected((0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 1, 1))
     assert plain[False][-8:] == expected(*((0, 1, k, 0) for k in range(8)))
     assert accumulated[False] == plain[False]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_processes_deal_the_parts_of_a_step_out_in_turn(rank):
+    """Two processes of three batches a step have the noise of one process of six batches: part 1 is
+    the first batch of the second process, part 2 the second batch of the first."""
+    module, seen = make_module(), []
+    loss = module.algorithm.loss
+
+    def recorded(batch, generator):
+        seen.append(generator.initial_seed())
+        return loss(batch, generator)
+
+    module.algorithm.loss = recorded
+    module._trainer = SimpleNamespace(
+        world_size=2,
+        global_rank=rank,
+        global_step=5,
+        accumulate_grad_batches=3,
+        is_last_batch=False,
+        log_every_n_steps=0,
+    )
+    batch = ToyData().splits["train"].batch()
+    for index in range(6, 9):
+        module.training_step(batch, index)
+    expected = [make_generator(0, 0, 5, part).initial_seed() for part in (rank, 2 + rank, 4 + rank)]
+    assert seen == expected
 
 
 def test_the_logged_loss_is_the_mean_over_the_parts_of_a_step(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
-from toy_training import ToyData, make_module
+from toy_training import ToyData, make_module, streams
 
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
@@ -34,7 +34,7 @@ def module_of(*words: str) -> tuple[DiffusionModule, Batch]:
     torch.manual_seed(0)
     algorithm, data = build_algorithm(config), build_data(config)
     algorithm.fit(data.splits["train"].batch())
-    batch = next(iter(BatchStream(data, "train", batch_size=16, seed=0)))
+    batch = next(iter(BatchStream(data, batch_size=16, seed=0)))
     return DiffusionModule(algorithm, bound=data.bound, seed=0, lr=1e-3), batch
 
 
@@ -117,8 +117,7 @@ def test_the_step_is_fused_and_its_gradients_are_clipped(tmp_path, precision):
         trainer = silent_trainer(
             tmp_path, max_steps=3, precision=precision, accelerator="cpu", gradient_clip_val=0.01
         )
-        streams = (BatchStream(ToyData(), s, batch_size=32, seed=0) for s in ("train", "val"))
-        trainer.fit(module, *streams)
+        trainer.fit(module, *streams(ToyData(), batch_size=32))
     assert norms == pytest.approx([0.01] * 3, rel=1e-3)
 
 
@@ -184,8 +183,7 @@ def test_steps_on_a_gpu_wait_for_nothing(tmp_path):
         callbacks=[EMA(decay=0.9), Strict()],
     )
     data = build_data(compose("train", list(TINY)))
-    streams = (BatchStream(data, s, batch_size=16, seed=0) for s in ("train", "val"))
     try:
-        trainer.fit(module, *streams)
+        trainer.fit(module, *streams(data, batch_size=16))
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.data import BatchStream, Examples, TokenDataset
+from discrete_diffusion.data import BatchStream, Examples, SplitBatches, TokenDataset
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.training import CheckpointFiles, DiffusionModule
@@ -63,6 +63,14 @@ def make_module(**options) -> DiffusionModule:
     )
 
 
+def streams(
+    data: TokenDataset, *, batch_size: int, world_size: int = 1
+) -> tuple[BatchStream, SplitBatches]:
+    """What the first process of a run is trained and validated on."""
+    options = {"batch_size": batch_size, "seed": 0, "world_size": world_size}
+    return BatchStream(data, **options), SplitBatches(data, "val", **options)
+
+
 def fit(
     module,
     folder,
@@ -95,9 +103,6 @@ def fit(
         accumulate_grad_batches=accumulate_grad_batches,
         callbacks=list(callbacks),
     )
-    train, val = (
-        BatchStream(data, split, batch_size=batch_size, seed=0, world_size=world_size)
-        for split in ("train", "val")
-    )
-    trainer.fit(module, train, val, weights_only=True, **options)
+    batches = streams(data, batch_size=batch_size, world_size=world_size)
+    trainer.fit(module, *batches, weights_only=True, **options)
     return trainer

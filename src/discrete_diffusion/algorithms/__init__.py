@@ -23,6 +23,7 @@ from discrete_diffusion.algorithms.sedd import SEDD
 from discrete_diffusion.algorithms.udlm import UDLM
 from discrete_diffusion.forward_process import build_forward_process
 from discrete_diffusion.layout import build_layout
+from discrete_diffusion.models.calling import OWN_CONDITIONS
 from discrete_diffusion.models.registry import (
     backbone_spec,
     build_backbone,
@@ -31,7 +32,7 @@ from discrete_diffusion.models.registry import (
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import build_schedule
 from discrete_diffusion.options import check_options
-from discrete_diffusion.states import data_state
+from discrete_diffusion.states import data_conditions, data_state
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -62,10 +63,17 @@ def build_algorithm(config: DictConfig) -> Objective:
     ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
     ``config.noise`` and ``config.forward_process`` name the schedule and the process.
 
-    Raises ``ValueError`` naming the fix if the parts do not fit each other, or for an option that
-    the chosen one does not have.
+    Raises ``ValueError`` naming the fix if the parts do not fit each other, for an option that
+    the chosen one does not have, or if the backbone must be given what there is not.
     """
     check_states(config)
+    algorithm = _built(config)
+    declared = {*backbone_spec(config.algo.backbone).conditions} - OWN_CONDITIONS
+    algorithm.check_conditions({*data_conditions(config.data), *declared})
+    return algorithm
+
+
+def _built(config: DictConfig) -> Objective:
     options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
     name = options.pop("name")
     build = _ALGORITHM_BUILDERS[name]

@@ -87,8 +87,7 @@ class AR(Algorithm):
         among the conditions, in ``context`` (Int[B, L], the clean sequence); t is not used."""
         others = dict(conditions or {})
         tokens = self.shifted(others.pop("context", x_t), real)
-        sigma = self.size_sigma(real)
-        return self.backbone(x_t=tokens, sigma=sigma, **self.accepted(others)).float()
+        return self.ask(tokens, self.size_sigma(real), others)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """The conditions under which ``denoise`` is right for every position, whatever x_t."""
@@ -150,7 +149,6 @@ class PrefixReader:
             begin = torch.full_like(x[:, :1], layout.mask_id)
             tokens = torch.cat([x[:, self.given], begin, tokens], dim=1)
         self.num_read = k + 1
-        logits = self.algorithm.backbone(
-            x_t=tokens, sigma=self.sigma, cache=self.cache, **self.conditions
-        )[:, -1]
+        given = {**self.conditions, "cache": self.cache}
+        logits = self.algorithm.call(self.algorithm.backbone, tokens, self.sigma, given)[:, -1]
         return log_softmax_on(logits.float(), layout.support[self.columns[k]])

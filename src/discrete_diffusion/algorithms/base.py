@@ -28,8 +28,7 @@ class Algorithm(Objective):
     * P, ``log_prob_x0``: the ordinary posterior p(x0_l | x_t), proportional to
       D(x0) q_t(z_l | x0). It is what a user means by "what does the model think is here".
 
-    ``time_conditioning=False`` hands the backbone ``sigma=None``. ``condition_dropout``: see
-    ``Objective``.
+    ``time_conditioning``, ``condition_dropout``: see ``Objective``.
 
     Raises ``ValueError`` if the forward process is not one of ``processes``, or its schedule is
     learned and the algorithm has no gradient for it.
@@ -48,9 +47,10 @@ class Algorithm(Objective):
         condition_dropout: float = 0.0,
     ) -> None:
         self.check_process(process)
-        super().__init__(backbone, condition_dropout=condition_dropout)
+        super().__init__(
+            backbone, time_conditioning=time_conditioning, condition_dropout=condition_dropout
+        )
         self.process = process
-        self.time_conditioning = time_conditioning
 
     @property
     def layout(self) -> Any:
@@ -87,7 +87,7 @@ class Algorithm(Objective):
     ) -> Tensor:
         """What the backbone says of x_t: Float32[B, L, V], not normalised, on every id."""
         sigma = self.process.sigma(t, real) if self.time_conditioning else None
-        return self.backbone(x_t=x_t, sigma=sigma, **self.accepted(conditions)).float()
+        return self.ask(x_t, sigma, conditions)
 
     def denoise(
         self,

@@ -93,6 +93,7 @@ class BD3LM(Algorithm):
     name = "bd3lm"
     processes = ("absorbing",)
     backbone_needs = ("group_idxs", "context")
+    gives = ("group_idxs",)
     evaluation_draw = "forced_mask"
     process: Absorbing
     block_of: Tensor

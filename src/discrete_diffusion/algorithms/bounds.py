@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.forward_process import ForwardProcess
+
+AT_ONCE = 2**18
+"""Numbers of log D that are read at once, in float64: they stay in a processor's cache, and little
+memory is needed beside log D itself."""
+
+NO_NOISE = 1e-280
+"""Stands for a b(y) that is 0 or less than this; such a term is 0 in any sum."""
 
 
 def general_bound(
@@ -24,19 +36,111 @@ def general_bound(
     2205.14987; the second form is von Ruette et al.'s, arXiv 2503.04482, with sum Q = 1).
 
     ``log_d0``: Float[B, L, V], log D; a score model passes any positive G(y) in its place, since
-    the formula never uses that D is normalised.
+    the formula never uses that D is normalised. The gradient goes to it alone, and is finite where
+    the bound is.
     """
-    z, alpha, noise = xt.unsqueeze(-1), process.alpha(t).unsqueeze(-1), process.noise(t)
-    rate_z = process.rate_at(xt, t)
-    counted = real & (rate_z > 0)  # nothing jumps into a token that absorbing noise left alone
-    model = alpha * log_d0.double().exp() + noise  # Q, (B, L, V)
-    untouched = alpha.expand(*x0.shape, 1).to(noise.dtype)
-    truth = noise.expand(model.shape).scatter_add(-1, x0.unsqueeze(-1), untouched)  # q
-    possible = (truth > 0) & counted.unsqueeze(-1)
-    log_ratio = truth.where(possible, 1.0).log() - model.where(possible, 1.0).log()
-    divergence = (truth * log_ratio).sum(dim=-1)
+    bound: Tensor = _GeneralBound.apply(log_d0, process, xt, x0, t, real)
+    return bound
 
-    truth_z, log_ratio_z = truth.gather(-1, z).squeeze(-1), log_ratio.gather(-1, z).squeeze(-1)
-    model_z = model.gather(-1, z).squeeze(-1).where(counted, 1.0)
-    weight = torch.where(counted, rate_z / truth_z, 0.0)
-    return weight * (divergence + truth_z / model_z * model.sum(dim=-1) - 1 - log_ratio_z)
+
+class _GeneralBound(torch.autograd.Function):
+    """With W = rate(z) / q(z), R = rate(z) / Q(z) and rise(y) = log(Q(y) / b(y)),
+
+        bound = W (KL - log(q(z) / Q(z)) - 1) + R sum_y Q
+        KL    = alpha log(q(x0) / Q(x0)) + b(x0) log(q(x0) / b(x0)) - sum_y b(y) rise(y)
+
+    in which nothing cancels as alpha nears 0. With share = alpha D / Q the derivative by log D(y),
+    which is kept divided by W + R for it to fit log D's type, is
+
+        R alpha D(y) - W b(y) share(y)      -  W alpha share(x0)                  at x0
+                                            +  (W - R sum_y Q) share(z)           at z
+
+    What is divided by b or Q at z or x0 is in logarithms: those two may be too small for a float.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        log_d0: Tensor,
+        process: ForwardProcess,
+        xt: Tensor,
+        x0: Tensor,
+        t: Tensor,
+        real: Tensor,
+    ) -> Tensor:
+        log_alpha = process.log_alpha(t).double().expand(xt.shape)
+        alpha, stays = log_alpha.exp(), xt == x0
+        log_d_z, log_d_x = (
+            log_d0.gather(-1, ids.unsqueeze(-1)).squeeze(-1).double() for ids in (xt, x0)
+        )
+        log_b_z, log_b_x = process.log_noise_at(xt, t), process.log_noise_at(x0, t)
+        rise_z = _softplus(log_alpha + log_d_z - log_b_z)
+        rise_x = _softplus(log_alpha + log_d_x - log_b_x)
+        log_ratio_x = _softplus_difference(log_alpha - log_b_x, -log_d_x)  # log q(x0) / Q(x0)
+        log_ratio_z = torch.where(stays, log_ratio_x, -rise_z)
+
+        log_rate = process.log_rate_at(xt, t)
+        counted = real & (log_rate > neg_inf(log_rate.dtype) / 2)  # absorbing noise left some alone
+        truth_rise = torch.where(stays, _softplus(log_alpha - log_b_z), 0.0)  # log q(z) / b(z)
+        w = torch.where(counted, (log_rate - log_b_z - truth_rise).exp(), 0.0)
+        r = torch.where(counted, (log_rate - log_b_z - rise_z).exp(), 0.0)
+
+        scale = (w + r).clamp(min=torch.finfo(w.dtype).tiny)
+        slope = torch.empty_like(log_d0) if ctx.needs_input_grad[0] else None
+        data, risen = torch.empty_like(w), torch.empty_like(w)  # sums of alpha D and of b rise
+        for part in _parts(log_d0):
+            samples, positions = part
+            model = (log_d0[part].double() + log_alpha[part].unsqueeze(-1)).exp_()  # alpha D
+            noise = process.noise(t[samples], positions).clamp(min=NO_NOISE)
+            ratio = model / noise
+            data[part] = model.sum(dim=-1)
+            risen[part] = noise.mul_(ratio.log1p()).sum(dim=-1)
+            if slope is not None:
+                from_w, from_r = ((one / scale)[part].unsqueeze(-1) for one in (w, r))
+                slope[part] = model.mul_(from_r - from_w / ratio.add_(1))
+
+        b_x = log_b_x.exp()
+        divergence = alpha * log_ratio_x + b_x * _softplus(log_alpha - log_b_x) - risen
+        near = w * torch.expm1(log_ratio_z.clamp(max=1.0))  # R - W, which may cancel
+        beyond = torch.where(log_ratio_z < 1, near, r - w)
+        if slope is not None:
+            share_z = (log_alpha + log_d_z - log_b_z - rise_z).exp()
+            share_x = (log_alpha + log_d_x - log_b_x - rise_x).exp()
+            slope_x = r * alpha * log_d_x.exp() - w * (b_x + alpha) * share_x
+            q_z = log_b_z.exp() + alpha * stays
+            slope_z = r * alpha * log_d_z.exp() + (w * (1 - q_z) - r * (data + 1 - alpha)) * share_z
+            for ids, one in ((x0, slope_x), (xt, slope_z)):
+                slope.scatter_(-1, ids.unsqueeze(-1), (one / scale).unsqueeze(-1).to(slope))
+            ctx.save_for_backward(slope, scale)
+        return w * (divergence - log_ratio_z) + beyond + r * (data - alpha)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        slope, scale = ctx.saved_tensors
+        factor = (grad * scale).unsqueeze(-1)
+        found = torch.empty_like(slope)
+        for part in _parts(slope):
+            found[part] = factor[part] * slope[part]
+        return found, None, None, None, None, None
+
+
+def _parts(values: Tensor) -> Iterator[tuple[slice, slice]]:
+    """values (B, L, V) in parts of about ``AT_ONCE`` numbers: of samples, and of positions."""
+    num, length, size = values.shape
+    samples = max(1, AT_ONCE // max(length * size, 1))
+    positions = length if samples > 1 else max(1, AT_ONCE // max(size, 1))
+    for first in range(0, num, samples):
+        for begin in range(0, length, max(positions, 1)):
+            yield slice(first, first + samples), slice(begin, begin + positions)
+
+
+def _softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), to the last digit; torch's own is x beyond 20."""
+    return torch.logaddexp(x, torch.zeros_like(x))
+
+
+def _softplus_difference(x: Tensor, step: Tensor) -> Tensor:
+    """softplus(x) - softplus(x - step), where either is so large that the other is lost in it."""
+    linear = step.clamp(-(x - step).relu(), x.relu())
+    return linear + torch.log1p((-x.abs()).exp()) - torch.log1p((-(x - step).abs()).exp())

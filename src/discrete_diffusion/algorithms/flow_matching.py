@@ -59,14 +59,15 @@ class FlowMatching(Objective):
         condition_dropout: float = 0.0,
         time_conditioning: bool = True,
     ) -> None:
-        super().__init__(backbone, condition_dropout=condition_dropout)
+        super().__init__(
+            backbone, time_conditioning=time_conditioning, condition_dropout=condition_dropout
+        )
         if weighting not in WEIGHTINGS:
             raise ValueError(unknown_name("algo.weighting", weighting, WEIGHTINGS))
         if t_draw not in T_DRAWS:
             raise ValueError(unknown_name("algo.t_draw", t_draw, T_DRAWS))
         self.path, self.scaling = StraightPath(), FieldScaling(channels)
         self.weighting, self.t_draw = weighting, t_draw
-        self.time_conditioning = time_conditioning
 
     def fit(self, train: Batch) -> None:
         super().fit(train)
@@ -99,7 +100,7 @@ class FlowMatching(Objective):
     def denoise(self, xt: Tensor, t: Tensor, conditions: Mapping[str, Any] | None = None) -> Tensor:
         """xhat of scaled images at times t Float[B]: Float32[B, C, H, W], scaled."""
         sigma = self.path.sigma(t) if self.time_conditioning else None
-        return self.backbone(x_t=xt, sigma=sigma, **self.accepted(conditions)).float()
+        return self.ask(xt, sigma, conditions)
 
     def _draw(
         self, num: int, generator: torch.Generator, device: torch.device, *, for_bound: bool

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.interpolating import Interpolating
+from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.forward_process import ForwardProcess, Hybrid
 from discrete_diffusion.naming import unknown_name
 
@@ -61,5 +62,6 @@ class GIDD(Interpolating):
         """dynamic weight / elbo weight: b(z) / rate(z), twice that at a MASK; Float[B, L]."""
         if self.weighting == "elbo":
             return 1.0
-        rate, at_mask = self.process.rate_at(xt, t), (xt == self.layout.mask_id).double()
-        return torch.where(rate > 0, (1 + at_mask) * self.process.noise_at(xt, t) / rate, 0.0)
+        log_rate, at_mask = self.process.log_rate_at(xt, t), xt == self.layout.mask_id
+        ratio = (self.process.log_noise_at(xt, t) - log_rate).exp()
+        return torch.where(log_rate > neg_inf(log_rate.dtype) / 2, (1 + at_mask) * ratio, 0.0)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS, draw_weighted_times
-from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.categorical import log_softmax_on, neg_inf
 from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.types import Batch, LossOutput
@@ -83,7 +83,8 @@ class Interpolating(Algorithm):
         if self.parameterization == "leave_one_out":
             return log_probs
         # q_t(x_t | x0) is b(x_t) for every x0 but x_t itself, for which it is b(x_t) + alpha
-        noise, alpha = self.process.noise_at(x_t, t), self.process.alpha(t)
-        seen = torch.log(noise / (noise + alpha)).unsqueeze(-1).to(log_probs.dtype)
+        log_noise = self.process.log_noise_at(x_t, t)
+        gained = torch.logaddexp(self.process.log_alpha(t) - log_noise, torch.zeros_like(log_noise))
+        seen = -gained.clamp(max=-neg_inf(log_probs.dtype)).unsqueeze(-1).to(log_probs.dtype)
         log_d0 = log_probs.scatter_add(-1, x_t.unsqueeze(-1), seen)
         return log_softmax_on(log_d0, self.layout.support)

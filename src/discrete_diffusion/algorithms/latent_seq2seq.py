@@ -83,6 +83,7 @@ class LatentSeq2Seq(Objective):
     name = "latent-seq2seq"
     state = "latent"
     samplers = ("generate",)
+    calls_parts = True
     evaluation_draw = "exact"
     backbone: LatentSpaceModel
 
@@ -98,7 +99,7 @@ class LatentSeq2Seq(Objective):
         infonce_weight: float = 0.1,
         adapter_uses_middle: bool = False,
     ) -> None:
-        super().__init__(backbone)
+        super().__init__(backbone, time_conditioning=False)
         if stage not in TRAINED_PARTS:
             raise ValueError(unknown_name("algo.stage", str(stage), TRAINED_PARTS))
         for key, value in (("latent_weight", latent_weight), ("infonce_weight", infonce_weight)):

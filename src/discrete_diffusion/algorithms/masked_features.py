@@ -92,7 +92,7 @@ class MaskedFeatures(Objective):
         beta_start: float = 1e-4,
         beta_end: float = 0.02,
     ) -> None:
-        super().__init__(backbone)
+        super().__init__(backbone, time_conditioning=time_conditioning)
         self.check_process(process)
         assert isinstance(process, Absorbing)
         for kind, chosen, known in (
@@ -110,7 +110,8 @@ class MaskedFeatures(Objective):
                 "algo.t_source=random is for algo.objective=mask: with ddpm the network is told "
                 "the step of the noise; leave it out"
             )
-        self._check_backbone("masked" if objective == "mask" else "noisy")
+        self.gives = ("masked" if objective == "mask" else "noisy", "real")
+        self._check_backbone()
         if mask_rate is not None and weighting == "elbo" and objective == "mask":
             raise ValueError(
                 "algo.weighting=elbo is a mean over all mask rates, and algo.mask_rate="
@@ -123,7 +124,6 @@ class MaskedFeatures(Objective):
         self.scaling = RowScaling(normalise, num_features)
         self.objective, self.weighting, self.t_source = objective, weighting, t_source
         self.mask_rate, self.draw = mask_rate, draw
-        self.time_conditioning = time_conditioning
         self.bound = "gaussian" if objective == "mask" else "gaussian_given_observed"
 
     def fit(self, train: Batch) -> None:
@@ -278,12 +278,12 @@ class MaskedFeatures(Objective):
     def _ask(
         self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Mapping[str, Any]
     ) -> Tensor:
-        told, accepted = sigma if self.time_conditioning else None, self.accepted(conditions)
-        return self.backbone(x_t=xt, sigma=told, real=real, **accepted).float()
+        told = sigma if self.time_conditioning else None
+        return self.ask(xt, told, {**conditions, "real": real})
 
-    def _check_backbone(self, flag: str) -> None:
+    def _check_backbone(self) -> None:
         """``ValueError`` if ``forward`` cannot be told which rows are hidden or noised."""
-        if missing := [name for name in (flag, "real") if not self.takes(name)]:
+        if missing := [name for name in self.gives if not self.takes(name)]:
             raise ValueError(
                 f"{type(self.backbone).__name__}.forward has no argument "
                 f"{' and no '.join(missing)}; a backbone of features takes x_t, sigma, masked or "

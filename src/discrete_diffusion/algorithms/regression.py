@@ -18,7 +18,7 @@ from discrete_diffusion.types import Batch, LossOutput
 class Regression(Objective):
     """E[x0 | condition] by least squares, on images scaled to mean 0 and deviation 1.
 
-        loss = mean over pixels of (xhat(condition) - x0)^2, xhat = backbone(x_t=0, condition)
+        loss = mean over pixels of (xhat(condition) - x0)^2, xhat = backbone(0, condition)
 
     Its least value is the mean variance of a pixel given the condition.
 
@@ -39,8 +39,8 @@ class Regression(Objective):
     def __init__(
         self, backbone: nn.Module, *, channels: int, time_conditioning: bool = False
     ) -> None:
-        super().__init__(backbone)
-        self.scaling, self.time_conditioning = FieldScaling(channels), time_conditioning
+        super().__init__(backbone, time_conditioning=time_conditioning)
+        self.scaling = FieldScaling(channels)
 
     def fit(self, train: Batch) -> None:
         super().fit(train)
@@ -62,4 +62,4 @@ class Regression(Objective):
         """xhat of scaled images: Float32 of ``shape`` (B, C, H, W), scaled."""
         nothing = self.scaling.scale.new_zeros(shape)
         sigma = nothing.new_zeros(shape[0]) if self.time_conditioning else None
-        return self.backbone(x_t=nothing, sigma=sigma, **self.accepted(conditions)).float()
+        return self.ask(nothing, sigma, conditions)

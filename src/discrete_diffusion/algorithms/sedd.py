@@ -16,6 +16,9 @@ from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.types import Batch, LossOutput
 
+LARGEST_LOG_TOTAL = 10.0
+"""log S beyond which S is no longer the exponential; a trained network has S near 1."""
+
 
 class SEDD(Interpolating):
     """Learns the ratios s(y) = p_t(xt_l -> y) / p_t(xt) freely, without normalising them:
@@ -38,6 +41,10 @@ class SEDD(Interpolating):
         D = (Q - b) / alpha, proportional to G / S - (1 - 1 / S) b
 
     clipped at 0; softmax(logit) for absorbing noise.
+
+    Deviation: log S is that of the formula up to ``LARGEST_LOG_TOTAL``; beyond, S goes on along its
+    tangent, linear in the logits. The scores are as free as before, and neither the loss nor its
+    gradient overflows where the exponential of a logit would.
 
     Deviation: the paper's network returns log s itself; zero logits then have an infinite bound
     under absorbing noise. Here they cost sum_l log K_l.
@@ -78,7 +85,9 @@ class SEDD(Interpolating):
     ) -> Tensor:
         """log G: Float[B, L, V]."""
         log_k = self.layout.num_legal.log().unsqueeze(-1)
-        return self.layout.restrict(self.logits(x_t, t, real, conditions) - log_k)
+        log_g = self.layout.restrict(self.logits(x_t, t, real, conditions) - log_k)
+        excess = (log_g.logsumexp(dim=-1, keepdim=True) - LARGEST_LOG_TOTAL).clamp(min=0)
+        return self.layout.restrict(log_g + (excess.log1p() - excess))
 
     def denoise(
         self,

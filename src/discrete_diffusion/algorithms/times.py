@@ -93,4 +93,4 @@ def _measured_power(process: ForwardProcess, device: torch.device) -> float:
     share = torch.tensor([1e-12, 1e-9], dtype=torch.float64, device=device)
     t = process.schedule.inverse(share)
     low, high = process.one_minus_alpha(share if t.ndim > 1 else t).log10()
-    return round(float(((high - low) / 3).min()), 2)
+    return max(round(float(((high - low) / 3).min()), 2), 0.01)

@@ -22,6 +22,9 @@ _KEPT = (
 )
 """Config keys on which the numbers of a run depend; a resumed run keeps them."""
 
+_FREE = ("optim.max_skipped_steps",)
+"""Keys among these on which no number depends."""
+
 _UNSET = {
     "trainer.precision": "32-true",
     "trainer.gradient_clip_val": 0,
@@ -105,7 +108,9 @@ def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """``key was -> is`` for every leaf under ``_KEPT`` that differs; absent and null are one."""
     old, new = dict(leaves(was)), dict(leaves(now))
     keys = [
-        k for k in {**old, **new} if any(k == kept or k.startswith(f"{kept}.") for kept in _KEPT)
+        k
+        for k in {**old, **new}
+        if k not in _FREE and any(k == kept or k.startswith(f"{kept}.") for kept in _KEPT)
     ]
     return [
         f"{key} {old.get(key, _ABSENT)} -> {new.get(key, _ABSENT)}"

@@ -100,7 +100,7 @@ def held_out_bound(
     config: DictConfig, source: SampleSource, data: Dataset, split: str, shard: Shard
 ) -> BoundEstimate:
     """The bound of a model on all samples of a split, whatever ``num_samples``."""
-    from discrete_diffusion.data import BatchStream
+    from discrete_diffusion.data import SplitBatches
     from discrete_diffusion.evaluation import estimate_bound
     from discrete_diffusion.sampling import rows_at_once
 
@@ -109,7 +109,7 @@ def held_out_bound(
     size = config.batch_size or rows_at_once(source.device)
     return estimate_bound(
         algorithm,
-        BatchStream(data, split, batch_size=size, seed=config.seed),
+        SplitBatches(data, split, batch_size=size, seed=config.seed),
         quantity=algorithm.bound or data.bound,
         draws=BOUND_DRAWS if config.bound_draws is None else config.bound_draws,
         seed=config.seed,

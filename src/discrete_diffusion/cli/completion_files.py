@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from discrete_diffusion.arranging import UnseenError
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli.sample_outputs import save_trajectory
-from discrete_diffusion.completion import (
-    MAX_ARRANGEMENTS,
-    Completions,
-    UnseenError,
-    approximations,
-    complete,
-)
+from discrete_diffusion.completion import Completions, approximations, complete
 from discrete_diffusion.data.bubble_diagrams import write_diagrams
 from discrete_diffusion.data.bubble_diagrams.partial_reader import numbered_partials
 from discrete_diffusion.evaluation.json_values import write_metrics
@@ -53,7 +48,7 @@ def complete_file(config: DictConfig, source: SampleSource, here: Computing) -> 
         )
     source.check_weights()
     n_max = source.checkpoint.config.data.n_max
-    partials = numbered_partials(str(config.given), n_max=n_max)
+    partials = numbered_partials(str(config.given), n_max=n_max, codes=config.codes)
     with here.shared() as shard:
         start = time.perf_counter()
         completed = _complete(config, source, partials, shard)
@@ -75,6 +70,8 @@ def complete_file(config: DictConfig, source: SampleSource, here: Computing) -> 
         "num_samples": len(completed.diagrams),
         "network_calls_per_sample": float(completed.network_calls.double().mean()),
         "scoring_calls_per_sample": completed.num_scored / len(completed.diagrams),
+        "scoring_batches_per_input": completed.num_batches / len(partials),
+        "arrangement_errors": completed.arrangement_errors,
         "seconds": seconds,
         "exact": not reasons,
         "approximate_because": "; ".join(reasons) or None,
@@ -102,7 +99,7 @@ def _complete(
             completions=COMPLETIONS if config.completions is None else config.completions,
             steps=source.steps,
             batch_size=source.batch_size,
-            max_arrangements=config.max_arrangements or MAX_ARRANGEMENTS,
+            max_arrangements=config.max_arrangements,
             trajectories=config.trajectory,
             shard=shard,
         )

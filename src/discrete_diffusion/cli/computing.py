@@ -11,21 +11,20 @@ from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.connecting import connected
 from discrete_diffusion.cli.devices import num_processes
 from discrete_diffusion.cli.launch_environment import local_rank
+from discrete_diffusion.cli.precision import PRECISIONS, check_precision, check_units
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.shards import Shard
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-PRECISIONS = ("32-true", "bf16-mixed")
 ACCELERATORS = ("auto", "cpu", "cuda")
 
 
 def check_computing(config: DictConfig) -> None:
     """``ValueError`` for a ``precision``, ``accelerator``, ``devices`` or ``num_nodes`` that there
     is not, before anything slow is imported."""
-    if str(config.precision) not in PRECISIONS:
-        raise ValueError(f"precision={config.precision}: choose one of {', '.join(PRECISIONS)}")
+    check_precision("precision", str(config.precision), PRECISIONS)
     if config.accelerator not in ACCELERATORS:
         raise ValueError(unknown_name("accelerator", str(config.accelerator), ACCELERATORS))
     if config.devices != "auto":
@@ -64,14 +63,15 @@ def where_to_compute(config: DictConfig) -> Computing:
     """One process unless ``devices``, torchrun or srun say otherwise, on a GPU of its own if there
     are any. Sets the CPU threads of this one.
 
-    Raises ``ValueError`` for more processes than GPUs, and for numbers of them that contradict what
-    torchrun or srun started.
+    Raises ``ValueError`` for a precision that is none of the device, for more processes than GPUs,
+    and for numbers of them that contradict what torchrun or srun started.
     """
     import torch
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     uses_gpu = _uses_gpu(config.accelerator)
+    check_units("precision", str(config.precision), on_gpu=uses_gpu)
     num_gpus = torch.cuda.device_count() if uses_gpu else 0
     per_node, num_nodes = num_processes(
         config, num_gpus, defaults=(None, "auto"), prefix="", sees_own_gpu=True

@@ -63,7 +63,8 @@ def run(arguments: list[str]) -> None:
 
 
 def _reading_options(parser: argparse.ArgumentParser) -> None:
-    from discrete_diffusion.data.bubble_diagrams.geometry import DEFAULT_THRESHOLD
+    from discrete_diffusion.data.bubble_diagrams.code_tables import CODE_TABLES
+    from discrete_diffusion.data.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
     from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
     parser.add_argument(
@@ -74,12 +75,24 @@ def _reading_options(parser: argparse.ArgumentParser) -> None:
         help="most rooms that a plan may have (default: %(default)s, as in training)",
     )
     parser.add_argument(
+        "--code-table",
+        metavar="TABLE",
+        help="what integer room codes mean, where neither a plan nor its format says it: "
+        f"{', '.join(CODE_TABLES)} (default: recognised by the whole file)",
+    )
+    parser.add_argument(
+        "--unit",
+        default=UNITS[0],
+        metavar="U",
+        help=f"plans given as boxes: {', '.join(UNITS)} (default: %(default)s, of a plan drawn on "
+        "256 x 256)",
+    )
+    parser.add_argument(
         "--threshold",
         type=float,
-        default=DEFAULT_THRESHOLD,
         metavar="T",
         help="plans given as boxes: boxes closer than this are related, in their own unit "
-        "(default: %(default)s)",
+        f"(default: {DEFAULT_THRESHOLD:g} pixels, in that unit)",
     )
 
 
@@ -135,7 +148,12 @@ def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> Read
 
     refuse_features(file)
     return read_report(
-        file, skip_invalid=skip_invalid, n_max=options.n_max, threshold=options.threshold
+        file,
+        skip_invalid=skip_invalid,
+        n_max=options.n_max,
+        threshold=options.threshold,
+        unit=options.unit,
+        codes=options.code_table,
     )
 
 
@@ -158,6 +176,7 @@ def _describe(options: argparse.Namespace) -> None:
             "num_invalid": len(report.problems),
             "num_flagged_duplicates": report.num_duplicates,
             "left_out": dict(report.left_out),
+            "room_codes": list(report.codes),
         }
     counts, structure = describe(diagrams), structure_metrics(diagrams)
     if options.json:
@@ -184,7 +203,8 @@ def _check(options: argparse.Namespace) -> None:
     report = _read(options.file, options, skip_invalid=True)
     for problem in report.problems:
         print(problem.sentence())
-    print(report.counts() + ("" if report.problems else "; all can be read"))
+    if report.num_records > 1 or not report.problems:  # else the one sentence has said it
+        print(report.counts() + ("" if report.problems else "; all can be read"))
     if report.problems:
         raise SystemExit(1)
 

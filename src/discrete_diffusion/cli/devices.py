@@ -46,6 +46,14 @@ def check_strategy(config: DictConfig) -> None:
         )
 
 
+def computes_on_gpu(options: Mapping[str, Any]) -> bool:
+    """Whether ``accelerator`` is a GPU, or ``auto`` and torch finds one."""
+    import torch
+
+    asked = options.get("accelerator", "auto")
+    return asked in ("cuda", "gpu") or (asked == "auto" and torch.cuda.is_available())
+
+
 def set_devices(options: dict[str, Any]) -> None:
     """Settle ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` among the arguments of
     Lightning's ``Trainer``, all in ``options``.
@@ -60,9 +68,9 @@ def set_devices(options: dict[str, Any]) -> None:
     """
     import torch
 
+    on_gpu = computes_on_gpu(options)
     if options.get("accelerator", "auto") == "auto":
-        options["accelerator"] = "cuda" if torch.cuda.is_available() else "cpu"
-    on_gpu = options["accelerator"] in ("cuda", "gpu")
+        options["accelerator"] = "cuda" if on_gpu else "cpu"
     num_gpus = torch.cuda.device_count() if on_gpu else 0
     name = options.get("strategy") or "auto"
     if name == "fsdp" and not num_gpus:

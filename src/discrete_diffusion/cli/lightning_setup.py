@@ -30,9 +30,6 @@ from discrete_diffusion.training import (
 )
 from discrete_diffusion.training.callbacks import Report
 
-_PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
-"""Draws and bounds are computed in float32 and float64 whatever the network computes in."""
-
 _THIRD_PARTY_WARNINGS = (
     (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
     (r".*Experiment logs directory .* exists and is not empty.*", "lightning"),  # we said so
@@ -61,10 +58,6 @@ def build_trainer(
     for message, module in _THIRD_PARTY_WARNINGS:
         warnings.filterwarnings("ignore", message=message, module=rf"{module}\..*")
     options = plain(config.trainer)
-    if str(options.get("precision", "32-true")) not in _PRECISIONS:
-        raise ValueError(
-            f"trainer.precision={options['precision']}: choose one of {', '.join(_PRECISIONS)}"
-        )
     if options.get("max_steps") is None:  # null is no limit, as for trainer.max_epochs
         options["max_steps"] = -1
     steps, interval = options["max_steps"], options.get("val_check_interval")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.cli.sample_source import SampleSource
 
 _MEANT_FOR = {
+    "codes": ("diagrams",),
     "completions": ("diagrams", "features", DIALOGUES),
     "data": (IMAGES,),
     "draws": (IMAGES,),
@@ -55,7 +56,8 @@ def refuse_meaningless(config: DictConfig, source: SampleSource) -> None:
 
 def refuse_meaningless_for_files(config: DictConfig) -> None:
     """The same where files of diagrams are measured and there is no model."""
-    others = [key for key in _MEANT_FOR if key not in ("floor_draws", "reference", "training")]
+    of_files = ("codes", "floor_draws", "reference", "training")
+    others = [key for key in _MEANT_FOR if key not in of_files]
     for key, value in _given(config, (*others, *_OF_CHECKPOINTS)):
         raise ValueError(
             f"{key}={value} is for checkpoint=FILE of a model{_of(key)}; leave it out with "

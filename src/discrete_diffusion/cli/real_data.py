@@ -61,7 +61,12 @@ def read_plans(path: str, config: DictConfig, *, trained_for: int | None = None)
     most = config.n_max if trained_for is None else trained_for
     try:
         report = read_report(
-            path, skip_invalid=config.skip_invalid, n_max=most, threshold=config.threshold
+            path,
+            skip_invalid=config.skip_invalid,
+            n_max=most,
+            threshold=config.threshold,
+            unit=config.unit,
+            codes=config.codes,
         )
     except ValueError as error:
         if not isinstance(error.__cause__, SizeError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.checkpoints import ResumePoint
-    from discrete_diffusion.data import BatchStream
+    from discrete_diffusion.data import BatchStream, SplitBatches
     from discrete_diffusion.evaluation import BoundEstimate
     from discrete_diffusion.shards import Shard
     from discrete_diffusion.training import DiffusionModule
@@ -81,21 +81,31 @@ class RunParts(ABC):
     def summary(self, metrics: dict[str, Any]) -> str:
         """The last line of a run."""
 
-    def stream(self, split: str, **ranks: Any) -> BatchStream:
+    def batches(self, **options: Any) -> BatchStream:
+        """What is trained on; options of ``BatchStream``."""
         from discrete_diffusion.data import BatchStream
 
         config = self.config
         return BatchStream(
-            self.data, split, batch_size=config.data.batch_size, seed=config.seed, **ranks
+            self.data, batch_size=config.data.batch_size, seed=config.seed, **options
+        )
+
+    def held_out(self, **options: Any) -> SplitBatches:
+        """The validation split; options of ``SplitBatches``."""
+        from discrete_diffusion.data import SplitBatches
+
+        config = self.config
+        return SplitBatches(
+            self.data, "val", batch_size=config.data.batch_size, seed=config.seed, **options
         )
 
     def fit(self, trainer: Trainer, resumed: ResumePoint | None) -> None:
         """Train, from where ``resumed`` says."""
         ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
-        train = self.stream("train", **ranks, accumulate=trainer.accumulate_grad_batches)
+        train = self.batches(**ranks, accumulate=trainer.accumulate_grad_batches)
         if resumed is not None and resumed.stream is not None:
             train.load_state_dict(resumed.stream)  # Lightning forgets it after a whole epoch
-        val = self.stream("val", **ranks, even=True)
+        val = self.held_out(**ranks, even=True)
         trainer.fit(self.module, train, val, ckpt_path=self.config.resume, weights_only=True)
 
     def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
@@ -111,7 +121,7 @@ class RunParts(ABC):
         with whole_weights(trainer):
             bound = estimate_bound(
                 self.algorithm,
-                self.stream("val"),
+                self.held_out(),
                 quantity=self.module.bound,
                 draws=config.eval.bound_draws,
                 seed=config.seed + BOUND_STREAM,
@@ -129,6 +139,7 @@ class RunParts(ABC):
             "parameters": self.size,
             "seed": config.seed,
             "steps": trainer.global_step,
+            "skipped_steps": self.module.skipped_steps.total,
             "data_fingerprint": self.fingerprint,
             **self.findings(bound, samples),
             **statistics,

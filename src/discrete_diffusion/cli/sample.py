@@ -67,6 +67,8 @@ def _check_given(config: DictConfig) -> None:
             raise ValueError(
                 f"max_arrangements={config.max_arrangements} is for given=FILE; leave it out"
             )
+        if config.codes is not None:
+            raise ValueError(f"codes={config.codes} is for given=FILE; leave it out")
         return
     if not isinstance(config.given, str | int):
         raise ValueError(

@@ -39,10 +39,10 @@ class TokenEvaluation:
 
     def sections(self) -> list[TableSection]:
         """The tables, samples first."""
-        from discrete_diffusion.evaluation.table import model_section, sample_sections
+        from discrete_diffusion.evaluation.table import model_sections, sample_sections
 
         sections = [] if self.sample_scores is None else sample_sections(self.sample_scores)
-        return sections + ([] if self.model_scores is None else [model_section(self.model_scores)])
+        return sections + ([] if self.model_scores is None else model_sections(self.model_scores))
 
     def notes(self) -> list[str]:
         """How to read the table."""

@@ -11,13 +11,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.child_processes import all_processes
 from discrete_diffusion.cli.compose import check_counts, check_shares, plain
-from discrete_diffusion.cli.devices import check_strategy, set_devices
+from discrete_diffusion.cli.devices import check_strategy, computes_on_gpu, set_devices
 from discrete_diffusion.cli.initialising import start_from, starting_weights
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first
 from discrete_diffusion.cli.launched_signals import stop_signals
+from discrete_diffusion.cli.precision import check_trainer_precision, check_trainer_units
 from discrete_diffusion.cli.resuming import announce, how_to_go_on, resume_point
 from discrete_diffusion.cli.run_parts import RunParts, build_parts
 from discrete_diffusion.models.registry import check_backbone_name
+from discrete_diffusion.naming import counted
 from discrete_diffusion.shards import LostProcessError
 from discrete_diffusion.stopping import Stop, StopSignals
 
@@ -61,10 +63,11 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
 
 
 def check_values(config: DictConfig) -> None:
-    """``ValueError`` for an unknown backbone, parts that work on different states or a count that
-    is none, before Lightning is imported and data is read."""
+    """``ValueError`` for an unknown backbone, parts that work on different states, a precision or a
+    count that is none, before Lightning is imported and data is read."""
     check_backbone_name(config.algo.backbone)
     check_strategy(config)
+    check_trainer_precision(config.trainer)
     check_counts(
         config,
         trainer__num_nodes=1,
@@ -92,9 +95,10 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
 
     settled = plain(config.trainer)
     set_devices(settled)  # refuses what there is not before data is read
+    check_trainer_units(settled)
     start = starting_weights(config)
     config = complete_data(config)
-    parts = build_parts(config, on_gpu=settled["accelerator"] in ("cuda", "gpu"))
+    parts = build_parts(config, on_gpu=computes_on_gpu(settled))
     resumed = None
     if config.resume is not None:
         resumed = resume_point(config, parts.algorithm, parts.fingerprint)
@@ -140,9 +144,23 @@ def _begin(parts: RunParts, trainer: Trainer, folder: Path, resumed: ResumePoint
     logger.info(
         "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{parts.size:,}"
     )
-    if trainer.world_size > 1:
-        batch = config.data.batch_size * trainer.world_size * trainer.accumulate_grad_batches
-        logger.info(
-            "%d processes of data.batch_size=%d: %d samples a step",
-            *(trainer.world_size, config.data.batch_size, batch),
-        )
+    _announce_steps(parts, trainer)
+
+
+def _announce_steps(parts: RunParts, trainer: Trainer) -> None:
+    """Log how many samples a step takes, and how many steps one pass over all of them takes."""
+    processes, accumulated = trainer.world_size, trainer.accumulate_grad_batches
+    stream = parts.batches(world_size=processes, accumulate=accumulated)
+    asked, num = parts.config.data.batch_size, len(stream.examples)
+    if stream.batch_size < asked:
+        logger.info("data.batch_size=%d, but every batch is all %d training samples", asked, num)
+    parts_of_a_step = ""
+    if processes * accumulated > 1:
+        each = f", {accumulated} batches each" if accumulated > 1 else ""
+        several = "processes" if processes > 1 else "process"
+        parts_of_a_step = f"{processes} {several} of data.batch_size={asked}{each}: "
+    logger.info(
+        "%s%d samples a step, about %s a pass over all training samples",
+        *(parts_of_a_step, stream.batch_size * processes * accumulated),
+        counted(stream.steps_per_epoch, "step"),
+    )

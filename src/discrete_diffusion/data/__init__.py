@@ -6,14 +6,8 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.data.base import (
-    BatchStream,
-    Dataset,
-    Examples,
-    TokenDataset,
-    bucket_batches,
-    draw_sizes,
-)
+from discrete_diffusion.data.base import Dataset, Examples, TokenDataset, draw_sizes
+from discrete_diffusion.data.batches import BatchStream, SplitBatches, bucket_batches
 from discrete_diffusion.data.bubble_diagrams.build import build_from_files, build_generated
 from discrete_diffusion.data.dialogue.build import (
     build_dialogue,
@@ -103,6 +97,7 @@ __all__ = [
     "BatchStream",
     "Dataset",
     "Examples",
+    "SplitBatches",
     "TokenDataset",
     "bucket_batches",
     "build_data",

@@ -41,6 +41,13 @@ class BoundEstimate:
     unordered_standard_error: float | None
     num_samples: int
 
+    @property
+    def headline(self) -> tuple[str, float, float]:
+        """What is quoted: ``unordered`` if there is any, else ``quantity``; its value and error."""
+        if self.unordered is None or self.unordered_standard_error is None:
+            return self.quantity, self.per_sample, self.standard_error
+        return "unordered", self.unordered, self.unordered_standard_error
+
     def as_dict(self) -> dict[str, float | int | str]:
         """For ``metrics.json``: each number under the name of the quantity it bounds."""
         out: dict[str, float | int | str] = {
@@ -68,6 +75,16 @@ class SampleBounds:
     def unordered(self) -> Tensor:
         """Float[M]: less ``log_num_orders`` where there is any."""
         return self.nelbo if self.log_num_orders is None else self.nelbo - self.log_num_orders
+
+    def __getitem__(self, rows: Tensor) -> SampleBounds:
+        orders = None if self.log_num_orders is None else self.log_num_orders[rows]
+        return SampleBounds(self.nelbo[rows], self.num_real[rows], orders)
+
+    def estimate(self, quantity: str) -> BoundEstimate:
+        """Over all of them."""
+        meter = BoundMeter()
+        meter.add(self.nelbo, self.num_real, self.log_num_orders)
+        return meter.estimate(quantity)
 
 
 class BoundMeter:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.data.base import Dataset, bucket_batches
+from discrete_diffusion.data import Dataset, bucket_batches
 from discrete_diffusion.evaluation.measuring import HasMode, eval_mode
 from discrete_diffusion.shards import Shard
 from discrete_diffusion.types import FilledRows

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from discrete_diffusion.algorithms import Algorithm
-from discrete_diffusion.data import BatchStream, TokenDataset
-from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds, estimate_bound
+from discrete_diffusion.data import SplitBatches, TokenDataset
+from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds, sample_bounds
+from discrete_diffusion.evaluation.bound_by_size import BoundBySize, bound_by_size
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
 from discrete_diffusion.evaluation.text_scores import text_bits
@@ -22,10 +23,11 @@ _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 
 @dataclass(frozen=True)
 class ModelScores:
-    """Measurements of a model on a split. ``baselines``: the blind and uniform bounds; ``bits``: of
-    text, per character, see ``text_bits``."""
+    """Measurements of a model on a split. ``by_size``: the bound by size; ``baselines``: the blind
+    and uniform bounds; ``bits``: of text, per character, see ``text_bits``."""
 
     bound: BoundEstimate
+    by_size: BoundBySize
     bits: dict[str, float]
     baselines: dict[str, float]
     by_time: BoundByTime
@@ -44,6 +46,7 @@ class ModelScores:
                 if not error[g].isnan()
             },
             "calibration": self.calibration.as_dict(),
+            "nelbo_by_size": self.by_size.as_dict(),
             "nelbo_by_t": self.by_time.as_dict(),
         }
 
@@ -68,26 +71,27 @@ def score_model(
     Raises ``ValueError`` if the split is empty.
     """
 
-    def batches() -> BatchStream:
-        return BatchStream(data, split, batch_size=batch_size, seed=seed)
+    def batches() -> SplitBatches:
+        return SplitBatches(data, split, batch_size=batch_size, seed=seed)
 
     shard = shard or Shard()
 
     [baselines] = shard.map(partial(blind_bounds, data, stream=_BASELINES), [split])
     if len(data.splits["train"]) == 0:
         del baselines["nelbo_blind"]
-    bound = estimate_bound(
+    bounds = sample_bounds(
         algorithm,
         batches(),
-        quantity=data.bound,
         draws=bound_draws,
         seed=seed,
         stream=_BOUND,
         device=device,
         shard=shard,
     )
+    bound = bounds.estimate(data.bound)
     return ModelScores(
         bound=bound,
+        by_size=bound_by_size(bounds, batches().sizes, data.bound, unit=data.size_unit),
         bits=text_bits(data, split, bound),
         baselines=baselines,
         by_time=bound_by_time(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from discrete_diffusion.evaluation.bound_by_size import BoundBySize
 from discrete_diffusion.evaluation.model_scores import ModelScores
 from discrete_diffusion.evaluation.sample_scores import REFERENCE_SUFFIX, SampleScores
 from discrete_diffusion.metrics import DISTANCES, METRIC_MEANINGS
@@ -113,17 +114,34 @@ def shown_sizes(sizes: Sequence[int]) -> str:
     return " + ".join(f"{size:,}" for size in sizes)
 
 
-def model_section(scores: ModelScores) -> TableSection:
-    """The bound and the calibration errors."""
+def model_sections(scores: ModelScores) -> list[TableSection]:
+    """The bound and the calibration errors; the bound by size, if samples differ in size."""
+    several = len(scores.by_size.estimates) > 1
+    return [_model_section(scores), *([_by_size_section(scores.by_size)] if several else [])]
+
+
+def _by_size_section(by_size: BoundBySize) -> TableSection:
+    rows = []
+    for size, estimate in by_size.estimates.items():
+        quantity, value, error = estimate.headline
+        shown = f"{value:.3f}" + (f" ± {error:.3f}" if estimate.num_samples > 1 else "")
+        rows.append(
+            TableRow(str(size), shown, f"{estimate.num_samples:,}", f"{estimate.per_token:.4f}")
+        )
+    return TableSection(
+        f"the model by number of {by_size.unit}",
+        tuple(rows),
+        heads=(by_size.unit, f"nelbo_{quantity}", "held-out samples", "per token"),
+    )
+
+
+def _model_section(scores: ModelScores) -> TableSection:
     bound, base = scores.bound, scores.baselines
-    quantity, of = f"nelbo_{bound.quantity}", "the sequence"
-    value, error = bound.per_sample, bound.standard_error
-    if bound.unordered is not None and bound.unordered_standard_error is not None:
-        quantity, of = "nelbo_unordered", "the unordered diagram"
-        value, error = bound.unordered, bound.unordered_standard_error
+    quantity, value, error = bound.headline
+    of = "the unordered diagram" if quantity == "unordered" else "the sequence"
     rows = [
         TableRow(
-            quantity,
+            f"nelbo_{quantity}",
             f"{value:.3f} ± {error:.3f}",
             meaning=f"held-out bound on -log p of {of}, nats (± standard error)",
         ),
@@ -156,7 +174,7 @@ def model_section(scores: ModelScores) -> TableSection:
 
 
 def model_notes(scores: ModelScores) -> list[str]:
-    """What the numbers of ``model_section`` are, in sentences."""
+    """What the numbers of ``model_sections`` are, in sentences."""
     num = scores.bound.num_samples
     return [f"± of the bound is its standard error over {num:,} held-out samples."]
 

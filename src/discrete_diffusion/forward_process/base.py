@@ -8,12 +8,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import mask_logits, uniform_draws
+from discrete_diffusion.categorical import mask_logits, neg_inf, uniform_draws
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Schedule, per_token
 
 SIGMA_FLOOR = 1e-4
 """Smallest alpha whose -log is handed to a backbone: sigma stays below 9.22."""
+
+EVERYWHERE = slice(None)
+"""All positions."""
 
 
 class ForwardProcess(nn.Module, ABC):
@@ -27,9 +30,12 @@ class ForwardProcess(nn.Module, ABC):
 
     For a fixed prior pi, b_t = (1 - alpha) pi and rate(y) = -alpha'/alpha pi(y) (D3PM, arXiv
     2107.03006; Campbell et al., arXiv 2205.14987): ``prior`` is all that a process then adds. One
-    whose prior moves with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``jump_rates``,
-    their ``_at`` forms, ``draw_noise`` and ``draw_jump``: the process, not the schedule, owns
-    alpha(t).
+    whose prior moves with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``log_noise``,
+    ``jump_rates``, the ``_at`` forms, ``draw_noise`` and ``draw_jump``: the process, not the
+    schedule, owns alpha(t).
+
+    With schedules far apart b_t of one position may be too small for a float where that of another
+    is not, so what divides by it takes its logarithm.
 
     ``log_d0``: Float[B, L, V] is always the network's *leave-one-out* prediction D, the
     distribution of x0_l given everything but the noisy token at l, normalised over the support.
@@ -68,13 +74,25 @@ class ForwardProcess(nn.Module, ABC):
         """Corrupted share, Float[B, 1] or Float[B, L]."""
         return per_token(self.schedule.one_minus_alpha(t))
 
-    def noise(self, t: Tensor) -> Tensor:
-        """b_t(y): Float[B, L, V], summing to 1 - alpha(t) over y."""
-        return self.one_minus_alpha(t).unsqueeze(-1) * self.prior()
+    def log_alpha(self, t: Tensor) -> Tensor:
+        """log alpha(t), Float[B, 1] or Float[B, L]."""
+        return self.alpha(t).log()
 
-    def noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
-        """b_t(xt_l): Float[B, L], for xt Int[B, L]."""
-        return self.one_minus_alpha(t) * self._at(self.prior(), xt)
+    def noise(self, t: Tensor, positions: slice = EVERYWHERE) -> Tensor:
+        """b_t(y): Float[B, L, V], summing to 1 - alpha(t) over y; of some ``positions`` only, where
+        all of them at once are too many."""
+        share = self.one_minus_alpha(t).expand(-1, self.layout.length)[:, positions]
+        return share.unsqueeze(-1) * self.prior()[positions]
+
+    def log_noise(self, t: Tensor) -> Tensor:
+        """log b_t(y): Float[B, L, V]."""
+        share = per_token(self.schedule.log_one_minus_alpha(t))
+        return share.unsqueeze(-1) + self._log(self.prior())
+
+    def log_noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        """log b_t(xt_l): Float[B, L], for xt Int[B, L]."""
+        share = per_token(self.schedule.log_one_minus_alpha(t))
+        return share + self._log(self._at(self.prior(), xt))
 
     def sigma(self, t: Tensor, real: Tensor) -> Tensor:
         """-log of the mean alpha over real positions, Float32[B]: the noise level a backbone sees.
@@ -120,35 +138,35 @@ class ForwardProcess(nn.Module, ABC):
 
     # -- distributions ---------------------------------------------------------------------------
 
-    def marginal(self, log_d0: Tensor, t: Tensor) -> Tensor:
-        """Q(y) = alpha D(y) + b_t(y): Float64[B, L, V]."""
-        return self.alpha(t).unsqueeze(-1) * log_d0.double().exp() + self.noise(t)
-
     def marginal_log_probs(self, log_d0: Tensor, t: Tensor) -> Tensor:
-        """log Q(y) = log(alpha D(y) + b_t(y)): Float[B, L, V]."""
-        return self._log(self.marginal(log_d0, t))
+        """log Q(y) = log(alpha D(y) + b_t(y)): Float64[B, L, V]."""
+        log_q = torch.logaddexp(self.log_alpha(t).unsqueeze(-1) + log_d0, self.log_noise(t))
+        return mask_logits(log_q, log_q > neg_inf(log_q.dtype) / 2)
 
     def posterior_log_probs(self, xt: Tensor, log_d0: Tensor, t: Tensor, s: Tensor) -> Tensor:
         """log p(xs | xt): Float[B, L, V], the sampling posterior of a step from t to s < t.
 
         p(xs | xt) is proportional to q(xt | xs) (alpha_s D(xs) + b_s(xs)); at s = 0 this is the
-        ordinary posterior p(x0 | xt).
+        ordinary posterior p(x0 | xt). q(xt | xs) is c(xt) for every xs but xt, for which it is
+        c(xt) + r.
         """
-        z, keep = xt.unsqueeze(-1), self.alpha(t) / self.alpha(s)
-        jumped = (self.noise_at(xt, t) - keep * self.noise_at(xt, s)).clamp(min=0)  # c(xt), (B, L)
-        marginal = self.marginal(log_d0, s)
-        stayed = keep.unsqueeze(-1) * marginal.gather(-1, z)
-        joint = (jumped.unsqueeze(-1) * marginal).scatter_add(-1, z, stayed)
-        total = joint.sum(dim=-1, keepdim=True)
-        return self._log(joint / total.clamp(min=torch.finfo(total.dtype).tiny))
+        log_keep, floor = self.log_alpha(t) - self.log_alpha(s), neg_inf(torch.float64)  # log r
+        former, noise = (self.log_noise_at(xt, at).clamp(min=floor) for at in (s, t))
+        log_jumped = noise + self._log(1 - (log_keep + former - noise).exp())  # log c(xt)
+        stayed = torch.logaddexp(log_keep - log_jumped, torch.zeros_like(noise))
+        marginal = self.marginal_log_probs(log_d0, s)
+        joint = marginal.scatter_add(-1, xt.unsqueeze(-1), stayed.unsqueeze(-1))
+        return mask_logits(joint.log_softmax(dim=-1), marginal > floor / 2)
 
     def jump_rates(self, t: Tensor) -> Tensor:
         """rate(y) of jumping into y at time t in (0, 1): Float[B, L, V], >= 0."""
         return self._beta(t).unsqueeze(-1) * self.prior()
 
-    def rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
-        """rate(xt_l) of jumping into xt_l at time t: Float[B, L], for xt Int[B, L]."""
-        return self._beta(t) * self._at(self.prior(), xt)
+    def log_rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        """log rate(xt_l) of jumping into xt_l at time t: Float[B, L], for xt Int[B, L]; from
+        rate = -alpha' / (1 - alpha) b_t / alpha."""
+        weight = per_token(self.schedule.weight(t))
+        return weight.log() - self.log_alpha(t) + self.log_noise_at(xt, t)
 
     def _beta(self, t: Tensor) -> Tensor:
         """-alpha' / alpha, Float[B, 1] or Float[B, L]."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Schedule, per_token
 
@@ -70,14 +72,29 @@ class Hybrid(ForwardProcess):
         _, tau, c = self.mixture(t)
         return (tau + c) / (1 + c)
 
-    def noise(self, t: Tensor) -> Tensor:
-        _, tau, c = (part.unsqueeze(-1) for part in self.mixture(t))
-        return c / (1 + c) * self.uniform + tau / (1 + c) * self.mask
+    def log_mixture(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """log(tau / C) and log(c / C), the shares of MASK and of uniform noise: Float[B, 1] or
+        Float[B, L]."""
+        a, _, c = self.mixture(t)
+        log_tau = per_token(self.schedule.log_one_minus_alpha(t))
+        log_c = math.log(self.bump) + self.gamma / 2 * (log_tau + a.log())
+        return log_tau - c.log1p(), log_c - c.log1p()
 
-    def noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
-        _, tau, c = self.mixture(t)
-        masked = (xt == self.layout.mask_id).double()
-        return (tau * masked + c * self._at(self.uniform, xt)) / (1 + c)
+    def noise(self, t: Tensor, positions: slice = EVERYWHERE) -> Tensor:
+        _, tau, c = (
+            part.expand(-1, self.layout.length)[:, positions].unsqueeze(-1)
+            for part in self.mixture(t)
+        )
+        return c / (1 + c) * self.uniform[positions] + tau / (1 + c) * self.mask
+
+    def log_noise(self, t: Tensor) -> Tensor:
+        masked, legal = (share.unsqueeze(-1) for share in self.log_mixture(t))
+        return torch.where(self.mask > 0, masked, legal + self._log(self.uniform))
+
+    def log_noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        masked, legal = self.log_mixture(t)
+        legal = legal + self._log(self._at(self.uniform, xt))
+        return torch.where(xt == self.layout.mask_id, masked, legal)
 
     def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
         _, tau, c = self.mixture(t)
@@ -99,17 +116,16 @@ class Hybrid(ForwardProcess):
 
         tau' / (C a) [MASK]  +  tau' c / (C a tau) (gamma/2 a + (1 - gamma/2) tau) u_l
         """
-        into_mask, into_legal = (rate.unsqueeze(-1) for rate in self._rates(t))
+        a, tau, c = (part.unsqueeze(-1) for part in self.mixture(t))
+        into_mask = -per_token(self.schedule.dalpha(t)).unsqueeze(-1) / ((1 + c) * a)
+        half = self.gamma / 2
+        into_legal = into_mask * c / tau * (half * a + (1 - half) * tau)
         return into_mask * self.mask + into_legal * self.uniform
 
-    def rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
-        into_mask, into_legal = self._rates(t)
-        masked = (xt == self.layout.mask_id).double()
-        return into_mask * masked + into_legal * self._at(self.uniform, xt)
-
-    def _rates(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Of jumps into MASK and, times u_l, into a legal id: Float[B, 1] or Float[B, L]."""
-        a, tau, c = self.mixture(t)
-        into_mask = -per_token(self.schedule.dalpha(t)) / ((1 + c) * a)
-        half = self.gamma / 2
-        return into_mask, into_mask * c / tau * (half * a + (1 - half) * tau)
+    def log_rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        """Of ``jump_rates``, with tau' / tau as the schedule's weight."""
+        a, tau, _ = self.mixture(t)
+        masked, half = xt == self.layout.mask_id, self.gamma / 2
+        grows = torch.where(masked, 1.0, half * a + (1 - half) * tau)
+        weight = per_token(self.schedule.weight(t))
+        return (weight / a * grows).log() + self.log_noise_at(xt, t)

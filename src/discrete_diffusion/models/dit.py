@@ -85,6 +85,7 @@ class DiT(nn.Module):
         self,
         x_t: Tensor,
         sigma: Tensor | None = None,
+        *,
         group_idxs: Tensor | None = None,
         context: Tensor | None = None,
         cache: KeyValueCache | None = None,

@@ -60,6 +60,7 @@ class DtNUNet(nn.Module):
         x_t: Tensor,
         sigma: Tensor | None = None,
         dtn: Tensor | None = None,
+        *,
         keep: Tensor | None = None,
         encoded: EncodedDtN | None = None,
     ) -> Tensor:

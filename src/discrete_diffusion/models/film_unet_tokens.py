@@ -51,6 +51,7 @@ class FilmUNetTokens(nn.Module):
         x_t: Tensor,
         sigma: Tensor | None = None,
         dtn: Tensor | None = None,
+        *,
         keep: Tensor | None = None,
         encoded: EncodedDtN | None = None,
     ) -> Tensor:
@@ -65,4 +66,5 @@ class FilmUNetTokens(nn.Module):
                 f"pixels of {self.height} x {self.width} images"
             )
         x = rearrange(self.embedding(x_t), "b (h w) d -> b d h w", h=self.height)
-        return rearrange(self.network(x, sigma, dtn, keep, encoded), "b v h w -> b (h w) v")
+        logits = self.network(x, sigma, dtn, keep=keep, encoded=encoded)
+        return rearrange(logits, "b v h w -> b (h w) v")

@@ -105,6 +105,7 @@ class GetRegion(nn.Module):
         self,
         x_t: Tensor,
         sigma: Tensor | None = None,
+        *,
         masked: Tensor | None = None,
         noisy: Tensor | None = None,
         real: Tensor | None = None,

@@ -3,7 +3,7 @@
 A *builder* takes the composed config and the vocabulary size and returns a module that maps
 ``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]; for features, the number of
 features M, and rows Float[B, N, M] to rows; for a field, the number of channels C, and images
-Float[B, C, H, W] to images. Three ways to add one:
+Float[B, C, H, W] to images. ``models/calling.py`` says how it is called. Three ways to add one:
 
 * decorate it: ``@register_backbone("mine")``;
 * assign it: ``_BACKBONE_BUILDERS["mine"] = build_mine``;
@@ -45,7 +45,7 @@ class BackboneSpec:
 
     ``state``: what x_t is (one of ``STATES``).
     ``causal``: it honours ``algo.causal_attention``.
-    ``conditions``: names of the extra tensors its ``forward`` takes by keyword.
+    ``conditions``: names of the extra tensors its ``forward`` takes, beside x_t and sigma.
     ``default_model``: the model preset it takes if none is chosen.
     ``data_keys``: keys of ``config.data`` that it cannot be built without; sequences have none.
     """
@@ -128,6 +128,8 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
     """The backbone that ``config.algo.backbone`` names.
 
     ``vocab_size``: V for tokens, the number of features, or the channels of a field.
+    Raises ``ValueError`` for a name that there is not, and for a ``forward`` that cannot be called
+    as ``models/calling.py`` says.
     """
     algo = builders.section(config, "algo")
     name = algo.get("backbone")
@@ -142,7 +144,12 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
             f"algo.causal_attention=true, but backbone {name!r} is not causal; "
             f"choose algo.backbone={' or algo.backbone='.join(able)}"
         )
-    return _BACKBONE_BUILDERS[name](config, vocab_size)
+    backbone = _BACKBONE_BUILDERS[name](config, vocab_size)
+    if spec.state != "latent":
+        from discrete_diffusion.models.calling import BackboneCall
+
+        BackboneCall.of(backbone)
+    return backbone
 
 
 def _origin(builder: Builder) -> str:

@@ -50,6 +50,10 @@ class Schedule(nn.Module, ABC):
     def one_minus_alpha(self, t: Tensor) -> Tensor:
         """Corrupted share, 1 - alpha(t), not computed by subtraction."""
 
+    def log_one_minus_alpha(self, t: Tensor) -> Tensor:
+        """log(1 - alpha(t)), where 1 - alpha itself may be too small for a float."""
+        return self.one_minus_alpha(t).log()
+
     @abstractmethod
     def dalpha(self, t: Tensor) -> Tensor:
         """d alpha / dt <= 0."""

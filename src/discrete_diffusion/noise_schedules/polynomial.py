@@ -26,6 +26,9 @@ class Polynomial(Schedule):
     def one_minus_alpha(self, t: Tensor) -> Tensor:
         return t**self.exponent
 
+    def log_one_minus_alpha(self, t: Tensor) -> Tensor:
+        return self.exponent * torch.log(t)
+
     def dalpha(self, t: Tensor) -> Tensor:
         return -self.exponent * t ** (self.exponent - 1)
 

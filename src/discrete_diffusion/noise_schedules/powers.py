@@ -34,6 +34,10 @@ class Powers(Schedule):
         t, w = self._powers(t)
         return t**w
 
+    def log_one_minus_alpha(self, t: Tensor) -> Tensor:
+        t, w = self._powers(t)
+        return w * torch.log(t)
+
     def dalpha(self, t: Tensor) -> Tensor:
         t, w = self._powers(t)
         return -w * t ** (w - 1)

@@ -16,11 +16,13 @@ class KnownLogProb:
     """What ``log_prob_of`` returns.
 
     ``log_prob``: Float64[B], the log-probability of each row's known tokens, nats.
-    ``num_evaluated``: sequences that the network was shown, over all rows; equal ones count once.
+    ``num_evaluated``: sequences that the network was shown, over all rows, in ``num_batches``
+    forward passes; equal ones count once.
     """
 
     log_prob: Tensor
     num_evaluated: int
+    num_batches: int
 
 
 @torch.no_grad()
@@ -55,7 +57,7 @@ def log_prob_of(
             "earlier block without seeing it"
         )
     if len(tokens) == 0:
-        return KnownLogProb(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0)
+        return KnownLogProb(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0, 0)
     was_training = algorithm.training
     algorithm.eval()
     try:
@@ -96,21 +98,21 @@ def _by_chain_rule(
     count = known.sum(dim=1)
     x = algorithm.process.prior_sample(real, generator)
     log_prob = torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)
-    num_evaluated = 0
+    num_evaluated = num_batches = 0
     for k in range(int(count.max())):
         rows = (count > k).nonzero().squeeze(1)
         position = order[rows, k]
         asked = torch.stack([x[rows], real[rows].long()], dim=1)
         asked = torch.cat([asked.flatten(1), position.unsqueeze(1)], dim=1)
         distinct, which = asked.unique(dim=0, return_inverse=True)
-        log_d0 = torch.cat(
-            [_log_d0_at(algorithm, part, length) for part in distinct.split(batch_size)]
-        )
+        batches = distinct.split(batch_size)
+        log_d0 = torch.cat([_log_d0_at(algorithm, part, length) for part in batches])
         token = tokens[rows, position]
         log_prob[rows] += log_d0[which, token].double()
         x[rows, position] = token
         num_evaluated += len(distinct)
-    return KnownLogProb(log_prob, num_evaluated)
+        num_batches += len(batches)
+    return KnownLogProb(log_prob, num_evaluated, num_batches)
 
 
 def _log_d0_at(algorithm: Algorithm, asked: Tensor, length: int) -> Tensor:
@@ -135,7 +137,7 @@ def _from_noise(
     distinct, which = real.unique(dim=0, return_inverse=True)
     x = algorithm.process.prior_sample(distinct, generator)
     t = torch.ones(len(x), dtype=torch.float64, device=x.device)
-    parts = zip(x.split(batch_size), t.split(batch_size), distinct.split(batch_size), strict=True)
-    log_d0 = torch.cat([algorithm.denoise(*part) for part in parts])[which]
+    batches = list(zip(*(part.split(batch_size) for part in (x, t, distinct)), strict=True))
+    log_d0 = torch.cat([algorithm.denoise(*batch) for batch in batches])[which]
     log_p = log_d0.gather(-1, tokens.clamp(min=0).unsqueeze(-1)).squeeze(-1).double()
-    return KnownLogProb(log_p.masked_fill(~known, 0.0).sum(dim=1), len(distinct))
+    return KnownLogProb(log_p.masked_fill(~known, 0.0).sum(dim=1), len(distinct), len(batches))

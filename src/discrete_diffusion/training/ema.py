@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import WeightAveraging
@@ -20,12 +22,18 @@ class MovingAverage(AveragedModel):
 
     @torch.no_grad()
     def update_parameters(self, model: nn.Module) -> None:
-        """Take in the weights of ``model`` that are trained, and copy its buffers."""
+        """Take in the weights of ``model`` that are trained, unless its last step was skipped, and
+        copy its buffers."""
         n = int(self.n_averaged)
         pairs = zip(self.module.parameters(), model.parameters(), strict=True)
         moving = [(own, other) for own, other in pairs if n == 0 or other.requires_grad]
-        weight = 1 - min(self.decay, (1 + n) / (10 + n)) if n else 1.0
-        torch._foreach_lerp_([own for own, _ in moving], [other for _, other in moving], weight)
+        weight: Any = 1 - min(self.decay, (1 + n) / (10 + n)) if n else 1.0
+        skipped = getattr(model, "skipped_steps", None)
+        if skipped is not None and skipped.now is not None:
+            weight = (1 - skipped.now) * weight  # on the device, where it is known
+        moves = torch._foreach_sub([other for _, other in moving], [own for own, _ in moving])
+        torch._foreach_mul_(moves, weight)
+        torch._foreach_add_([own for own, _ in moving], moves)
         for own, other in zip(self.module.buffers(), model.buffers(), strict=True):
             own.copy_(other)
         self.n_averaged += 1

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule
+from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from lightning.pytorch.utilities import GradClipAlgorithmType
 from torch import Tensor
@@ -17,11 +17,12 @@ from torch.optim.lr_scheduler import LambdaLR
 from discrete_diffusion.algorithms import Objective
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
-from discrete_diffusion.data import BatchStream
+from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.evaluation import BoundMeter
 from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.training.sharding import clip_sharded_gradients, whole_weights
+from discrete_diffusion.training.skipped_steps import SkippedSteps, spread_failure
 from discrete_diffusion.types import Batch
 
 logger = logging.getLogger(__name__)
@@ -54,7 +55,8 @@ class DiffusionModule(LightningModule):
     for the steps that are logged. ``bound`` names what the NELBO bounds
     (``Dataset.bound``); ``checkpoint_info`` is stored in every checkpoint, see
     ``checkpoints.checkpoint_info``: plain containers only, so that no pickle is needed.
-    ``compiled``: by ``torch.compile``, once training starts.
+    ``max_skipped_steps``: steps in a row whose loss or gradient is not finite, at which the run
+    ends (``SkippedSteps``). ``compiled``: by ``torch.compile``, once training starts.
     ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end, which
     a cosine learning rate refuses with a ``ValueError``.
     """
@@ -70,6 +72,7 @@ class DiffusionModule(LightningModule):
         weight_decay: float = 0.0,
         lr_schedule: str = "cosine",
         warmup_steps: int = 0,
+        max_skipped_steps: int = 5,
         checkpoint_info: dict[str, Any] | None = None,
         compiled: bool = False,
     ) -> None:
@@ -84,10 +87,14 @@ class DiffusionModule(LightningModule):
         self.lr_schedule, self.warmup_steps = lr_schedule, warmup_steps
         self.checkpoint_info = checkpoint_info or {}
         self.compiled = compiled
+        self.skipped_steps = SkippedSteps(max_skipped_steps)
         self.scheduled_steps: int | None = None
         self._former_scheduled_steps: int | None = None
         self.meter = BoundMeter()
         self._losses: list[Tensor] = []
+
+    def configure_callbacks(self) -> list[Callback]:
+        return [self.skipped_steps]
 
     def on_fit_start(self) -> None:
         if self.compiled:
@@ -135,7 +142,7 @@ class DiffusionModule(LightningModule):
         self._losses = [*(self._losses if turn else []), output.loss.detach()]
         if turn + 1 == trainer.accumulate_grad_batches or trainer.is_last_batch:
             self._log_loss(len(batch))
-        return output.loss
+        return spread_failure(output.loss)
 
     def _log_loss(self, batch_size: int) -> None:
         """``train/loss`` of the step that ends; processes meet only where it will be logged."""
@@ -156,7 +163,7 @@ class DiffusionModule(LightningModule):
         generator = make_generator(self.seed, _VALIDATION_STREAM, part, 0, device=self.device)
         output = self.algorithm.loss(batch, generator, self.algorithm.evaluation_draw)
         stream = self.trainer.val_dataloaders
-        if isinstance(stream, BatchStream) and not stream.counts(batch_idx):
+        if isinstance(stream, SplitBatches) and not stream.counts(batch_idx):
             return  # a batch that is another process's, here to make as many calls as that one
         self.meter.add(output.nelbo, output.num_real, batch.log_num_orders)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import signal
 from pathlib import Path
@@ -86,7 +87,12 @@ class RunCheckpoints(Checkpoint):
         if trainer.sanity_checking:
             return
         score = float(trainer.callback_metrics[self.monitor])
-        improved = score < (float("inf") if self.best_score is None else self.best_score)
+        improved = math.isfinite(score) and (self.best_score is None or score < self.best_score)
+        if not math.isfinite(score) and trainer.is_global_zero:
+            logger.warning(
+                "%s is %s at step %d, which is not the best one therefore; %s",
+                *(self.monitor, score, trainer.global_step, self._best_so_far()),
+            )
         if improved:
             self.best_score, self.best_step = score, trainer.global_step
         self._save(trainer)
@@ -114,6 +120,11 @@ class RunCheckpoints(Checkpoint):
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
     ) -> None:
         self.signals.finish_step = False
+
+    def _best_so_far(self) -> str:
+        if self.best_step is None:
+            return "there is none yet"
+        return f"{self.best} stays that of step {self.best_step}"
 
     def _save(self, trainer: Trainer) -> None:
         if self.best_step is None and trainer.is_global_zero:  # an earlier run's, not ours

@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import torch.distributed as dist
 from lightning.pytorch import Trainer
 from lightning.pytorch.plugins.precision import FSDPPrecision
 from lightning.pytorch.strategies import FSDPStrategy
+from torch import Tensor
 
 
 class ShardedPrecision(FSDPPrecision):
@@ -28,6 +30,12 @@ def whole_weights(trainer: Trainer) -> AbstractContextManager[None]:
         trainer.strategy.model, writeback=False
     )
     return whole
+
+
+def on_any_shard(trainer: Trainer, flag: Tensor) -> None:
+    """Make ``flag``, 0 or 1, what it is in any process, where each has a part of the gradient."""
+    if isinstance(trainer.strategy, FSDPStrategy):
+        dist.all_reduce(flag, op=dist.ReduceOp.MAX)
 
 
 def clip_sharded_gradients(trainer: Trainer, max_norm: float | None) -> bool:

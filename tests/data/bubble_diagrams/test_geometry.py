@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
-from discrete_diffusion.rooms import RELATIONS
+from discrete_diffusion.data.bubble_diagrams import generate_plans
+from discrete_diffusion.data.bubble_diagrams.geometry import (
+    UNITS,
+    check_scale,
+    relations_from_boxes,
+    threshold_of,
+)
+from discrete_diffusion.data.bubble_diagrams.readers import read_report
+from discrete_diffusion.rooms import NO_EDGE, RELATIONS
 
 V = (10, 10, 20, 20)
 
@@ -119,3 +126,87 @@ def test_the_rule_reproduces_every_relation_of_the_rendered_plans(real_data):
         codes = relations_from_boxes(plan["boxes"])
         got = [[i, j, codes[i, j]] for i, j in np.argwhere(codes != 10).tolist()]
         assert got == sorted(plan["rel"]), plan["name"]
+
+
+PLANS = [plan.boxes for plan in generate_plans(200, seed=0)]
+
+
+def measured(scale, threshold, plans=PLANS):
+    """Boxes at another scale, and how many of their pairs are related."""
+    for plan in plans:
+        boxes = scale * np.array(plan)
+        yield boxes, int((relations_from_boxes(boxes, threshold) != NO_EDGE).sum())
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_in_its_own_unit_a_plan_keeps_its_relations(unit):
+    scale = threshold_of(unit, None) / 9
+    in_pixels = [num for _, num in measured(1, 9)]
+    plans = list(measured(scale, threshold_of(unit, None) * (1 + 1e-9)))
+    assert [num for _, num in plans] == in_pixels
+    check_scale(plans, unit=unit, threshold=None)
+
+
+@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit != "pixels"])
+def test_boxes_in_another_unit_are_refused_with_what_was_measured(unit):
+    scale = threshold_of(unit, None) / 9
+    with pytest.raises(ValueError, match=rf"data\.unit={unit}, or .*data\.threshold=") as caught:
+        check_scale(list(measured(scale, 9)), unit="pixels", threshold=None)
+    sides = np.concatenate([scale * np.array(plan) for plan in PLANS])
+    side = np.median((sides[:, 2:] - sides[:, :2]).min(axis=1))
+    share = sum(num for _, num in measured(scale, 9)) / sum(
+        len(plan) * (len(plan) - 1) / 2 for plan in PLANS
+    )
+    for word in (f"measures {side:.3g}", f"{share:.0%} of all pairs", "threshold=9", "unit=pixels"):
+        assert word in str(caught.value)
+    check_scale(list(measured(scale, scale * 9)), unit="pixels", threshold=scale * 9)
+
+
+def test_a_threshold_as_wide_as_a_room_is_refused_even_if_it_was_given():
+    for threshold, unit in ((9, "metres"), (30, "pixels")):
+        scale = threshold_of(unit, None) / 9
+        with pytest.raises(ValueError, match=rf"unit={unit} with threshold={threshold}"):
+            check_scale(list(measured(scale, threshold)), unit=unit, threshold=threshold)
+
+
+def test_a_narrow_threshold_is_refused_only_where_walls_part_rooms_and_nobody_chose_it():
+    apart = [np.array([[0, 0, 300, 300], [320, 0, 600, 300], [0, 320, 300, 600]])] * 2
+    with pytest.raises(ValueError, match=r"data\.unit=centimetres"):
+        check_scale([(boxes, 0) for boxes in apart], unit="pixels", threshold=None)
+    check_scale([(boxes, 2) for boxes in apart], unit="pixels", threshold=None)
+    check_scale([(boxes, 0) for boxes in apart], unit="pixels", threshold=9)
+    touching = [boxes - [[0, 0, 0, 0], [20, 0, 20, 0], [0, 20, 0, 20]] for boxes in apart]
+    check_scale(list(measured(1, 9, touching)), unit="pixels", threshold=None)
+
+
+def test_a_pair_of_rooms_tells_nothing():
+    check_scale([(np.array([[0, 0, 1, 1], [20, 0, 21, 1]]), 0)], unit="pixels", threshold=None)
+    check_scale([], unit="pixels", threshold=None)
+
+
+def test_files_in_metres_are_refused_and_read_by_their_unit(tmp_path):
+    path = tmp_path / "plans.jsonl"
+    plans = list(generate_plans(20, seed=0))
+    scale = 18 / 256
+    objects = [
+        {"rooms": list(p.room_names), "boxes": (scale * np.array(p.boxes)).tolist()} for p in plans
+    ]
+    path.write_text("".join(json.dumps(each) + "\n" for each in objects))
+    for arguments in ({}, {"threshold": 9.0}, {"skip_invalid": True}):
+        with pytest.raises(ValueError, match=rf"^{path}: .*data\.unit=metres"):
+            read_report(path, **arguments)
+    for arguments in ({"unit": "metres"}, {"threshold": 0.633}):
+        read = read_report(path, **arguments).diagrams
+        assert [d.relations for d in read] == [plan.relations for plan in plans]
+    with_relations = [each | {"relations": []} for each in objects]  # nothing is measured
+    path.write_text("".join(json.dumps(each) + "\n" for each in with_relations))
+    assert len(read_report(path).diagrams) == 20
+
+
+def test_real_plans_are_in_pixels(real_data):
+    with (real_data / "rplan_render_999" / "plans.jsonl").open() as lines:
+        plans = [json.loads(line)["boxes"] for line in lines]
+    check_scale(list(measured(1, 9, plans)), unit="pixels", threshold=None)
+    read_report(real_data / "houseganpp_samples")
+    for k in range(0, len(plans), 10):  # a few plans alone are no reason either
+        check_scale(list(measured(1, 9, plans[k : k + 1])), unit="pixels", threshold=None)

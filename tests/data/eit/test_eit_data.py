@@ -13,7 +13,7 @@ from eit_configs import eit_config
 from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import config_dir
-from discrete_diffusion.data.base import BatchStream, Dataset, Examples
+from discrete_diffusion.data import BatchStream, Dataset, Examples
 from discrete_diffusion.data.cache import cached_files, clear_cache
 from discrete_diffusion.data.eit import (
     LEVELS,
@@ -124,7 +124,7 @@ def test_a_field_config_states_its_size() -> None:
 def test_batches_hold_the_map_of_each_sample(name: str) -> None:
     data = BUILDERS[name](eit_config(name))
     train = data.splits["train"]
-    batches = list(BatchStream(data, "train", batch_size=4, seed=0))
+    batches = list(BatchStream(data, batch_size=4, seed=0))
     assert [len(batch) for batch in batches] == [4] * 4
     found = []
     for batch in batches:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from region_tables import region_config
 
-from discrete_diffusion.data.base import BatchStream, Dataset
+from discrete_diffusion.data import Dataset, SplitBatches
 from discrete_diffusion.data.cache import cached_files, clear_cache
 from discrete_diffusion.data.regions import RegionDataset, SimulationSettings, cache
 from discrete_diffusion.data.regions.build import build_regions, complete_regions
@@ -54,7 +54,7 @@ def test_a_simulated_data_set() -> None:
 
 def test_batches_hold_raw_rows() -> None:
     data = build_regions(region_config())
-    batch = next(iter(BatchStream(data, "val", batch_size=2, seed=0)))
+    batch = next(iter(SplitBatches(data, "val", batch_size=2, seed=0)))
     assert torch.equal(batch.x0, data.splits["val"].x0)
     assert batch.real.all()
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import config_dir
-from discrete_diffusion.data import BatchStream, build_data, complete_data
+from discrete_diffusion.data import SplitBatches, build_data, complete_data
 from discrete_diffusion.data.text import TextDataset, TextVocabulary
 from discrete_diffusion.layout import TokenLayout, build_layout
 
@@ -175,7 +175,7 @@ def test_without_a_path_it_is_called_a_smoke_test(caplog):
 
 def test_batches_hold_windows(numbered):
     data = built(path=numbered, length=16, split=[0.5, 0.25, 0.25])
-    batches = list(BatchStream(data, "val", batch_size=4, seed=0))
+    batches = list(SplitBatches(data, "val", batch_size=4, seed=0))
     assert sum(int(batch.real.sum()) for batch in batches) == data.num_tokens["val"]
 
 

@@ -19,6 +19,7 @@ from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, mea
 from discrete_diffusion.cli.compare.launching import launch
 from discrete_diffusion.cli.compare.requests import check_request, read_words, shared_overrides
 from discrete_diffusion.cli.compose import compose
+from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.stopping import Stop
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def compare(
     Returns what ``results.json`` holds.
 
     Raises ``ValueError`` before the first run that lists all cells that cannot be, or whose folder
-    holds another run; after the last one if any failed, the others being kept.
+    holds another run, and for a precision that the device has no units for; after the last one if
+    any failed, the others being kept.
     """
     overrides = read_words(overrides)
     if config is None:
@@ -91,6 +93,10 @@ def compare(
     folders = {cell.name: CellFolder(out / "cells" / cell.name) for cell in cells}
     for line in dict.fromkeys(_replacement(c) for c in cells if c.instead_of is not None):
         logger.info("%s", line)
+    if not launcher:  # whose machines may be others
+        for cell in cells:
+            if not folders[cell.name].is_trained:
+                check_trainer_units(cell.config.trainer)
     data = read_data(cells)
     prints = {name: each.fingerprint() for name, each in data.items()}
     _check_folders(cells, folders, prints, overwrite=config.overwrite)

@@ -16,8 +16,12 @@ from discrete_diffusion.cli.compose import plain
 from discrete_diffusion.options import leaves
 from discrete_diffusion.whole_files import written_whole
 
-_FREE = ("resume", "threads", "logger", "eval", "callbacks.num_samples", "trainer.devices")
-"""Config keys that may differ from one call to the next: the numbers do not depend on them."""
+_FREE = (
+    *("resume", "threads", "logger", "eval", "callbacks.num_samples", "trainer.devices"),
+    *("data.codes", "data.unit", "data.threshold"),
+)
+"""Config keys that may differ from one call to the next: the numbers do not depend on them, or the
+fingerprint of the data tells."""
 
 _MEASURED_WITH = ("sampling",)
 """Config keys that what is measured depends on, and training does not."""

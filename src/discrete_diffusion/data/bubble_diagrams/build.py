@@ -77,7 +77,12 @@ def _dataset(
 
 def _read(path: str, config: DictConfig, vocab: VocabConfig) -> EncodedDiagrams:
     report = read_report(
-        path, skip_invalid=config.skip_invalid, n_max=config.n_max, threshold=config.threshold
+        path,
+        skip_invalid=config.skip_invalid,
+        n_max=config.n_max,
+        threshold=config.threshold,
+        unit=config.get("unit", "pixels"),
+        codes=config.get("codes"),
     )
     logger.info("%s", report.summary())
     if not report.diagrams:

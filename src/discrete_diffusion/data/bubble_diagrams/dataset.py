@@ -37,6 +37,8 @@ class DiagramDataset(TokenDataset):
     ``splits``: encoded diagrams by split name; build them with ``split_by_diagram``.
     """
 
+    size_unit = "rooms"
+
     def __init__(
         self,
         splits: dict[str, EncodedDiagrams],
@@ -75,7 +77,7 @@ class DiagramDataset(TokenDataset):
 
     def exchangeable(self, examples: Examples, generator: torch.Generator) -> Batch:
         """The examples under a uniformly random order of their rooms."""
-        num_rooms = examples.real[:, : self.vocab.n_max].sum(dim=1)
+        num_rooms = self.sizes(examples)
         order = random_orders(num_rooms, self.vocab.n_max, generator)
         x0 = relabel(examples.x0, num_rooms, order, self.vocab)
         return Batch(x0, examples.real, examples.log_num_orders)
@@ -83,9 +85,8 @@ class DiagramDataset(TokenDataset):
     def real_positions(self, sizes: Tensor) -> Tensor:
         return self.vocab.real_positions(sizes)
 
-    def size_counts(self) -> list[int]:
-        rooms = self.splits["train"].real[:, : self.vocab.n_max].sum(dim=1)
-        return torch.bincount(rooms, minlength=self.vocab.n_max + 1).tolist()
+    def sizes(self, examples: Examples) -> Tensor:
+        return examples.real[:, : self.vocab.n_max].sum(dim=1)
 
     def summary(self) -> str:
         parts = ", ".join(f"{len(self.splits[name]):,} {name}" for name in SPLITS)

@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discrete_diffusion.data.bubble_diagrams.canonical import canonical_order
+from discrete_diffusion.data.bubble_diagrams.code_tables import (
+    CODES_FIELD,
+    OUR_TABLE,
+    in_our_codes,
+)
 from discrete_diffusion.data.bubble_diagrams.fields import (
     NUM_RELATIONS,
     DiagramError,
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NUM_RELATIONS", "BubbleDiagram", "DiagramError"]
 
-_RESERVED_KEYS = ("rooms", "relations", "boxes")
+_RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
 
 
 @dataclass(frozen=True)
@@ -97,21 +102,24 @@ class BubbleDiagram:
     def to_json(self, *, names: bool = True) -> dict[str, Any]:
         """The interchange object {"rooms", "relations", "boxes" if known, **metadata}.
 
-        ``names``: room types and relations by name; otherwise by code.
+        ``names``: room types and relations by name; otherwise by code, and "codes" names the table.
         """
         data: dict[str, Any] = {
             "rooms": list(self.room_names if names else self.rooms),
             "relations": [[i, j, RELATIONS[r] if names else r] for i, j, r in self.relations],
         }
+        if not names:
+            data[CODES_FIELD] = OUR_TABLE
         if self.boxes is not None:
             data["boxes"] = [list(box) for box in self.boxes]
         return data | dict(self.metadata)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> BubbleDiagram:
+    def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> BubbleDiagram:
         """Read an interchange object (see ``to_json``): names or codes, pairs in either order.
 
-        "no-edge" lists nothing; keys other than rooms, relations and boxes become metadata.
+        ``codes``: the table of room codes (``CODE_TABLES``) where the object names none.
+        "no-edge" lists nothing; keys other than rooms, relations, boxes and codes become metadata.
         Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
         """
         if not isinstance(data, Mapping):
@@ -119,6 +127,7 @@ class BubbleDiagram:
         for key in ("rooms", "relations"):
             if key not in data:
                 raise DiagramError(key, "missing; a diagram has the fields 'rooms' and 'relations'")
+        data = in_our_codes(data, codes)
         rooms = read_rooms(data["rooms"], "rooms")
         boxes = data.get("boxes")
         if boxes is not None and not isinstance(boxes, list | tuple):

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS
 
 DEFAULT_THRESHOLD = 9.0
 """Pixels (of a plan drawn on 256 x 256) up to which two boxes count as neighbours."""
+
+_METRES_PER_PIXEL = 18 / 256
+"""RPLAN draws 18 m on 256 pixels."""
+
+_PER_PIXEL = {
+    "pixels": 1.0,
+    "metres": _METRES_PER_PIXEL,
+    "centimetres": 100 * _METRES_PER_PIXEL,
+    "millimetres": 1000 * _METRES_PER_PIXEL,
+    "feet": _METRES_PER_PIXEL / 0.3048,
+    "inches": _METRES_PER_PIXEL / 0.0254,
+}
+UNITS = tuple(_PER_PIXEL)
+"""What boxes may be given in."""
+
+_TYPICAL_SIDES = 4.4
+"""The median shorter side of a room, in thresholds: 4.6 in 999 real plans, 4.3 in generated."""
+
+_FEWEST_SIDES, _MOST_SIDES = 2.0, 8.0
+_FEWEST_PAIRS = 3
 
 _INSIDE, _SURROUNDING = map(RELATIONS.index, ("inside", "surrounding"))
 
@@ -70,3 +94,61 @@ def relations_from_boxes(
 
     upper = np.triu(np.ones((box.shape[-2],) * 2, dtype=bool), k=1)
     return np.where(near & upper, code, NO_EDGE)
+
+
+def threshold_of(unit: str, threshold: float | None) -> float:
+    """The gap up to which boxes in ``unit`` are related: ``threshold``, which is in that unit, or,
+    if it is None, as long as ``DEFAULT_THRESHOLD`` pixels. ``ValueError`` for what cannot be."""
+    if unit not in _PER_PIXEL:
+        raise ValueError(f"unit={unknown_name('unit', unit, UNITS)}")
+    if threshold is None:
+        return DEFAULT_THRESHOLD * _PER_PIXEL[unit]
+    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not (number and math.isfinite(threshold) and threshold >= 0):
+        raise ValueError(f"threshold={threshold}: expected a number of at least 0")
+    return threshold
+
+
+def check_scale(
+    plans: Sequence[tuple[ArrayLike, int]], *, unit: str, threshold: float | None
+) -> None:
+    """Whether the boxes that relations were measured on are in ``unit``; ``threshold`` as given.
+
+    ``plans``: boxes Float[n, 4] of a plan, and how many of its pairs are related. The shorter side
+    of half of all rooms is at least s; in real plans s is about 4 times the gap up to which rooms
+    are related. Raises ``ValueError`` with what was measured if s is below 2 gaps, so that rooms
+    are related across others; and, unless a threshold was given, if it is above 8 and there are
+    fewer relations than it takes to join every plan, so that walls keep neighbours apart. Less than
+    3 pairs tell nothing.
+    """
+    gap = threshold_of(unit, threshold)
+    boxes = [np.asarray(box, dtype=np.float64) for box, _ in plans]
+    pairs = sum(len(box) * (len(box) - 1) // 2 for box in boxes)
+    if pairs < _FEWEST_PAIRS:
+        return
+    with np.errstate(over="ignore"):
+        sides = np.concatenate([box[:, 2:] - box[:, :2] for box in boxes])
+    typical = float(np.median(sides.min(axis=1)))
+    related = sum(num for _, num in plans)
+    joined = related >= sum(len(box) - 1 for box in boxes)
+    too_wide = typical < _FEWEST_SIDES * gap
+    too_narrow = threshold is None and typical > _MOST_SIDES * gap and not joined
+    if not (too_wide or too_narrow):
+        return
+    likely = min(UNITS, key=lambda name: _distance(typical, name))
+    is_near = likely != unit and _distance(typical, likely) < 1
+    unit_too = f"data.unit={likely}, or " if is_near else ""
+    raise ValueError(
+        f"its boxes do not fit unit={unit} with threshold={gap:.3g}, the gap up to which rooms are "
+        f"related: the shorter side of a typical room measures {typical:.3g}, and "
+        f"{related / pairs:.0%} of all pairs of rooms would be related (real plans: about "
+        f"{_TYPICAL_SIDES:g} gaps, and 50%). Give {unit_too}the gap in the boxes' own unit, say "
+        f"data.threshold={typical / _TYPICAL_SIDES:.2g} (evaluate: unit=, threshold=; "
+        "discrete-diffusion data: --unit, --threshold)"
+    )
+
+
+def _distance(typical: float, unit: str) -> float:
+    """How far a typical room in ``unit`` is from that of real plans, in factors of e."""
+    expected = _TYPICAL_SIDES * DEFAULT_THRESHOLD * _PER_PIXEL[unit]
+    return abs(math.log(max(typical, 1e-300) / expected))

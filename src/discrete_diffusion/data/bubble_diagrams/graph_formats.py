@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree.ElementTree import ParseError
 
+from discrete_diffusion.data.bubble_diagrams.code_tables import OUR_TABLE, in_our_codes
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import (
     DiagramError,
@@ -61,23 +62,24 @@ def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
     return read_networkx(graph).diagram
 
 
-def read_networkx(graph: networkx.DiGraph) -> GraphPlan:
+def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> GraphPlan:
     """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
 
-    Graph attributes become metadata; other attributes of nodes and edges than those of
-    ``to_networkx`` are left out. Raises ``ValueError`` for an undirected graph or a missing or
-    wrong attribute.
+    ``codes``: the table of rooms given as integers. Graph attributes become metadata; attributes of
+    nodes and edges other than those of ``to_networkx`` are left out. Raises ``ValueError`` for an
+    undirected graph or a missing or wrong attribute.
     """
     if not graph.is_directed():
         raise ValueError("expected a directed graph: an edge reads 'source is relation target'")
     number = {node: k for k, node in enumerate(graph)}
-    rooms, boxes = [], []
+    rooms, places, boxes = [], [], []
     left_out: list[str] = []
     for node, data in graph.nodes(data=True):
         where = f"node {reprlib.repr(node)}"
         if "room" not in data:
             raise DiagramError(where, "has no attribute 'room'")
-        rooms.append(room_code(data["room"], where))
+        rooms.append(data["room"])
+        places.append(where)
         if any(side in data for side in _SIDES):
             boxes.append([data.get(side) for side in _SIDES])
         left_out += [NODE_ATTRIBUTES] * len(data.keys() - {"room", *_SIDES})
@@ -88,8 +90,10 @@ def read_networkx(graph: networkx.DiGraph) -> GraphPlan:
             raise DiagramError(where, "has no attribute 'relation'")
         relations.append((number[source], number[target], data["relation"]))
         left_out += [EDGE_ATTRIBUTES] * len(data.keys() - {"relation"})
+    if codes != OUR_TABLE:
+        rooms = in_our_codes({"rooms": rooms, "boxes": boxes or None}, codes)["rooms"]
     diagram = BubbleDiagram(
-        rooms=tuple(rooms),
+        rooms=tuple(room_code(room, where) for room, where in zip(rooms, places, strict=True)),
         relations=read_relations(relations, len(rooms), "relations"),
         boxes=tuple(map(tuple, boxes)) if boxes else None,
         metadata=_metadata(graph.graph),
@@ -152,7 +156,19 @@ def from_graphml(text: str) -> BubbleDiagram:
 
 
 def read_graphml(text: str) -> GraphPlan:
-    """The inverse of ``to_graphml``, see ``read_networkx``.
+    """The inverse of ``to_graphml``, see ``read_networkx``; the errors of ``graph_of``."""
+    return plan_of_graph(graph_of(text))
+
+
+def plan_of_graph(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> GraphPlan:
+    """What ``read_networkx`` makes of a graph of GraphML, its metadata checked."""
+    plan = read_networkx(graph, codes=codes)
+    check_metadata(plan.diagram.metadata)
+    return plan
+
+
+def graph_of(text: str) -> networkx.DiGraph:
+    """The graph of GraphML text, its metadata read.
 
     Raises ``ValueError`` for anything else, several graphs too.
     """
@@ -175,6 +191,4 @@ def read_graphml(text: str) -> GraphPlan:
         raise DiagramError("metadata", f"is not JSON ({error.reason})") from error
     if isinstance(graph.graph["metadata"], Mapping):
         check_keys(graph.graph["metadata"])
-    plan = read_networkx(graph)
-    check_metadata(plan.diagram.metadata)
-    return plan
+    return graph

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError, RepeatedKeys
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, with their numbers from 1 on, without a byte order
+    mark."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if (text := line.removeprefix(BYTE_ORDER_MARK)).strip():
+                yield number, text
 
 
 def load_json(text: bytes) -> Any:

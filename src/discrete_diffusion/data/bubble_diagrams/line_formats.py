@@ -9,6 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from discrete_diffusion.data.bubble_diagrams.code_tables import (
+    BEDROOM,
+    CODE_TABLES,
+    CODES_FIELD,
+    OUR_TABLE,
+    RoomCodes,
+    areas_of,
+    codes_of,
+    own_table,
+    with_master_bedroom,
+)
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import (
     DiagramError,
@@ -18,55 +29,39 @@ from discrete_diffusion.data.bubble_diagrams.fields import (
     checked_box,
     finite_number,
     read_relations,
-    read_rooms,
     required_list,
+    room_code,
 )
 from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
-from discrete_diffusion.rooms import NO_EDGE, ROOM_TYPES
-
-_MASTER_BEDROOM = ROOM_TYPES.index("MasterRoom")
-
-_COARSE_BEDROOM = 1
-_COARSE_ROOMS = tuple(
-    ROOM_TYPES.index(name)
-    for name in ("LivingRoom", "SecondRoom", "Kitchen", "Bathroom", "Balcony", "Storage")
-)
-"""Room code of every coarse code of a rendered plan; its largest bedroom becomes MasterRoom."""
-
-
-_HOUSE_GAN_BEDROOM = 3
-_HOUSE_GAN_ROOMS = {
-    code: ROOM_TYPES.index(name)
-    for code, name in {
-        1: "LivingRoom",
-        2: "Kitchen",
-        _HOUSE_GAN_BEDROOM: "SecondRoom",
-        4: "Bathroom",
-        5: "Balcony",
-        6: "Entrance",
-        7: "DiningRoom",
-        8: "StudyRoom",
-        10: "Storage",
-    }.items()
-}
-"""Room code of every room of House-GAN++; its largest bedroom becomes MasterRoom."""
-
-_HOUSE_GAN_DOORS = {15: "front-door", 17: "interior-door"}
-_HOUSE_GAN_UNKNOWN = 16
+from discrete_diffusion.rooms import NO_EDGE
 
 WALLS = "walls"
 """What a House-GAN++ plan holds that its diagram does not."""
 
 
+_OWN_TABLES = {"rel": "coarse", "ed_rm": "houseganpp"}
+"""Field that tells a format -> the table of its codes."""
+
+
 class LinePlan(NamedTuple):
-    """A diagram, None for a rendered plan flagged as a duplicate, and the names of what was left
-    out of it, once for each time."""
+    """A diagram, None for a rendered plan flagged as a duplicate; the names of what was left out
+    of it, once for each time; whether its relations were ``measured`` on its boxes."""
 
     diagram: BubbleDiagram | None
     left_out: tuple[str, ...] = ()
+    measured: bool = False
 
 
-def parse_plan(data: object, *, n_max: int, threshold: float) -> LinePlan:
+def room_codes(data: object) -> RoomCodes:
+    """How a JSON object writes its rooms."""
+    if not isinstance(data, Mapping):
+        return RoomCodes()
+    own = _OWN_TABLES.get(_format(data))
+    key = "rooms" if "rooms" in data and own is None else "room_type"
+    return codes_of(data.get(key), data.get(CODES_FIELD, own))
+
+
+def parse_plan(data: object, *, n_max: int, threshold: float, codes: str | None = None) -> LinePlan:
     """The diagram of one JSON object.
 
     * ``rooms``, ``relations``: the interchange format;
@@ -74,97 +69,102 @@ def parse_plan(data: object, *, n_max: int, threshold: float) -> LinePlan:
     * ``room_type``, ``boxes``, ``ed_rm``: a House-GAN++ plan;
     * ``rooms`` or ``room_type``, ``boxes``: relations by ``relations_from_boxes(.., threshold)``.
 
+    ``codes``: the table of its room codes where neither it nor its format says it; None is that of
+    ``ROOM_TYPES``.
+
     Raises ``DiagramError`` naming the field that is wrong, more than ``n_max`` rooms, or metadata
     that could not be written again.
     """
     if not isinstance(data, Mapping):
         raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
     check_keys(data)
-    plan = _parse(data, n_max, threshold)
+    plan = _parse(data, n_max, threshold, codes)
     if plan.diagram is not None:
         check_metadata(plan.diagram.metadata)
     return plan
 
 
-def _parse(data: Mapping[str, Any], n_max: int, threshold: float) -> LinePlan:
-    if "relations" in data:
-        if isinstance(data.get("rooms"), list):
+def _format(data: Mapping[str, Any]) -> str:
+    """The field that tells the format of an object."""
+    fields = ("relations", "rel", "ed_rm", "boxes")
+    return next((field for field in fields if field in data), "relations")
+
+
+def _parse(data: Mapping[str, Any], n_max: int, threshold: float, codes: str | None) -> LinePlan:
+    kind = _format(data)
+    if kind == "relations":  # from_json names the field that is missing
+        if isinstance(data.get("rooms"), list) and "relations" in data:
             check_size(len(data["rooms"]), n_max, "rooms")
-        return LinePlan(BubbleDiagram.from_json(data))
-    if "rel" in data:
+        return LinePlan(BubbleDiagram.from_json(data, codes=codes or OUR_TABLE))
+    own, named = _OWN_TABLES.get(kind), own_table(data)
+    if own is not None and named not in (None, own):
+        reason = f"{named}, but a plan with {kind!r} has room codes of {own}"
+        raise DiagramError(CODES_FIELD, reason)
+    if kind == "rel":
         return LinePlan(_parse_rendered(data, n_max))
-    if "ed_rm" in data:
-        return LinePlan(_parse_house_gan(data, n_max, threshold), _walls(data))
-    if "boxes" in data:
-        return LinePlan(_parse_boxes(data, n_max, threshold))
-    return LinePlan(BubbleDiagram.from_json(data))  # which names the field that is missing
+    left_out = _walls(data) if kind == "ed_rm" else ()
+    diagram = _parse_boxes(data, n_max, threshold, own or named or codes or OUR_TABLE)
+    return LinePlan(diagram, left_out, measured=True)
 
 
-def _parse_boxes(data: Mapping[str, Any], n_max: int, threshold: float) -> BubbleDiagram:
-    key = "rooms" if "rooms" in data else "room_type"
-    rooms = required_list(data, key)
+def _parse_boxes(
+    data: Mapping[str, Any], n_max: int, threshold: float, codes: str
+) -> BubbleDiagram:
+    """Relations are measured on the boxes, (x0, y0, x1, y1), y downwards.
+
+    Doors are no rooms: they are kept in the metadata, as ``doors``. The walls of a House-GAN++
+    plan (``edges`` and the rooms beside them, ``ed_rm``) are not part of a diagram.
+    """
+    walls = ("edges", "ed_rm") if "ed_rm" in data else ()
+    key = "rooms" if "rooms" in data and not walls else "room_type"
+    table = CODE_TABLES[codes]
+    given = required_list(data, key)
+    if not table.doors:
+        check_size(len(given), n_max, key)
+    types = [table.room(room, f"{key}[{k}]", codes) for k, room in enumerate(given)]
+    boxes = required_list(data, "boxes")
+    if len(boxes) != len(given):
+        what = "rooms and doors" if table.doors else "rooms"
+        raise DiagramError("boxes", f"{len(boxes)} boxes for {len(given)} {what}")
+    metadata = _rest(data, key, "boxes", CODES_FIELD, *walls)
+    if table.doors and "doors" in metadata:
+        raise DiagramError("doors", f"a plan of {codes} lists its doors among its rooms")
+    rooms, room_boxes, doors = [], [], []
+    for k, (room, box) in enumerate(zip(types, boxes, strict=True)):
+        sides = checked_box(box, f"boxes[{k}]")
+        if room in table.doors.values():
+            doors.append({"type": room, "box": list(sides)})
+        else:
+            rooms.append(room)
+            room_boxes.append(sides)
+    if not rooms:
+        no_door = " that is no door" if table.doors else ""
+        raise DiagramError(key, f"a diagram needs at least one room{no_door}")
     check_size(len(rooms), n_max, key)
     return _related_by_boxes(
-        read_rooms(rooms, key), required_list(data, "boxes"), threshold, _rest(data, key, "boxes")
+        with_master_bedroom(rooms, areas_of(room_boxes)),
+        room_boxes,
+        threshold,
+        metadata | {"doors": doors} if table.doors else metadata,
     )
 
 
 def _related_by_boxes(
-    rooms: tuple[int, ...], boxes: list[Any], threshold: float, metadata: Mapping[str, Any]
+    rooms: Sequence[str | None],
+    boxes: Sequence[tuple[float, float, float, float]],
+    threshold: float,
+    metadata: Mapping[str, Any],
 ) -> BubbleDiagram:
-    bare = BubbleDiagram(rooms=rooms, relations=(), boxes=tuple(boxes), metadata=metadata)
-    codes = relations_from_boxes(np.array(bare.boxes), threshold)
-    related = np.argwhere(codes != NO_EDGE).tolist()
-    return replace(bare, relations=tuple((i, j, int(codes[i, j])) for i, j in related))
-
-
-def _parse_house_gan(data: Mapping[str, Any], n_max: int, threshold: float) -> BubbleDiagram:
-    """Boxes are (x0, y0, x1, y1) of a 256 px plan, y downwards, as House-GAN++ draws them.
-
-    Doors are no rooms: they are kept in the metadata, as ``doors``. Walls (``edges`` and the rooms
-    beside them, ``ed_rm``) are not part of a diagram.
-    """
-    codes, boxes = required_list(data, "room_type"), required_list(data, "boxes")
-    if len(boxes) != len(codes):
-        raise DiagramError("boxes", f"{len(boxes)} boxes for {len(codes)} rooms and doors")
-    metadata = _rest(data, "room_type", "boxes", "edges", "ed_rm")
-    if "doors" in metadata:
-        raise DiagramError("doors", "a House-GAN++ plan lists its doors among its rooms")
-    rooms: list[int] = []
-    bedrooms: list[int] = []
-    room_boxes, doors = [], []
-    for k, (code, given) in enumerate(zip(codes, boxes, strict=True)):
-        code, box = _house_gan_code(code, f"room_type[{k}]"), checked_box(given, f"boxes[{k}]")
-        if code in _HOUSE_GAN_DOORS:
-            doors.append({"type": _HOUSE_GAN_DOORS[code], "box": list(box)})
-            continue
-        if code == _HOUSE_GAN_BEDROOM:
-            bedrooms.append(len(rooms))
-        rooms.append(_HOUSE_GAN_ROOMS[code])
-        room_boxes.append(box)
-    if not rooms:
-        raise DiagramError("room_type", "a diagram needs at least one room that is no door")
-    check_size(len(rooms), n_max, "room_type")
-    areas = [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in room_boxes]
-    rooms = _with_master_bedroom(rooms, bedrooms, areas)
-    return _related_by_boxes(tuple(rooms), room_boxes, threshold, metadata | {"doors": doors})
+    codes = tuple(room_code(room) for room in rooms)
+    bare = BubbleDiagram(rooms=codes, relations=(), boxes=tuple(boxes), metadata=metadata)
+    relations = relations_from_boxes(np.array(bare.boxes), threshold)
+    related = np.argwhere(relations != NO_EDGE).tolist()
+    return replace(bare, relations=tuple((i, j, int(relations[i, j])) for i, j in related))
 
 
 def _walls(data: Mapping[str, Any]) -> tuple[str, ...]:
     walls = data.get("edges", data["ed_rm"])
     return (WALLS,) * (len(walls) if isinstance(walls, list) else 1)
-
-
-def _house_gan_code(code: object, field: str) -> int:
-    if isinstance(code, int) and not isinstance(code, bool):
-        if code in _HOUSE_GAN_ROOMS or code in _HOUSE_GAN_DOORS:
-            return code
-        if code == _HOUSE_GAN_UNKNOWN:
-            raise DiagramError(field, "code 16, a room of unknown type, has no room type here")
-    known = ", ".join(map(str, sorted([*_HOUSE_GAN_ROOMS, *_HOUSE_GAN_DOORS])))
-    raise DiagramError(
-        field, f"expected a House-GAN++ room code ({known}), got {reprlib.repr(code)}"
-    )
 
 
 def _parse_rendered(data: Mapping[str, Any], n_max: int) -> BubbleDiagram | None:
@@ -177,38 +177,23 @@ def _parse_rendered(data: Mapping[str, Any], n_max: int) -> BubbleDiagram | None
         rooms=_rooms_of_coarse(coarse, data.get("area_px")),
         relations=read_relations(data["rel"], len(coarse), "rel"),
         boxes=tuple(required_list(data, "boxes")),
-        metadata=_rest(data, "room_type", "boxes", "rel", "duplicate"),
+        metadata=_rest(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD),
     )
     return None if duplicate else diagram
 
 
 def _rooms_of_coarse(coarse: list[Any], areas: object) -> tuple[int, ...]:
     """Room codes of coarse codes; ``areas`` tells which of the bedrooms is the largest."""
-    for k, code in enumerate(coarse):
-        known = isinstance(code, int) and not isinstance(code, bool)
-        if not known or not 0 <= code < len(_COARSE_ROOMS):
-            reason = f"expected a coarse room code 0..{len(_COARSE_ROOMS) - 1}"
-            raise DiagramError(f"room_type[{k}]", f"{reason}, got {reprlib.repr(code)}")
-    rooms = [_COARSE_ROOMS[code] for code in coarse]
-    bedrooms = [k for k, code in enumerate(coarse) if code == _COARSE_BEDROOM]
+    table = CODE_TABLES["coarse"]
+    rooms = [table.room(code, f"room_type[{k}]", "coarse") for k, code in enumerate(coarse)]
     sizes: list[float] = []
-    if bedrooms:
+    if BEDROOM in rooms:
         if not isinstance(areas, list) or len(areas) != len(coarse):
             raise DiagramError(
                 "area_px", f"expected {len(coarse)} areas, got {reprlib.repr(areas)}"
             )
         sizes = [finite_number(area, f"area_px[{k}]") for k, area in enumerate(areas)]
-    return tuple(_with_master_bedroom(rooms, bedrooms, sizes))
-
-
-def _with_master_bedroom(
-    rooms: list[int], bedrooms: list[int], areas: Sequence[float]
-) -> list[int]:
-    """The rooms with the largest bedroom (the first of equal ones) as MasterRoom."""
-    if not bedrooms:
-        return rooms
-    largest = max(bedrooms, key=lambda room: areas[room])
-    return [_MASTER_BEDROOM if room == largest else code for room, code in enumerate(rooms)]
+    return tuple(room_code(room) for room in with_master_bedroom(rooms, sizes))
 
 
 def _rest(data: Mapping[str, Any], *used: str) -> dict[str, Any]:

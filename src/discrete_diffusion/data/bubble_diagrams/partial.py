@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion.data.bubble_diagrams.code_tables import OUR_TABLE, in_our_codes
 from discrete_diffusion.data.bubble_diagrams.contradictions import (
     StatedRelation,
     check_contradictions,
@@ -111,8 +112,9 @@ class PartialDiagram:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> PartialDiagram:
-        """Read an interchange object of which something is unknown: names or codes.
+    def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> PartialDiagram:
+        """Read an interchange object of which something is unknown: names or codes (of the table
+        ``codes``, if it names none itself).
 
         A room may be null; so may a relation, which says as little as leaving the pair out, and so
         may all of ``relations``. A pair may be given in either order. Other keys become metadata.
@@ -123,6 +125,7 @@ class PartialDiagram:
             raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
         check_keys(data)
         _check_spelling(data)
+        data = in_our_codes(data, codes)
         rooms = [
             None if room is None else room_code(room, f"rooms[{k}]")
             for k, room in enumerate(required_list(data, "rooms"))

@@ -3,61 +3,101 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from discrete_diffusion.data.bubble_diagrams.code_recognition import table_of
+from discrete_diffusion.data.bubble_diagrams.code_tables import (
+    CODES_FIELD,
+    OUR_TABLE,
+    RoomCodes,
+    check_table,
+    codes_of,
+)
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError
-from discrete_diffusion.data.bubble_diagrams.json_text import BYTE_ORDER_MARK, load_json
+from discrete_diffusion.data.bubble_diagrams.foreign_files import HEAD_BYTES, foreign_format
+from discrete_diffusion.data.bubble_diagrams.json_text import load_json, numbered_lines
 from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.data.bubble_diagrams.report import Problem
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 
 def read_partials(
-    path: str | os.PathLike[str], *, n_max: int = RPLAN_VOCAB_CONFIG.n_max
+    path: str | os.PathLike[str],
+    *,
+    n_max: int = RPLAN_VOCAB_CONFIG.n_max,
+    codes: str | None = None,
 ) -> list[PartialDiagram]:
     """The partial diagrams of a file, in its order; see ``numbered_partials``."""
-    return list(numbered_partials(path, n_max=n_max).values())
+    return list(numbered_partials(path, n_max=n_max, codes=codes).values())
 
 
 def numbered_partials(
-    path: str | os.PathLike[str], *, n_max: int = RPLAN_VOCAB_CONFIG.n_max
+    path: str | os.PathLike[str],
+    *,
+    n_max: int = RPLAN_VOCAB_CONFIG.n_max,
+    codes: str | None = None,
 ) -> dict[int, PartialDiagram]:
     """The partial diagrams of a file by the number of their line, from 1 on: one JSON object per
-    line, see ``PartialDiagram.from_json``; blank lines are skipped.
+    line, see ``PartialDiagram.from_json``; blank lines are skipped. ``codes``: as for plans, see
+    ``read_report``.
 
     Raises ``FileNotFoundError`` naming the path looked for, and ``ValueError`` naming file, line
     and field for the first line that is wrong, contradicts itself, has more than ``n_max`` rooms or
-    a key ``given``, which is what completions call the line that they complete.
+    a key ``given``, which is what completions call the line that they complete; and for room codes
+    that fit several tables.
     """
+    check_table(codes)
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the path of a file of JSON lines")
     if not path.exists():
         raise FileNotFoundError(f"no file of partial diagrams at {path.absolute()}")
-    partials = {}
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            text = line.removeprefix(BYTE_ORDER_MARK)
-            if not text.strip():
-                continue
-            try:
-                partials[number] = _read(text, n_max)
-            except DiagramError as error:
-                problem = Problem(path, f"line {number}", error.field, error.reason)
-                raise ValueError(problem.sentence()) from error
-    if not partials:
+    with path.open("rb") as file:
+        if foreign := foreign_format(path, file.read(HEAD_BYTES)):
+            raise ValueError(f"{path}: {foreign}")
+    lines: dict[int, Any] = {}
+    for number, text in numbered_lines(path):
+        try:
+            lines[number] = load_json(text)
+        except DiagramError as error:
+            raise _wrong_line(path, number, error) from error
+    if not lines:
         raise ValueError(f"{path}: the file is empty; expected one JSON object per line")
+    written = {number: _room_codes(data) for number, data in lines.items()}
+    found = codes or table_of(
+        path, ((written[number], partial(_read, data, n_max)) for number, data in lines.items())
+    )
+    partials = {}
+    for number, data in lines.items():
+        table = written[number].read_by(codes, found)
+        try:
+            partials[number] = _read(data, n_max, table)
+        except DiagramError as error:
+            raise _wrong_line(path, number, error) from error
     return partials
 
 
-def _read(line: bytes, n_max: int) -> PartialDiagram:
-    partial = PartialDiagram.from_json(load_json(line))
-    if type(partial.metadata.get("given", 0)) is not int:
+def _wrong_line(path: Path, number: int, error: DiagramError) -> ValueError:
+    return ValueError(Problem(path, f"line {number}", error.field, error.reason).sentence())
+
+
+def _room_codes(data: object) -> RoomCodes:
+    if not isinstance(data, Mapping):
+        return RoomCodes()
+    return codes_of(data.get("rooms"), data.get(CODES_FIELD))
+
+
+def _read(data: Any, n_max: int, table: str | None) -> PartialDiagram:
+    diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
+    if type(diagram.metadata.get("given", 0)) is not int:
         raise DiagramError(
             "given", "completions have the number of their line under this key; rename it"
         )
-    if partial.num_rooms > n_max:
+    if diagram.num_rooms > n_max:
         raise DiagramError(
-            "rooms", f"{partial.num_rooms} rooms, more than the {n_max} that the model knows"
+            "rooms", f"{diagram.num_rooms} rooms, more than the {n_max} that the model knows"
         )
-    return partial
+    return diagram

@@ -39,6 +39,7 @@ class ReadReport:
     ``num_records = len(diagrams) + len(problems) + num_duplicates``. ``problems``: the invalid
     ones. ``num_duplicates``: those the source itself flags as duplicates. ``left_out``: what else
     the diagrams do not hold, counted by name ("self-loops", "walls", "node attributes").
+    ``codes``: the tables that integer room codes were read by; none if rooms go by name.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class ReadReport:
     problems: tuple[Problem, ...]
     num_duplicates: int
     left_out: Mapping[str, int] = field(default_factory=dict)
+    codes: tuple[str, ...] = ()
 
     def counts(self) -> str:
         """How many diagrams were read, and how many of what was left out."""
@@ -55,7 +57,8 @@ class ReadReport:
             _counted(len(self.diagrams), "diagrams"),
             _counted(self.num_records, self.unit),
         )
-        text = f"{self.path}: {read} from {total}"
+        codes = f" (room codes of {' and '.join(self.codes)})" if self.codes else ""
+        text = f"{self.path}{codes}: {read} from {total}"
         if self.num_duplicates:
             text += f"; {self.num_duplicates:,} flagged as duplicates left out"
         for name, count in self.left_out.items():

@@ -58,6 +58,7 @@ class BDDenoiserBackbone(nn.Module):
         self,
         x_t: Tensor,
         sigma: Tensor | None = None,
+        *,
         packing: ColumnPacking | None = None,
     ) -> Tensor:
         """x_t Int[B, L] concatenated ids, sigma Float[B] or None (read as 0) -> Float[B, L, V].

@@ -85,6 +85,7 @@ class BDDenoiser(nn.Module):
         pad_mask: Tensor,
         t: Tensor | float,
         condition: Tensor | None = None,
+        *,
         packing: ColumnPacking | None = None,
     ) -> tuple[Tensor, Tensor]:
         """(node_logits (B, n_max, 15), edge_logits (B, E, 13)), sizes of the room vocabularies.

@@ -1,0 +1,191 @@
+"""The batches of a data set: an endless stream to train on, and a split from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data.base import Dataset, Examples
+from discrete_diffusion.types import Batch
+
+_ORDER_STREAM, _AUGMENT_STREAM = 10, 11
+"""Keep the randomness of batches apart from that of training steps with the same seed."""
+
+
+def bucket_batches(
+    sizes: Tensor, batch_size: int, generator: torch.Generator | None = None
+) -> list[Tensor]:
+    """Row indices in batches of equal size: samples of one size together, so a batch needs no PAD.
+
+    ``sizes``: Int[M]. What is left over of each size goes, smallest first, into mixed batches,
+    fewer than there are sizes; the last of them has fewer rows if ``batch_size`` does not divide M.
+    With a generator, rows and batches come in random order; without, in a fixed one.
+    """
+    rows = torch.arange(len(sizes))
+    if generator is not None:
+        rows = rows[torch.randperm(len(sizes), generator=generator)]
+    full: list[Tensor] = []
+    rest: list[Tensor] = []
+    for size in sizes.unique().tolist():
+        *chunks, last = rows[sizes[rows] == size].split(batch_size)
+        full += chunks
+        (full if len(last) == batch_size else rest).append(last)
+    if rest:
+        full += torch.cat(rest).split(batch_size)
+    if generator is not None:
+        full = [full[k] for k in torch.randperm(len(full), generator=generator).tolist()]
+    return full
+
+
+class BatchStream:
+    """Batches of the training split without end: batch k is a function of (seed, k).
+
+    Every batch has ``batch_size`` samples, or all if there are fewer. The stream goes through the
+    M samples in one random order, again and again, in rounds of as many whole batches as M samples
+    make; a round is shuffled and bucketed by size, and begins with the samples that the round
+    before had no room for. After any number of rounds no sample has been shown more than once more
+    often than another.
+
+    An iteration is an epoch: as many whole steps as come nearest to one pass over the samples, at
+    least one. It begins where the last one was left. A step is ``accumulate`` batches of each of
+    ``world_size`` processes; rank r takes every ``world_size``-th batch.
+
+    ``state_dict`` / ``load_state_dict`` hold how many batches all ranks have been given, so that an
+    interrupted run goes on with the batch it would have seen next, with more or fewer ranks too.
+
+    Raises ``ValueError`` for a batch size below 1 or an empty split.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        accumulate: int = 1,
+    ) -> None:
+        self.examples = _examples(dataset, "train", batch_size)
+        self.dataset, self.seed, self.rank, self.world_size = dataset, seed, rank, world_size
+        num = len(self.examples)
+        self.batch_size = min(batch_size, num)
+        self._batches_per_round = num // self.batch_size
+        self.steps_per_epoch = max(1, round(num / (self.batch_size * world_size * accumulate)))
+        self._length = self.steps_per_epoch * accumulate
+        self._given = 0  # batches of this rank
+        self._round: tuple[int, list[Tensor]] | None = None
+
+    def __len__(self) -> int:
+        """Batches of this rank in an epoch."""
+        return self._length
+
+    def __iter__(self) -> Iterator[Batch]:
+        for given in range(self._given, (self._given // len(self) + 1) * len(self)):
+            # Before the yield: a loop that knows our length never asks for what comes after it.
+            self._given = given + 1
+            yield self._batch(given * self.world_size + self.rank)
+
+    def _batch(self, number: int) -> Batch:
+        generator = make_generator(self.seed, _AUGMENT_STREAM, number)
+        return self.dataset.augment(self.examples[self._rows(number)], generator)
+
+    def _rows(self, number: int) -> Tensor:
+        """Int[batch_size]: the samples of batch ``number`` of the stream."""
+        index, k = divmod(number, self._batches_per_round)
+        if self._round is None or self._round[0] != index:
+            self._round = (index, self._batches_of_round(index))
+        return self._round[1][k]
+
+    def _batches_of_round(self, index: int) -> list[Tensor]:
+        num = self._batches_per_round * self.batch_size
+        rows = self._order[(index * num + torch.arange(num)) % len(self._order)]
+        generator = make_generator(self.seed, _ORDER_STREAM, 1, index)
+        return [rows[b] for b in bucket_batches(self._sizes[rows], self.batch_size, generator)]
+
+    @cached_property
+    def _order(self) -> Tensor:
+        generator = make_generator(self.seed, _ORDER_STREAM, 0)
+        return torch.randperm(len(self.examples), generator=generator)
+
+    @cached_property
+    def _sizes(self) -> Tensor:
+        return self.dataset.sizes(self.examples)
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the stream stands."""
+        return {"batches": self._given * self.world_size}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on from there at the next iteration.
+
+        Where other ranks left off between our batches, those begun are given again.
+        Raises ``ValueError`` for the state of a stream that drew other batches.
+        """
+        if "batches" not in state:
+            raise ValueError(
+                "the checkpoint is of an earlier version, which drew other batches, so the run "
+                "cannot go on as the same; start a new one from its weights: init.checkpoint=FILE"
+            )
+        self._given = state["batches"] // self.world_size
+
+
+class SplitBatches:
+    """Every sample of a split once, in the same batches every time, each of one size where it can.
+
+    Rank r of ``world_size`` takes every ``world_size``-th batch. ``even``: every rank is given as
+    many batches. Where the others run out, earlier ones come again, for which ``counts`` is False:
+    processes that compute together make the same number of calls, and nothing is measured twice.
+
+    A batch is a function of (seed, its number): the seed draws the form of samples that have
+    several. ``sizes``: Int[M], of the samples as the batches of all ranks follow one another.
+
+    Raises ``ValueError`` for a batch size below 1 or an empty split.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        split: str,
+        *,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        even: bool = False,
+    ) -> None:
+        self.examples = _examples(dataset, split, batch_size)
+        self.dataset, self.seed, self.rank, self.world_size = dataset, seed, rank, world_size
+        sizes = dataset.sizes(self.examples)
+        self._batches = bucket_batches(sizes, batch_size)
+        self.sizes = sizes[torch.cat(self._batches)]
+        own = len(range(rank, len(self._batches), world_size))
+        self._length = -(-len(self._batches) // world_size) if even else own
+
+    def __len__(self) -> int:
+        """Batches of this rank."""
+        return self._length
+
+    def counts(self, position: int) -> bool:
+        """Whether this rank's batch number ``position`` is the first of its kind."""
+        return position * self.world_size + self.rank < len(self._batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for position in range(len(self)):
+            k = (position * self.world_size + self.rank) % len(self._batches)
+            generator = make_generator(self.seed, _AUGMENT_STREAM, 0, k)
+            yield self.dataset.augment(self.examples[self._batches[k]], generator)
+
+
+def _examples(dataset: Dataset, split: str, batch_size: int) -> Examples:
+    """The samples of a split that is not empty."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: expected at least 1")
+    examples = dataset.splits[split]
+    if len(examples) == 0:
+        raise ValueError(f"the {split} split is empty; give it more data or another share")
+    return examples

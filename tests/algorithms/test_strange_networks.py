@@ -1,0 +1,245 @@
+"""Algorithms with networks whose ``forward`` has another shape than ours."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch import nn
+
+from discrete_diffusion.algorithms import (
+    AR,
+    BD3LM,
+    MDLM,
+    FlowMatching,
+    MaskedFeatures,
+    Objective,
+    Regression,
+    build_algorithm,
+)
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.models.calling import CONTRACT
+from discrete_diffusion.models.registry import register_backbone
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling import build_sampler, draw_samples
+from discrete_diffusion.types import Batch
+from gaussian_world import row_layout
+from toy_algorithms import TOYS
+from toy_world import FULL, PADDED, VOCAB_SIZE, ToyWorld, toy_layout
+
+
+class Ours(nn.Module):
+    """Random logits that depend on ids, noise level and, if there are any, blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        table = torch.randn(VOCAB_SIZE, VOCAB_SIZE, generator=make_generator(0))
+        self.table = nn.Parameter(table)
+
+    def forward(self, x_t, sigma=None, *, group_idxs=None, context=None):
+        logits = self.table[x_t]
+        if sigma is not None:
+            logits = logits * (0.5 + torch.exp(-sigma))[:, None, None]
+        if group_idxs is not None:
+            logits = logits + group_idxs.unsqueeze(-1)
+        return logits if context is None else logits + self.table[context]
+
+
+class Theirs(Ours):
+    def forward(self, x, sigma):
+        return super().forward(x, sigma)
+
+
+class TheirsSecond(Ours):
+    def forward(self, indices, timesteps):
+        return super().forward(indices, timesteps)
+
+
+class Blocks(Ours):
+    """The order of seed networks for block diffusion."""
+
+    def forward(self, x_t, group_idxs, sigma, context=None):
+        return super().forward(x_t, sigma, group_idxs=group_idxs, context=context)
+
+
+class Timeless(Ours):
+    def forward(self, x):
+        return super().forward(x)
+
+
+def batch_of(num: int) -> Batch:
+    world = ToyWorld.make()
+    rows = torch.arange(num) % len(world.x0)
+    return Batch(world.x0[rows], toy_layout().is_real(world.x0[rows]))
+
+
+def same(first: Objective, second: Objective) -> None:
+    """Losses, gradients, bounds, and samples."""
+    batch, results = batch_of(12), []
+    for algorithm in (first, second):
+        output = algorithm.loss(batch, make_generator(1))
+        output.loss.backward()
+        sampler, steps = ("first-hitting", None) if algorithm.name == "ar" else ("ancestral", 3)
+        drawn = draw_samples(
+            build_sampler({"name": sampler}),
+            algorithm,
+            torch.stack([FULL, PADDED] * 4),
+            generator=make_generator(2),
+            steps=steps,
+        )
+        results.append([output.loss, output.nelbo, algorithm.backbone.table.grad, drawn.tokens])
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, (Theirs, TheirsSecond)[k % 2]) for k, name in enumerate(TOYS)]
+)
+def test_every_algorithm_calls_them_as_ours(name, kind):
+    same(TOYS[name].make(LogLinear(), Ours()), TOYS[name].make(LogLinear(), kind()))
+
+
+def process() -> Absorbing:
+    return Absorbing(toy_layout(), LogLinear())
+
+
+def test_an_autoregressive_model_calls_them_as_ours():
+    same(AR(Ours(), process()), AR(TheirsSecond(), process()))
+
+
+def test_the_order_of_a_block_wise_network():
+    same(BD3LM(Ours(), process(), block_size=1), BD3LM(Blocks(), process(), block_size=1))
+
+
+def test_a_network_without_time():
+    same(
+        MDLM(Ours(), process(), time_conditioning=False),
+        MDLM(Timeless(), process(), time_conditioning=False),
+    )
+    with pytest.raises(ValueError, match=r"Timeless\.forward\(x\) has no place") as caught:
+        MDLM(Timeless(), process())
+    assert "algo.time_conditioning=false" in str(caught.value)
+    assert CONTRACT in str(caught.value)
+
+
+class Rows(nn.Module):
+    """Numbers in, numbers out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(0.5))
+
+
+class OurRows(Rows):
+    def forward(self, x_t, sigma=None, *, masked=None, noisy=None, real=None):
+        hidden = masked if noisy is None else noisy
+        return self.scale * x_t.masked_fill(hidden.unsqueeze(-1), 0.0) * (1 + sigma[:, None, None])
+
+
+class TheirRows(OurRows):
+    def forward(self, rows, noise_level, real, masked):
+        return super().forward(rows, noise_level, masked=masked, real=real)
+
+
+class OurImages(Rows):
+    def forward(self, x_t, sigma=None, *, dtn=None):
+        shift = 0 if sigma is None else sigma[:, None, None, None]
+        return self.scale * x_t + shift + dtn.mean(dim=(1, 2))[:, None, None, None]
+
+
+class TheirImages(OurImages):
+    def forward(self, image, time, dtn):
+        return super().forward(image, time, dtn=dtn)
+
+
+class ImagesWithoutTime(OurImages):
+    def forward(self, image, *, dtn):
+        return super().forward(image, dtn=dtn)
+
+
+def losses(algorithm: Objective, batch: Batch) -> list[torch.Tensor]:
+    algorithm.fit(batch)
+    output = algorithm.loss(batch, make_generator(0))
+    output.loss.backward()
+    return [output.loss, algorithm.backbone.scale.grad]
+
+
+def test_rows_of_numbers():
+    real = torch.ones(4, 6, dtype=torch.bool)
+    batch = Batch(torch.randn(4, 6, 3, generator=make_generator(0)), real)
+    noise = Absorbing(row_layout(6), LogLinear())
+    found = [
+        losses(MaskedFeatures(kind(), noise, num_features=3), batch)
+        for kind in (OurRows, TheirRows)
+    ]
+    assert found[0] == found[1]
+    with pytest.raises(ValueError, match="has no argument noisy"):
+        MaskedFeatures(TheirRows(), noise, num_features=3, objective="ddpm")
+
+
+@pytest.mark.parametrize("kind", [FlowMatching, Regression])
+def test_images(kind):
+    generator = make_generator(0)
+    x0 = torch.randn(4, 1, 5, 5, generator=generator)
+    dtn = torch.randn(4, 3, 3, generator=generator)
+    batch = Batch(x0, torch.ones(4, 1, dtype=torch.bool), conditions={"dtn": dtn})
+    expected = losses(kind(OurImages(), channels=1, time_conditioning=True), batch)
+    assert losses(kind(TheirImages(), channels=1, time_conditioning=True), batch) == expected
+    expected = losses(kind(OurImages(), channels=1, time_conditioning=False), batch)
+    timeless = kind(ImagesWithoutTime(), channels=1, time_conditioning=False)
+    assert losses(timeless, batch) == expected
+
+
+class MapSecond(OurImages):
+    def forward(self, image, dtn):
+        return super().forward(image, dtn=dtn)
+
+
+def test_a_condition_in_the_place_of_sigma_is_refused():
+    batch = Batch(torch.zeros(2, 1, 5, 5), torch.ones(2, 1, dtype=torch.bool))
+    batch.conditions["dtn"] = torch.zeros(2, 3, 3)
+    with pytest.raises(ValueError, match=r"MapSecond\.forward\(image, dtn\) has dtn, which comes"):
+        Regression(MapSecond(), channels=1).fit(batch)
+
+
+class Labelled(Ours):
+    def forward(self, x, sigma, labels):
+        return super().forward(x, sigma)
+
+
+CONFIG = {
+    "algo": {"name": "mdlm", "backbone": "strange"},
+    "model": {},
+    "data": {"name": "bubble_diagrams", "n_max": 4},
+    "noise": {"name": "log_linear"},
+    "forward_process": {"name": "absorbing"},
+}
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_what_nobody_gives_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"Labelled\.forward.* must be given labels, and"):
+        MDLM(Labelled(), process()).fit(batch_of(4))
+    register_backbone("strange")(lambda config, vocab_size: Labelled())
+    with pytest.raises(ValueError, match="must be given labels, and neither mdlm nor the data"):
+        build_algorithm(OmegaConf.create(CONFIG))
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_conditions_of_other_algorithms_are_not_there():
+    register_backbone("strange", conditions=("group_idxs", "context"))(
+        lambda config, vocab_size: Blocks()
+    )
+    with pytest.raises(ValueError, match="must be given group_idxs, and neither mdlm nor"):
+        build_algorithm(OmegaConf.create(CONFIG))
+    blockwise = {**CONFIG, "algo": {"name": "bd3lm", "backbone": "strange"}}
+    assert isinstance(build_algorithm(OmegaConf.create(blockwise)), BD3LM)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_what_the_data_may_have_is_believed_until_it_is_read():
+    register_backbone("strange", conditions=("labels",))(lambda config, vocab_size: Labelled())
+    algorithm = build_algorithm(OmegaConf.create(CONFIG))
+    with pytest.raises(ValueError, match="must be given labels"):
+        algorithm.fit(batch_of(4))

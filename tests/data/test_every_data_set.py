@@ -1,0 +1,76 @@
+"""Every kind of data is trained on evenly: what a run shows of each data set, sample by sample."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from discrete_diffusion.cli import config_dir
+from discrete_diffusion.data import BatchStream, Dataset, build_data, complete_data
+from discrete_diffusion.data.bubble_diagrams import generate_plans, write_diagrams
+
+SMALL: dict[str, dict[str, Any]] = {
+    "bubble_diagrams": {"num_plans": 60},
+    "plans": {"path": "plans.jsonl"},
+    "text": {"path": "text.txt", "length": 16},
+    "regions": {"num_windows": 30, "num_motifs": 2},
+    "eit": {"num_samples": 20, "size": 16, "mesh_rings": 4, "num_boundary": 12},
+    "eit-levels": {"num_samples": 20, "size": 16, "mesh_rings": 4, "num_boundary": 12},
+    "dialogue": {"num_samples": 40},
+    "dialogue-tokens": {"num_samples": 40},
+}
+CASES = [
+    *((name, {}) for name in SMALL),
+    ("plans", {"symmetry": "mirror"}),
+    ("plans", {"symmetry": "square", "node_order": "random"}),
+    ("plans", {"node_order": "given"}),
+]
+BATCH_SIZE = 7
+
+
+def test_every_data_set_is_here():
+    assert set(SMALL) == {path.stem for path in (config_dir() / "data").glob("*.yaml")}
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+    write_diagrams("plans.jsonl", generate_plans(45, seed=4))
+    (tmp_path / "text.txt").write_text("to be or not to be, that is the question. " * 21)
+
+    def build(name: str, changes: dict[str, Any]) -> Dataset:
+        config = OmegaConf.load(config_dir() / "data" / f"{name}.yaml")
+        config = OmegaConf.merge(config, {"split": [0.8, 0.1, 0.1]}, SMALL[name], changes)
+        return build_data(complete_data(OmegaConf.create({"data": config})))
+
+    return build
+
+
+@pytest.mark.parametrize(("name", "changes"), CASES, ids=str)
+def test_every_training_sample_is_shown_equally_often(build, monkeypatch, name, changes):
+    """By two processes with two batches a step each, over fifty epochs."""
+    data = build(name, changes)
+    train = data.splits["train"]
+    num, asked = len(train), []
+    assert num % BATCH_SIZE, "some samples are to be left over"
+    numbered = {**train.conditions, "row": torch.arange(num)}
+    data.splits["train"] = replace(train, conditions=numbered)
+    original = data.augment
+
+    def recording(examples, generator):
+        asked.append(examples.conditions.pop("row"))
+        return original(examples, generator)
+
+    monkeypatch.setattr(data, "augment", recording)
+    options = {"batch_size": BATCH_SIZE, "seed": 0, "world_size": 2, "accumulate": 2}
+    streams = [BatchStream(data, rank=rank, **options) for rank in range(2)]
+    epochs = [[len(batch) for batch in stream] for stream in streams for _ in range(50)]
+    assert {size for epoch in epochs for size in epoch} == {BATCH_SIZE}
+    counts = torch.bincount(torch.cat(asked), minlength=num)
+    assert counts.max() - counts.min() <= 2
+    assert counts.min() >= 25  # an epoch is about a pass, and at least a step

@@ -1,0 +1,66 @@
+"""The bound by size: of every sample once, at its own size, and together that of the split."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.data import SplitBatches
+from discrete_diffusion.data.bubble_diagrams import generate_plans
+from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.data.bubble_diagrams.tokens import encode
+from discrete_diffusion.evaluation import score_model
+from discrete_diffusion.evaluation.bound import SampleBounds, sample_bounds
+from discrete_diffusion.evaluation.bound_by_size import bound_by_size
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
+from discrete_diffusion.noise_schedules import LogLinear
+
+
+class Untrained(nn.Module):
+    def forward(self, x_t, sigma):
+        return torch.zeros(*x_t.shape, VOCAB.vocab_size)
+
+
+@pytest.fixture(scope="module")
+def data() -> DiagramDataset:
+    diagrams = encode(generate_plans(300, seed=2))
+    splits = split_by_diagram(diagrams, VOCAB, fractions=(0.5, 0.5, 0), seed=0)
+    return DiagramDataset(splits, VOCAB, node_order="canonical")
+
+
+def test_a_network_that_knows_nothing_costs_every_size_its_number_of_choices(data):
+    algorithm = MDLM(Untrained(), Absorbing(VOCAB.layout(), LogLinear())).eval()
+    batches = SplitBatches(data, "val", batch_size=16, seed=0)  # mixed batches among them
+    bounds = sample_bounds(algorithm, batches, draws=400, seed=0)
+    found = bound_by_size(bounds, batches.sizes, data.bound, unit=data.size_unit)
+    expected = torch.bincount(data.sizes(data.splits["val"]))
+    assert {k: e.num_samples for k, e in found.estimates.items()} == {
+        k: int(n) for k, n in enumerate(expected) if n
+    }
+    for rooms, estimate in found.estimates.items():
+        choices = rooms * math.log(13) + math.comb(rooms, 2) * math.log(11)
+        assert estimate.per_sample == pytest.approx(choices, rel=2e-3)  # of the forced-mask draw
+
+
+def test_sizes_add_up_to_the_whole(data):
+    algorithm = MDLM(Untrained(), Absorbing(VOCAB.layout(), LogLinear())).eval()
+    options = {"bound_draws": 1, "time_bins": 1, "batch_size": 64, "seed": 1}
+    scores = score_model(algorithm, data, "val", **options)
+    found = scores.as_dict()["nelbo_by_size"]
+    assert (found["unit"], found["quantity"]) == ("rooms", "unordered")
+    total = sum(n * x for n, x in zip(found["num_samples"], found["nelbo"], strict=True))
+    assert total / scores.bound.num_samples == pytest.approx(scores.bound.unordered)
+
+
+def test_a_single_sample_of_a_size_has_no_standard_error():
+    bounds = SampleBounds(torch.tensor([3.0, 1.0, 5.0]), torch.tensor([3, 1, 3]), None)
+    found = bound_by_size(bounds, torch.tensor([3, 1, 3]), "plain", unit="tokens").as_dict()
+    assert found["size"] == [1, 3]
+    assert found["nelbo"] == [1.0, 4.0]
+    assert found["standard_error"] == [None, 1.0]
+    assert found["nelbo_per_token"] == [1.0, pytest.approx(4 / 3)]
