@@ -44,11 +44,11 @@ def bucket_batches(
 class BatchStream:
     """Batches of the training split without end: batch k is a function of (seed, k).
 
-    Every batch has ``batch_size`` samples, or all if there are fewer. The stream goes through the
-    M samples in one random order, again and again, in rounds of as many whole batches as M samples
-    make; a round is shuffled and bucketed by size, and begins with the samples that the round
-    before had no room for. After any number of rounds no sample has been shown more than once more
-    often than another.
+    Every batch has ``batch_size`` samples, or all if there are fewer. The stream passes over the M
+    samples again and again, each time in another random order, in rounds of as many whole batches
+    as M samples make; a round is bucketed by size, and begins with the samples of a pass that the
+    round before had no room for. After any number of rounds no sample has been shown more than once
+    more often than another; a round in which two passes meet may hold a sample twice.
 
     An iteration is an epoch: as many whole steps as come nearest to one pass over the samples, at
     least one. It begins where the last one was left. A step is ``accumulate`` batches of each of
@@ -85,7 +85,7 @@ class BatchStream:
         return self._length
 
     def __iter__(self) -> Iterator[Batch]:
-        for given in range(self._given, (self._given // len(self) + 1) * len(self)):
+        for given in range(self._given, self._given + len(self)):
             # Before the yield: a loop that knows our length never asks for what comes after it.
             self._given = given + 1
             yield self._batch(given * self.world_size + self.rank)
@@ -102,14 +102,17 @@ class BatchStream:
         return self._round[1][k]
 
     def _batches_of_round(self, index: int) -> list[Tensor]:
-        num = self._batches_per_round * self.batch_size
-        rows = self._order[(index * num + torch.arange(num)) % len(self._order)]
+        num, size = self._batches_per_round * self.batch_size, len(self.examples)
+        start, stop = index * num, (index + 1) * num
+        passes = range(start // size, (stop - 1) // size + 1)  # one, or two that meet here
+        first = passes[0] * size
+        rows = torch.cat([self._order(k) for k in passes])[start - first : stop - first]
         generator = make_generator(self.seed, _ORDER_STREAM, 1, index)
         return [rows[b] for b in bucket_batches(self._sizes[rows], self.batch_size, generator)]
 
-    @cached_property
-    def _order(self) -> Tensor:
-        generator = make_generator(self.seed, _ORDER_STREAM, 0)
+    def _order(self, number: int) -> Tensor:
+        """Int[M]: the samples in the order of one pass."""
+        generator = make_generator(self.seed, _ORDER_STREAM, 0, number)
         return torch.randperm(len(self.examples), generator=generator)
 
     @cached_property
