@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from discrete_diffusion.arranging import listed_alike, weigh
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.arranging import listed_alike, weigh, weighed_by_z
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli import compose
 from discrete_diffusion.data.bubble_diagrams import PartialDiagram
 from discrete_diffusion.data.bubble_diagrams.arrangement import ArrangementTree
 from discrete_diffusion.layout import VocabConfig
@@ -101,6 +103,29 @@ def test_the_error_of_what_is_kept(max_kept, expected):
     assert len(found.arrangements) == max_kept
     assert float(found.log_weights.exp().sum()) == pytest.approx(0.22 / 0.97)
     assert found.error == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_error_of_those_that_are_weighed_after_they_were_listed():
+    """For noise that is not absorbing, whose network weighs whole arrangements."""
+    vocab = VocabConfig(n_max=4)
+    config = compose("train", ["algo=udlm", "model=bd_tiny", "data.n_max=4"])
+    algorithm = build_algorithm(config).eval()
+    with torch.no_grad():
+        generator = make_generator(0)
+        for parameter in algorithm.parameters():
+            noise = torch.empty_like(parameter).normal_(generator=generator)
+            parameter.copy_(noise / parameter.shape[-1] ** 0.5)
+    totals, errors = [], []
+    for seed in range(60):
+        listed = listed_alike(ArrangementTree(PARTIALS[0], vocab), 5, make_generator(seed))
+        assert listed.error == pytest.approx(0, abs=1e-6)  # of the numbers of arrangements
+        found = weighed_by_z(algorithm, vocab, listed, make_generator(0), batch_size=64)
+        totals.append(float(found.log_weights.exp().sum()))
+        errors.append(found.error)
+    total = torch.tensor(totals)
+    relative = float(total.std() / total.mean())
+    assert relative > 0.05
+    assert 0.5 < float(torch.tensor(errors).square().mean().sqrt()) / relative < 2
 
 
 def test_arrangements_are_listed_alike():

@@ -138,7 +138,7 @@ def test_a_random_part_of_the_arrangements_is_said_to_be_one():
     ((line, error),) = output.arrangement_errors.items()
     assert (line, error > 0) == (2, True)
     (reason,) = approximations(FirstHitting(), MODEL, output)
-    for named in (f"line 2 ({100 * error:.2g} %)", "max_arrangements", "completions"):
+    for named in (f"line 2 ({100 * error:.2g} %)", "max_arrangements"):
         assert named in reason
     assert all(partial.agrees_with(diagram) for diagram in output.diagrams[3:])
 

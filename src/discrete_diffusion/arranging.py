@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
-from discrete_diffusion.categorical import draw, make_generator, thin
+from discrete_diffusion.categorical import make_generator, thin
 from discrete_diffusion.data.bubble_diagrams.arrangement import (
     Arrangements,
     ArrangementTree,
@@ -38,15 +38,23 @@ class Weighed:
     chance, such that the expected weight of every arrangement is its Z. But for a factor that all
     have in common.
     ``num_scored``: sequences that the network was shown, in ``num_batches`` forward passes.
-    ``error``: by how much the sum of the weights would differ from seed to seed, its standard
-    deviation over its mean, estimated; None if chance had no say.
+    ``thinnings``: the steps at which chance had a say.
     """
 
     arrangements: Arrangements
     log_weights: Tensor
     num_scored: int = 0
     num_batches: int = 0
-    error: float | None = None
+    thinnings: tuple[_Thinning, ...] = ()
+
+    @property
+    def error(self) -> float | None:
+        """By how much the sum of the weights would differ from seed to seed, its standard deviation
+        over its mean, estimated; None if chance had no say."""
+        if not self.thinnings:
+            return None
+        shares = self.log_weights.softmax(dim=0)
+        return float(sum(thinning.variance(shares) for thinning in self.thinnings)) ** 0.5
 
 
 @dataclass(frozen=True)
@@ -99,9 +107,13 @@ class Arranger:
         else:
             listed = listed_alike(tree, self.max_arrangements or _MOST_LISTED, generator)
             self._check_seen(listed.arrangements, line)
-            weighed = self._scored(listed, make_generator(seed, device=self.device))
-        log_weights = weighed.log_weights - weighed.log_weights.max()
-        drawn = weighed.arrangements.at(draw(log_weights.expand(self.num, -1), generator))
+            generator_of_z = make_generator(seed, device=self.device)
+            weighed = weighed_by_z(
+                self.algorithm, self.vocab, listed, generator_of_z, batch_size=self.batch_size
+            )
+        shares = weighed.log_weights.softmax(dim=0)
+        rows = torch.multinomial(shares, self.num, replacement=True, generator=generator)
+        drawn = weighed.arrangements.at(rows)
         return Arranged(
             partial=partial,
             line=line,
@@ -110,25 +122,6 @@ class Arranger:
             num_scored=weighed.num_scored,
             num_batches=weighed.num_batches,
             error=weighed.error,
-        )
-
-    def _scored(self, listed: Weighed, generator: torch.Generator) -> Weighed:
-        """``listed``, weighed by Z: for an algorithm that knows no tokens in any order."""
-        if len(listed.arrangements) == 1:
-            return listed
-        tokens = listed.arrangements.tokens
-        device = self.algorithm.layout.support.device
-        scored = log_prob_of(
-            self.algorithm,
-            *(part.to(device) for part in (tokens, *known_and_real(tokens, self.vocab))),
-            generator=generator,
-            batch_size=self.batch_size,
-        )
-        return replace(
-            listed,
-            log_weights=scored.log_prob.cpu(),  # those listed have equal weights
-            num_scored=scored.num_evaluated,
-            num_batches=scored.num_batches,
         )
 
     def _check_seen(self, found: Arrangements, line: int) -> None:
@@ -194,6 +187,33 @@ def listed_alike(tree: ArrangementTree, max_kept: int, generator: torch.Generato
     return _grown(tree, log_d0, lambda steps_left: max_kept, generator)
 
 
+def weighed_by_z(
+    algorithm: Algorithm,
+    vocab: VocabConfig,
+    listed: Weighed,
+    generator: torch.Generator,
+    *,
+    batch_size: int,
+) -> Weighed:
+    """``listed``, weighed by Z: for an algorithm that knows no tokens in any order."""
+    if len(listed.arrangements) == 1:
+        return listed
+    tokens = listed.arrangements.tokens
+    device = algorithm.layout.support.device
+    scored = log_prob_of(
+        algorithm,
+        *(part.to(device) for part in (tokens, *known_and_real(tokens, vocab))),
+        generator=generator,
+        batch_size=batch_size,
+    )
+    return replace(
+        listed,
+        log_weights=listed.log_weights + scored.log_prob.cpu(),
+        num_scored=scored.num_evaluated,
+        num_batches=scored.num_batches,
+    )
+
+
 def known_and_real(tokens: Tensor, vocab: VocabConfig) -> tuple[Tensor, Tensor]:
     """Bool[B, L] twice for partial tokens Int[B, L]: what is known, and what is real."""
     real = tokens != vocab.pad_id
@@ -212,7 +232,7 @@ def _grown(
     thinnings: list[_Thinning] = []
     for step in range(len(tree.steps)):
         choices = tree.choices(now, step)
-        if len(choices) == 1 and not thinnings:  # all arrangements have it in common
+        if len(choices) == 1 and not thinnings:  # even those left out have it in common
             now = choices.taken(now, torch.arange(1))
             continue
         log_d = log_d0(now.tokens)
@@ -226,10 +246,7 @@ def _grown(
             thinnings = [thinning.at(rows) for thinning in thinnings]
             thinnings.append(_Thinning(1 - thinned.log_chances.exp(), torch.arange(len(rows))))
         now = choices.taken(now, rows)
-    weights = (log_weights - log_weights.max()).exp()
-    variance = sum(thinning.variance(weights / weights.sum()) for thinning in thinnings)
-    error = float(variance) ** 0.5 if thinnings else None
-    return Weighed(tree.filled(now), log_weights, error=error)
+    return Weighed(tree.filled(now), log_weights, thinnings=tuple(thinnings))
 
 
 @dataclass(frozen=True)

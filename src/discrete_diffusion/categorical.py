@@ -110,6 +110,7 @@ def thin(log_weights: Tensor, num: int, generator: torch.Generator) -> Thinned:
     rows, light = order[:num_sure], order[num_sure:].sort().values
     if c > 0:
         points = torch.arange(num - num_sure) + uniform_draws((1,), generator, "cpu")
+        light = light[weights[light] > 0]  # else rounding at the end could choose one
         found = torch.searchsorted(weights[light].cumsum(0) / c, points, right=True)
         rows = torch.cat([rows, light[found.clamp(max=len(light) - 1)]])
     rows = rows.sort().values

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.arranging import (
-    SCORED_PER_COMPLETION,
     Arranged,
     Arranger,
     known_and_real,
@@ -84,8 +83,8 @@ def complete(
     A model of ``node_order`` canonical knows diagrams in that order only, so m is drawn first, in
     proportion to Z_m, the model's probability of the tokens that m fixes; then the rest, with those
     tokens clamped. All ways of ``ArrangementTree`` are weighed if the network need not be shown
-    more than ``SCORED_PER_COMPLETION`` sequences per completion for that; else some are, drawn by
-    their Z so far: importance sampling, see ``weigh``, the more exact the more completions.
+    more than 60 sequences per completion for that; else some are, drawn by their Z so far:
+    importance sampling, see ``weigh``, the more exact the more completions.
     ``max_arrangements``: so many ways are kept at each step instead.
     For other orders a slot is as good as any other (random) or the file's own (given): one m.
 
@@ -167,8 +166,7 @@ def approximations(sampler: Sampler, algorithm: Algorithm, completed: Completion
         lines = ", ".join(f"{line} ({100 * error:.2g} %)" for line, error in errors)
         reasons.append(
             f"only a random part of the arrangements of line {lines} was weighed, within the error "
-            f"of their total that is in brackets; more completions, of {SCORED_PER_COMPLETION} "
-            "scoring calls each, or a larger max_arrangements weigh more"
+            f"of their total that is in brackets; a larger max_arrangements weighs more"
         )
     return reasons
 

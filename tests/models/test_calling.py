@@ -58,6 +58,11 @@ class ThirdBehindAnOption(Network):
         return self.said(x, sigma)
 
 
+class ThirdByAnotherName(Network):
+    def forward(self, x, flag, timesteps):
+        return self.said(x, timesteps, flag)
+
+
 class Open(Network):
     def forward(self, x, sigma=None, **kwargs):
         return self.said(x, sigma, kwargs.get("flag"))
@@ -130,6 +135,13 @@ def test_the_order_of_a_block_wise_network():
     assert torch.equal(answer(Third(), group_idxs=blocks), X + 10 * SIGMA[:, None] + 100 * blocks)
 
 
+def test_a_time_further_back_is_sigma_before_whatever_stands_second():
+    call = BackboneCall.of(ThirdByAnotherName())
+    assert (call.sigma, call.second, call.required) == ("timesteps", False, ("flag",))
+    flag = torch.ones(2, 1)
+    assert torch.equal(answer(ThirdByAnotherName(), flag=flag), X + 10 * SIGMA[:, None] + 100)
+
+
 @pytest.mark.parametrize("kind", [Timeless, TimelessFlag, TimelessBlocks])
 def test_what_has_no_place_for_sigma_is_given_none(kind):
     call = BackboneCall.of(kind())
@@ -138,7 +150,7 @@ def test_what_has_no_place_for_sigma_is_given_none(kind):
     assert torch.equal(answer(kind(), **given), X + 100.0 * len(given))
 
 
-@pytest.mark.parametrize("name", ["mask", "attention_mask", "labels", "keep", "dtn"])
+@pytest.mark.parametrize("name", ["mask", "time_mask", "labels", "keep", "dtn"])
 def test_an_option_that_may_be_about_anything_is_not_sigma(name):
     scope: dict = {}
     exec(f"def forward(x, {name}=None): return x", scope)
@@ -147,6 +159,13 @@ def test_an_option_that_may_be_about_anything_is_not_sigma(name):
     call = BackboneCall.of(network)
     assert call.sigma is None
     assert call.conditions == {name}
+
+
+def test_a_mask_that_must_be_given_is_not_sigma():
+    network = Network()
+    network.forward = lambda input_ids, attention_mask: input_ids
+    call = BackboneCall.of(network)
+    assert (call.sigma, call.required) == (None, ("attention_mask",))
 
 
 def test_wrapped_networks_are_called_as_what_is_inside():
@@ -219,11 +238,15 @@ def sigma_first(sigma, x):
     return None
 
 
+def time_first(t, x, y=None):
+    return None
+
+
 def x_t_later(group_idxs, x_t, sigma):
     return None
 
 
-UNCALLABLE = [no_arguments, names_only, any_names_only, sigma_first, x_t_later]
+UNCALLABLE = [no_arguments, names_only, any_names_only, sigma_first, time_first, x_t_later]
 
 
 @pytest.mark.parametrize("forward", UNCALLABLE)

@@ -71,7 +71,7 @@ class Watch(Callback):
         self.states[trainer.global_step] = torch.cat([x.detach().flatten() for x in numbers])
 
 
-def train(module, folder, *, steps=8, callbacks=(), **options):
+def train(module, folder, *, steps=8, callbacks=(), log_every_n_steps=1, **options):
     """``fit`` with a trainer of any precision and clipping."""
     trainer = Trainer(
         default_root_dir=folder,
@@ -82,7 +82,7 @@ def train(module, folder, *, steps=8, callbacks=(), **options):
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        log_every_n_steps=1,
+        log_every_n_steps=log_every_n_steps,
         val_check_interval=steps * options.get("accumulate_grad_batches", 1),
         check_val_every_n_epoch=None,
         callbacks=list(callbacks),
@@ -146,6 +146,25 @@ def test_too_many_in_a_row_end_the_run(tmp_path, caplog):
         assert all(torch.as_tensor(x).isfinite().all() for x in numbers)
         assert state["global_step"] <= 8
     assert "2 of 8 steps so far had a loss or gradient that is not finite" in caplog.text
+
+
+def test_no_step_is_taken_after_too_many_even_if_that_is_noticed_later(tmp_path):
+    """The counts are read where the loss is logged, the losses are finite again before that."""
+    ema = EMA(decay=0.9)
+    watch, module = Watch(ema), failing(range(2, 5), max_skipped_steps=3)
+    with pytest.raises(ValueError, match="3 steps in a row, by step 10"):
+        train(module, tmp_path, steps=12, callbacks=[ema, watch], log_every_n_steps=10)
+    assert not torch.equal(watch.states[2], watch.states[1])
+    assert all(torch.equal(watch.states[step], watch.states[2]) for step in range(3, 10))
+    assert module.skipped_steps.total == 3
+
+
+def test_a_loss_that_is_not_finite_is_counted_at_any_scale(tmp_path):
+    plugin = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=2.0**10))
+    module = failing((2, 5), turns=(1,))
+    train(module, tmp_path, steps=8, plugins=[plugin], accumulate_grad_batches=2)
+    assert plugin.scaler.get_scale() == 2.0**8
+    assert module.skipped_steps.total == 2
 
 
 def test_failures_that_are_apart_do_not_end_it(tmp_path, caplog):

@@ -86,6 +86,7 @@ class _GeneralBound(torch.autograd.Function):
         r = torch.where(counted, (log_rate - log_b_z - rise_z).exp(), 0.0)
 
         scale = (w + r).clamp(min=torch.finfo(w.dtype).tiny)
+        from_w, from_r = ((one / scale).unsqueeze(-1) for one in (w, r))
         slope = torch.empty_like(log_d0) if ctx.needs_input_grad[0] else None
         data, risen = torch.empty_like(w), torch.empty_like(w)  # sums of alpha D and of b rise
         for part in _parts(log_d0):
@@ -96,8 +97,7 @@ class _GeneralBound(torch.autograd.Function):
             data[part] = model.sum(dim=-1)
             risen[part] = noise.mul_(ratio.log1p()).sum(dim=-1)
             if slope is not None:
-                from_w, from_r = ((one / scale)[part].unsqueeze(-1) for one in (w, r))
-                slope[part] = model.mul_(from_r - from_w / ratio.add_(1))
+                slope[part] = model.mul_(from_r[part] - from_w[part] / ratio.add_(1))
 
         b_x = log_b_x.exp()
         divergence = alpha * log_ratio_x + b_x * _softplus(log_alpha - log_b_x) - risen

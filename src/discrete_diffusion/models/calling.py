@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,12 @@ OWN_CONDITIONS = frozenset(
 )
 """What algorithms, samplers and training give a backbone that takes it; others are the data's."""
 
+_NOISE_NAMES = frozenset(
+    {"sigma", "sigmas", "t", "ts", "time", "times", "timestep", "timesteps"}
+    | {"noise_level", "noise_levels", "noise_labels"}
+)
+"""What networks call the noise level or the time that stands for it."""
+
 _WRAPPED = ("_orig_mod", "module")
 """Where ``torch.compile``, and DDP, FSDP and averages, keep the network that they call."""
 
@@ -27,9 +33,9 @@ _WRAPPED = ("_orig_mod", "module")
 class BackboneCall:
     """The call of a backbone: x_t first, sigma by its name or else second, conditions by name.
 
-    The second argument is sigma's where none has that name, unless it is one of ``OWN_CONDITIONS``,
-    or has a default and not the name of a time or noise level: ``timesteps=None`` is sigma's,
-    ``mask=None`` may be about anything.
+    Where none is called sigma it is the one argument that is called a time or a noise level
+    (``timesteps=None``), else the second, if it has no default: ``mask=None`` may be about
+    anything, and a required mask or one of ``OWN_CONDITIONS`` is not sigma either.
 
     ``sigma``: what it is called there, None if it has no place; ``second``: it goes in by its place
     and not by its name. ``conditions``: names of the other arguments; ``required``: those without a
@@ -51,13 +57,14 @@ class BackboneCall:
         first, rest = None, [*_signature(backbone).parameters.values()]
         if rest and rest[0].kind not in (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD):
             first, *rest = rest
-        if first is None or first.name == "sigma" or any(p.name == "x_t" for p in rest):
+        if first is None or first.name in _NOISE_NAMES or any(p.name == "x_t" for p in rest):
             raise ValueError(f"{described(backbone)} does not take x_t first; {CONTRACT}")
         takes_any = any(p.kind is p.VAR_KEYWORD for p in rest)
         rest = [p for p in rest if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         named = {p.name: p for p in rest if p.kind is not p.POSITIONAL_ONLY}
-        second = "sigma" not in named and bool(rest) and _may_be_sigma(rest[0])
-        sigma = rest[0].name if second else "sigma" if "sigma" in named or takes_any else None
+        place = _place_of_sigma(rest)
+        second = place is not None and place is rest[0] and place.kind is not place.KEYWORD_ONLY
+        sigma = place.name if place is not None else "sigma" if takes_any else None
         return cls(
             sigma=sigma,
             second=second,
@@ -79,7 +86,7 @@ class BackboneCall:
         if self.second:
             output = backbone(x_t, sigma, **conditions)
         elif self.sigma is not None:
-            output = backbone(x_t, sigma=sigma, **conditions)
+            output = backbone(x_t, **{self.sigma: sigma}, **conditions)
         else:
             output = backbone(x_t, **conditions)
         return output
@@ -92,11 +99,16 @@ def described(backbone: nn.Module) -> str:
     return f"{type(_written(backbone)).__name__}.forward{plain}"
 
 
-def _may_be_sigma(second: Parameter) -> bool:
-    if second.kind is second.KEYWORD_ONLY or second.name in OWN_CONDITIONS:
-        return False
-    is_time = second.name in ("t", "ts") or second.name.startswith(("time", "noise", "sigma"))
-    return is_time or second.default is second.empty
+def _place_of_sigma(rest: Sequence[Parameter]) -> Parameter | None:
+    """Among the arguments behind x_t."""
+    reached = [p for p in rest if p is rest[0] or p.kind is not p.POSITIONAL_ONLY]
+    for names in (frozenset({"sigma"}), _NOISE_NAMES):
+        if found := [p for p in reached if p.name in names]:
+            return found[0]
+    if not rest or rest[0].kind is Parameter.KEYWORD_ONLY or rest[0].default is not Parameter.empty:
+        return None
+    other = rest[0].name in OWN_CONDITIONS or "mask" in rest[0].name
+    return None if other else rest[0]
 
 
 def _written(backbone: nn.Module) -> nn.Module:

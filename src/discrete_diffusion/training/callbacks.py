@@ -81,8 +81,9 @@ class ValidationLine(Callback):
         parts = [f"step {trainer.global_step}"]
         if "train/loss" in values:
             parts.append(f"train loss {values['train/loss']:.4f}")
-        if skipped := values.get("train/skipped_steps"):
-            parts.append(f"{skipped:.0f} steps skipped")
+        skipped = getattr(pl_module, "skipped_steps", None)
+        if skipped is not None and skipped.total:
+            parts.append(f"{skipped.total} steps skipped")
         bound, error = values.get("val/nelbo"), values.get("val/nelbo_standard_error")
         parts.append(f"val NELBO {bound:.3f} ± {error:.3f} nats")
         for name in _LOGGED_SHARES:

@@ -27,13 +27,17 @@ class MovingAverage(AveragedModel):
         n = int(self.n_averaged)
         pairs = zip(self.module.parameters(), model.parameters(), strict=True)
         moving = [(own, other) for own, other in pairs if n == 0 or other.requires_grad]
-        weight: Any = 1 - min(self.decay, (1 + n) / (10 + n)) if n else 1.0
+        weight: Any = 1 - min(self.decay, (1 + n) / (10 + n))
         skipped = getattr(model, "skipped_steps", None)
         if skipped is not None and skipped.now is not None:
             weight = (1 - skipped.now) * weight  # on the device, where it is known
-        moves = torch._foreach_sub([other for _, other in moving], [own for own, _ in moving])
-        torch._foreach_mul_(moves, weight)
-        torch._foreach_add_([own for own, _ in moving], moves)
+        average, others = [own for own, _ in moving], [other for _, other in moving]
+        if n:
+            moves = torch._foreach_sub(others, average)
+            torch._foreach_mul_(moves, weight)
+            torch._foreach_add_(average, moves)
+        else:  # exactly: a first step that was skipped has changed nothing
+            torch._foreach_copy_(average, others)
         for own, other in zip(self.module.buffers(), model.buffers(), strict=True):
             own.copy_(other)
         self.n_averaged += 1

@@ -22,7 +22,7 @@ from discrete_diffusion.evaluation import BoundMeter
 from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.training.sharding import clip_sharded_gradients, whole_weights
-from discrete_diffusion.training.skipped_steps import SkippedSteps, spread_failure
+from discrete_diffusion.training.skipped_steps import SkippedSteps
 from discrete_diffusion.types import Batch
 
 logger = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class DiffusionModule(LightningModule):
         self._losses = [*(self._losses if turn else []), output.loss.detach()]
         if turn + 1 == trainer.accumulate_grad_batches or trainer.is_last_batch:
             self._log_loss(len(batch))
-        return spread_failure(output.loss)
+        return self.skipped_steps.spread_failure(output.loss)
 
     def _log_loss(self, batch_size: int) -> None:
         """``train/loss`` of the step that ends; processes meet only where it will be logged."""

@@ -104,7 +104,7 @@ class RunCheckpoints(Checkpoint):
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._saved_step != trainer.global_step:
             self._save(trainer)
-        if self.best_step is None and trainer.is_global_zero:  # it ended before any validation
+        if self.best_step is None and trainer.is_global_zero:  # no validation, or none was finite
             self._copy_last_to_best()
         self.signals.finish_step = False
         if self._stop_requested():

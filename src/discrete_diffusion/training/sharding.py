@@ -35,6 +35,12 @@ def whole_weights(trainer: Trainer) -> AbstractContextManager[None]:
 def on_any_shard(trainer: Trainer, flag: Tensor) -> None:
     """Make ``flag``, 0 or 1, what it is in any process, where each has a part of the gradient."""
     if isinstance(trainer.strategy, FSDPStrategy):
+        in_any_process(flag)
+
+
+def in_any_process(flag: Tensor) -> None:
+    """Make ``flag``, 0 or 1, what it is in any process of several."""
+    if dist.is_available() and dist.is_initialized():
         dist.all_reduce(flag, op=dist.ReduceOp.MAX)
 
 

@@ -13,25 +13,19 @@ from torch.optim import Optimizer
 
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.training.run_checkpoints import RunCheckpoints
-from discrete_diffusion.training.sharding import on_any_shard
+from discrete_diffusion.training.sharding import in_any_process, on_any_shard
 
 logger = logging.getLogger(__name__)
 
 
-def spread_failure(loss: Tensor) -> Tensor:
-    """The loss, and NaN with a gradient that is NaN throughout where it is not finite: it stays so
-    when gradients of several batches and processes add up, so all processes find the same."""
-    return loss * torch.where(loss.detach().isfinite(), 1.0, torch.nan)
-
-
 class SkippedSteps(Callback):
     """Leaves out every step whose loss or gradient, or its square in the second moment, is not
-    finite: weights, moments and averages stay what they were. ``most_in_a_row`` of them, one after
-    the other, end the run.
+    finite: weights, moments and their averages stay what they were; buffers that a network updates
+    in its forward pass do not. ``most_in_a_row`` of them, one after the other, end the run.
 
-    All is decided and counted on the device; the counts are read where the loss is logged, so a run
-    may go on for some steps more, which change nothing. A float16 ``GradScaler`` skips steps
-    itself, and overflows until it has found its scale: only what overflows unscaled is counted.
+    All is decided and counted on the device. The counts are read where the loss is logged, so a run
+    may go on for some steps more: none of those is taken. A float16 ``GradScaler`` overflows until
+    it has found its scale: such steps are left out and not counted.
 
     Raises ``ValueError`` for a number below 1 and, when that many were skipped, with what to try.
     """
@@ -41,7 +35,8 @@ class SkippedSteps(Callback):
         self.most_in_a_row = most_in_a_row
         self.now: Tensor | None = None
         """1 if the step last taken was skipped, else 0; None before the first one."""
-        self._counts: Tensor | None = None  # skipped steps, those in a row now, the longest row
+        self._counts: Tensor | None = None  # failed steps, those in a row now, the longest row
+        self._lost: Tensor | None = None  # whether a loss of this step was not finite
         self._before, self._known, self._read_at = 0, 0, -1
 
     @property
@@ -56,24 +51,35 @@ class SkippedSteps(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._before = state_dict["total"]
 
+    def spread_failure(self, loss: Tensor) -> Tensor:
+        """The loss, and NaN with a gradient that is NaN throughout where it is not finite: it stays
+        so when gradients of several batches and processes add up, so all of them find the same."""
+        lost = ~loss.detach().isfinite()
+        self._lost = lost if self._lost is None else self._lost | lost
+        return loss * torch.where(lost, torch.nan, 1.0)
+
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
     ) -> None:
         parameters = (p for group in optimizer.param_groups for p in group["params"])
         norm = get_total_norm([p.grad for p in parameters if p.grad is not None])
-        self.now = (~norm.isfinite()).float().to(pl_module.device)
-        on_any_shard(trainer, self.now)
-        scaler = getattr(trainer.precision_plugin, "scaler", None)
-        if scaler is None:
-            optimizer.found_inf = self.now  # type: ignore[attr-defined]  # heeded by a fused step
-            failed = self.now
-        else:
-            for found in scaler._found_inf_per_device(optimizer).values():
-                torch.maximum(found, self.now, out=found)
-            failed = self.now * (scaler._get_scale_async() <= 1)  # its public form waits
         if self._counts is None:
             self._counts = torch.zeros(3, device=pl_module.device)
         total, row, longest = self._counts
+        failed = (~norm.isfinite()).float().to(pl_module.device)
+        on_any_shard(trainer, failed)
+        self.now = torch.maximum(failed, (longest >= self.most_in_a_row).float())
+        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        if scaler is None:
+            optimizer.found_inf = self.now  # type: ignore[attr-defined]  # heeded by a fused step
+        else:
+            for found in scaler._found_inf_per_device(optimizer).values():
+                torch.maximum(found, self.now, out=found)
+            lost = torch.zeros_like(failed) if self._lost is None else self._lost.float()
+            in_any_process(lost)
+            unscaled = scaler._get_scale_async() <= 1  # its public form waits
+            failed = torch.maximum(failed * unscaled, lost)
+        self._lost = None
         row = (row + 1) * failed
         self._counts = torch.stack([total + failed, row, longest.maximum(row)])
 
@@ -117,11 +123,13 @@ def _what_to_try(trainer: Trainer, pl_module: LightningModule, longest: int) -> 
     algorithm: Any = pl_module.algorithm
     clip, precision = trainer.gradient_clip_val, trainer.precision
     mixed = "" if precision == "32-true" else f", trainer.precision=32-true (now {precision})"
+    clipping = f"a lower trainer.gradient_clip_val (now {clip})"
+    if not clip:
+        clipping = "trainer.gradient_clip_val=1 (now off)"
     return (
         f"{algorithm.name}: the loss or its gradient was not finite in {longest} steps in a row, "
         f"by step {trainer.global_step}; the weights are those before them{saved}. Try a lower "
         f"optim.lr (now {pl_module.lr}), a longer optim.warmup_steps (now "
-        f"{pl_module.warmup_steps}) or a lower trainer.gradient_clip_val (now "
-        f"{'null' if clip is None else clip}){mixed}; optim.max_skipped_steps is how many in a "
+        f"{pl_module.warmup_steps}) or {clipping}{mixed}; optim.max_skipped_steps is how many in a "
         "row end a run"
     )
