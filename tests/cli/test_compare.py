@@ -24,6 +24,7 @@ from discrete_diffusion.cli.compare.folder import config_digest
 from discrete_diffusion.cli.compare.options import split_options
 from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
 from discrete_diffusion.cli.errors import explain
+from discrete_diffusion.data import BatchStream
 from discrete_diffusion.evaluation import equal_terms
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 
@@ -51,6 +52,22 @@ def finished(tmp_path_factory):
         results = compare([*SHORT, *TWO, f"out='{quoted}'"])
         assert sorted(p.name for p in out.parent.iterdir()) == ["cache", "it's done"]  # no litter
     return out, results
+
+
+def test_fewer_plans_than_a_batch_are_all_trained_on(tmp_path, monkeypatch):
+    shown, rows = [], BatchStream._rows
+
+    def recorded(stream, number):
+        shown.append((rows(stream, number), len(stream.examples)))
+        return shown[-1][0]
+
+    monkeypatch.setattr(BatchStream, "_rows", recorded)
+    monkeypatch.chdir(tmp_path)
+    compare([*SHORT, "data.batch_size=256", "eval.num_samples=0", "algos=[mdlm]", "out=few"])
+    assert len(shown) == 2
+    for batch, num in shown:
+        assert 150 < num < 200
+        assert batch.sort().values.tolist() == list(range(num))
 
 
 @pytest.fixture

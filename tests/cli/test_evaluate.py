@@ -388,6 +388,9 @@ def test_what_is_refused_with_a_checkpoint(defaults, plans_model):
     error = sentence(reference="big.jsonl")
     assert "big.jsonl, line 1, field 'rooms': 9 rooms, more than n_max=8, which" in error
     assert error.endswith("was trained for; leave such plans out with skip_invalid=true")
+    for key, value in (("codes", "coarse"), ("unit", "metres"), ("threshold", 3)):
+        error = sentence(**{key: value})
+        assert error.startswith(f"{key}={value} is for plans of reference=FILE or training=FILE")
     error = sentence(reference="plans.jsonl", split="val")
     assert "leave it out with reference=FILE" in error
     Path("plans.jsonl").unlink()

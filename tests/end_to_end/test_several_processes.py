@@ -76,7 +76,7 @@ def test_two_processes_have_the_loss_curve_and_the_weights_of_one(tmp_path, capf
     )
 
     assert said.out.count("run folder: ") == 1  # one voice
-    assert said.out.count("2 processes of data.batch_size=16: 32 samples a step") == 1
+    assert said.out.count("2 processes of 16 samples: 32 samples a step") == 1
     assert said.err == ""
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "cache"}
     assert {path.name for path in (tmp_path / "two").iterdir()} == {

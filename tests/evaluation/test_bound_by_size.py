@@ -57,6 +57,16 @@ def test_sizes_add_up_to_the_whole(data):
     assert total / scores.bound.num_samples == pytest.approx(scores.bound.unordered)
 
 
+def test_per_token_is_of_the_quantity_that_is_quoted():
+    """Less the orders that a sample may come in, where the bound does not know the order."""
+    nelbo, orders = torch.tensor([8.0, 6.0, 9.0]), torch.tensor([1.0, 1.0, 2.0])
+    bounds = SampleBounds(nelbo, torch.tensor([3, 3, 6]), orders)
+    found = bound_by_size(bounds, torch.tensor([2, 2, 3]), "ordered_random", unit="rooms").as_dict()
+    assert found["quantity"] == "unordered"
+    assert found["nelbo"] == [6.0, 7.0]
+    assert found["nelbo_per_token"] == pytest.approx([2.0, 7 / 6])
+
+
 def test_a_single_sample_of_a_size_has_no_standard_error():
     bounds = SampleBounds(torch.tensor([3.0, 1.0, 5.0]), torch.tensor([3, 1, 3]), None)
     found = bound_by_size(bounds, torch.tensor([3, 1, 3]), "plain", unit="tokens").as_dict()

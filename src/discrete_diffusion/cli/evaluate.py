@@ -15,6 +15,7 @@ from discrete_diffusion.cli.launch_environment import hush_other_ranks
 from discrete_diffusion.cli.meant_settings import (
     refuse_meaningless,
     refuse_meaningless_for_files,
+    refuse_settings_of_files,
 )
 from discrete_diffusion.cli.sample_outputs import refuse_overwriting
 from discrete_diffusion.cli.sample_sets import sample_files
@@ -124,6 +125,7 @@ def _evaluate(config: DictConfig) -> Evaluation:
     here = where_to_compute(config)
     source = open_sample_source(config, here.device)
     refuse_meaningless(config, source)
+    refuse_settings_of_files(config)
     source.refuse_overwriting_data(config, WRITTEN)
     evaluations: dict[str, Callable[..., Evaluation]] = {
         "diagrams": evaluate_tokens,

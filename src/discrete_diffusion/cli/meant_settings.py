@@ -65,6 +65,18 @@ def refuse_meaningless_for_files(config: DictConfig) -> None:
         )
 
 
+def refuse_settings_of_files(config: DictConfig) -> None:
+    """``ValueError`` for how to read files of plans, where ``evaluate checkpoint=`` reads none."""
+    if config.reference is not None or config.training is not None:
+        return
+    for key, default in (("codes", None), ("unit", "pixels"), ("threshold", None)):
+        if config[key] != default:
+            raise ValueError(
+                f"{key}={config[key]} is for plans of reference=FILE or training=FILE; the data of "
+                "the checkpoint are read as in training; leave it out"
+            )
+
+
 def _of(key: str) -> str:
     needed = _MEANT_FOR.get(key.partition(".")[0])
     return f" of {' or '.join(needed)}" if needed else ""

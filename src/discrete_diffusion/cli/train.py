@@ -148,7 +148,7 @@ def _begin(parts: RunParts, trainer: Trainer, folder: Path, resumed: ResumePoint
 
 
 def _announce_steps(parts: RunParts, trainer: Trainer) -> None:
-    """Log how many samples a step takes, and how many steps one pass over all of them takes."""
+    """Log how many samples a step takes, and how many steps an epoch has."""
     processes, accumulated = trainer.world_size, trainer.accumulate_grad_batches
     stream = parts.batches(world_size=processes, accumulate=accumulated)
     asked, num = parts.config.data.batch_size, len(stream.examples)
@@ -158,9 +158,10 @@ def _announce_steps(parts: RunParts, trainer: Trainer) -> None:
     if processes * accumulated > 1:
         each = f", {accumulated} batches each" if accumulated > 1 else ""
         several = "processes" if processes > 1 else "process"
-        parts_of_a_step = f"{processes} {several} of data.batch_size={asked}{each}: "
+        parts_of_a_step = f"{processes} {several} of {stream.batch_size} samples{each}: "
+    a_step = stream.batch_size * processes * accumulated
     logger.info(
-        "%s%d samples a step, about %s a pass over all training samples",
-        *(parts_of_a_step, stream.batch_size * processes * accumulated),
-        counted(stream.steps_per_epoch, "step"),
+        "%s%s samples a step; an epoch is %s, %.2g passes over all training samples",
+        *(parts_of_a_step, f"{a_step:,}", counted(stream.steps_per_epoch, "step")),
+        stream.steps_per_epoch * a_step / num,
     )

@@ -48,6 +48,11 @@ class BoundEstimate:
             return self.quantity, self.per_sample, self.standard_error
         return "unordered", self.unordered, self.unordered_standard_error
 
+    @property
+    def headline_per_token(self) -> float:
+        """What is quoted, over the number of tokens of the samples."""
+        return self.headline[1] * (self.per_token / self.per_sample)
+
     def as_dict(self) -> dict[str, float | int | str]:
         """For ``metrics.json``: each number under the name of the quantity it bounds."""
         out: dict[str, float | int | str] = {

@@ -30,7 +30,7 @@ class BoundBySize:
             "standard_error": [
                 estimate.headline[2] if estimate.num_samples > 1 else None for estimate in found
             ],
-            "nelbo_per_token": [estimate.per_token for estimate in found],
+            "nelbo_per_token": [estimate.headline_per_token for estimate in found],
         }
 
 

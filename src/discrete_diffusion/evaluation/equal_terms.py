@@ -193,7 +193,7 @@ def _chunks(
 ) -> list[tuple[Tensor, Batch]]:
     """Batches of one size each as far as possible, with the places of their rows in ``rows``."""
     examples = data.splits[split][rows]
-    sizes = examples.real.sum(dim=1)
+    sizes = data.sizes(examples)
     return [
         (part, data.augment(examples[part], make_generator(terms.seed, *_ORDERS, k)))
         for k, part in enumerate(bucket_batches(sizes, terms.batch_size))

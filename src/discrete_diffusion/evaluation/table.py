@@ -125,9 +125,8 @@ def _by_size_section(by_size: BoundBySize) -> TableSection:
     for size, estimate in by_size.estimates.items():
         quantity, value, error = estimate.headline
         shown = f"{value:.3f}" + (f" ± {error:.3f}" if estimate.num_samples > 1 else "")
-        rows.append(
-            TableRow(str(size), shown, f"{estimate.num_samples:,}", f"{estimate.per_token:.4f}")
-        )
+        per_token = f"{estimate.headline_per_token:.4f}"
+        rows.append(TableRow(str(size), shown, f"{estimate.num_samples:,}", per_token))
     return TableSection(
         f"the model by number of {by_size.unit}",
         tuple(rows),

@@ -31,7 +31,8 @@ class MovingAverage(AveragedModel):
         skipped = getattr(model, "skipped_steps", None)
         if skipped is not None and skipped.now is not None:
             weight = (1 - skipped.now) * weight  # on the device, where it is known
-        average, others = [own for own, _ in moving], [other for _, other in moving]
+        average: list[torch.Tensor] = [own for own, _ in moving]
+        others: list[torch.Tensor] = [other for _, other in moving]
         if n:
             moves = torch._foreach_sub(others, average)
             torch._foreach_mul_(moves, weight)
