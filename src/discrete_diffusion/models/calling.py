@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 CONTRACT = (
     "a backbone is called as forward(x_t, sigma, **conditions): the noisy sample first, whatever "
-    "it is called there; the noise level by the name sigma, or else second; conditions by name"
+    "it is called there; the noise level by the name sigma, t or timesteps, or else second; "
+    "conditions by name"
 )
 OWN_CONDITIONS = frozenset(
     {"group_idxs", "context", "cache", "masked", "noisy", "real", "keep", "encoded", "packing"}
