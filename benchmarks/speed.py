@@ -1,8 +1,10 @@
-"""Speed beside a dense baseline: training with its profile, memory and curves, sampling, cost.
+"""Speed beside a dense baseline: training with its profile, memory and curves, sampling, cost;
+and the pair denoiser beside the flat one.
 
-    python benchmarks/speed.py [--only training,profile,memory,curves,sampling,cost] [--threads 2]
-        [--device cpu] [--repeats 7] [--steps 24] [--curve-steps 600] [--curve-seeds 2]
-        [--checkpoint FILE] [--num 2000] [--seed 0] [--folder runs/speed] [--quick]
+    python benchmarks/speed.py [--only training,profile,memory,curves,sampling,cost,networks]
+        [--threads 2] [--device cpu] [--repeats 7] [--steps 24] [--curve-steps 600]
+        [--curve-seeds 2] [--checkpoint FILE] [--num 2000] [--seed 0] [--folder runs/speed]
+        [--quick]
 
 The baseline (``speed_baseline.py``) is masked diffusion with the same network over padded batches,
 in float32, sampled in 100 ancestral steps. Repeats of all variants are interleaved and ratios are
@@ -34,16 +36,19 @@ import torch
 
 import discrete_diffusion
 import speed_cost
+import speed_networks
+from discrete_diffusion.cli.precision import multiplies_bfloat16
 from record import RESULTS, hardware, write_result, write_section
 from samplers import trained
 from speed_curves import curves
+from speed_networks import networks
 from speed_profile import profiles
 from speed_report import sections
 from speed_sampling import sampling
 from speed_training import peak_memory, throughput
 from speed_variants import CURVES, VARIANTS, Plans, Variant, usable
 
-PARTS = ("training", "profile", "memory", "curves", "sampling", "cost")
+PARTS = ("training", "profile", "memory", "curves", "sampling", "cost", "networks")
 QUICK_WORDS = ("model=bd_tiny", "data.num_plans=2000", "data.batch_size=32")
 QUICK_RUN = ("trainer.max_steps=20", "eval.num_samples=0", "callbacks.num_samples=0")
 QUICK = {"repeats": 2, "steps": 2, "curve_steps": 8, "num": 64, "diagrams": 16}
@@ -98,6 +103,7 @@ def command_of(given: argparse.Namespace, part: str) -> str:
         "curves": ("curve_steps", "curve_seeds", "batch_size", "num_plans"),
         "sampling": ("repeats", "diagrams", "num"),
         "cost": ("repeats",),
+        "networks": ("repeats",),
     }[part]
     words = [f"python benchmarks/speed.py --only {part}"]
     for name in ("device", "threads", *shown, "seed"):
@@ -175,9 +181,15 @@ def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[
             num=given.num,
             seed=given.seed,
         )
-    sizes = speed_cost.GPU if device.type == "cuda" else speed_cost.FULL
-    sizes = speed_cost.QUICK if given.quick else sizes
-    return speed_cost.cost(sizes, device, repeats=given.repeats)
+    on_gpu = device.type == "cuda"
+    if part == "networks":
+        sizes = speed_networks.GPU if on_gpu else speed_networks.FULL
+        sizes = speed_networks.QUICK if given.quick else sizes
+        bfloat16 = on_gpu or multiplies_bfloat16() is True
+        return networks(sizes, device, repeats=given.repeats, bfloat16=bfloat16)
+    lengths = speed_cost.GPU if on_gpu else speed_cost.FULL
+    lengths = speed_cost.QUICK if given.quick else lengths
+    return speed_cost.cost(lengths, device, repeats=given.repeats)
 
 
 def keep(given: argparse.Namespace, part: str, code: str, found: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ def sections(results: dict[str, Part]) -> dict[str, str]:
         "curves": _curves,
         "sampling": _sampling,
         "cost": _cost,
+        "networks": _networks,
     }
     return {
         f"speed {name}": f"{_source(results[name])}\n\n{writers[name](results[name]['found'])}"
@@ -136,6 +137,33 @@ def _cost(found: Part) -> str:
         _seconds(["calls"], [steps["sizes"]], steps, ("sampling",)),
     ]
     return "\n\n".join(parts)
+
+
+def _networks(found: Part) -> str:
+    flat, pair = dict.fromkeys(row["network"] for row in found["rows"])
+    cells = {
+        (row["network"], row["rooms"], row["work"], row["bfloat16"]): row for row in found["rows"]
+    }
+    kinds = list(dict.fromkeys((row["work"], row["bfloat16"]) for row in found["rows"]))
+    titles = [f"{work.replace('_', ' ')}, {'bfloat16' if b else 'float32'}" for work, b in kinds]
+    rows = []
+    for rooms in dict.fromkeys(row["rooms"] for row in found["rows"]):
+        line = [str(rooms), str(cells[flat, rooms, *kinds[0]]["batch"])]
+        for kind in kinds:
+            ratio = cells[pair, rooms, *kind]["per_cpu_second_ratio"]
+            times = [1 / ratio[key] for key in ("median", "high", "low")]
+            line.append("{:.2f} ({:.2f} to {:.2f})".format(*times))
+        rows.append(line)
+    fits = {(fit["network"], fit["work"], fit["bfloat16"]): fit for fit in found["fits"]}
+    for network in (flat, pair):
+        powers = [f"n^{fits[network, *kind]['exponent']:.2f}" for kind in kinds]
+        rows.append([f"`{network}`", "fit", *powers])
+    facts = (
+        f"CPU-seconds per diagram of `{pair}` over those of `{flat}`: medians of "
+        f"{found['repeats']} repeats with the lowest and the highest, and powers of the number of "
+        "rooms n fitted to the seconds per diagram of each."
+    )
+    return f"{facts}\n\n{_table(['rooms', 'batch', *titles], rows)}"
 
 
 def _fits(found: Part, names: Sequence[str], symbol: str, suffix: str) -> str:

@@ -13,7 +13,7 @@ from discrete_diffusion.models.registry import (
 )
 
 MASK, PAD = 13, 14
-PAD_ROWS = {28: 14, 15: 14, 13: 12}  # rows of an embedding -> its PAD row
+PAD_ROWS = {28: 14, 15: 14, 14: 12, 13: 12}  # rows of an embedding -> its PAD row
 SPECS = [backbone_spec(name) for name in sorted(PRESETS)]
 IMAGES = [spec.name for spec in SPECS if spec.state == "tokens" and "dtn" in spec.conditions]
 TOKEN_BACKBONES = [s.name for s in SPECS if s.state == "tokens" and s.name not in IMAGES]
@@ -37,7 +37,7 @@ def backbone(request, make_config, randomise) -> nn.Module:
 
 
 def test_the_built_in_names_are_covered():
-    assert TOKEN_BACKBONES == ["bd-denoiser", "dit", "my-transformer"]
+    assert TOKEN_BACKBONES == ["bd-denoiser", "bd-denoiser-pair", "dit", "my-transformer"]
     assert IMAGES == ["film-unet-tokens"]  # of whole images, which have no PAD: it refuses one
     assert set(TOKEN_BACKBONES) <= set(_BACKBONE_BUILDERS)
 

@@ -47,5 +47,5 @@ def test_default_presets_are_of_one_size(make_config):
 def test_tiny_presets_are_of_one_size(make_config):
     tiny = num_parameters(make_config, "bd_tiny")
     assert tiny == 183_708
-    for preset in ("dit_tiny", "my_transformer_tiny"):
+    for preset in ("bd_pair_tiny", "dit_tiny", "my_transformer_tiny"):
         assert abs(num_parameters(make_config, preset) / tiny - 1) < 0.05

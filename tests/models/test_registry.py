@@ -75,8 +75,8 @@ def test_unknown_state_is_refused():
 def test_misspelt_name_is_refused_in_one_sentence(make_config, typo):
     message = (
         f"^unknown backbone '{typo}'; did you mean 'bd-denoiser'\\? "
-        "Available: bd-denoiser, dit, dtn-regressor, dtn-unet, film-unet-tokens, get-region, "
-        "latent-space-model, my-transformer"
+        "Available: bd-denoiser, bd-denoiser-pair, dit, dtn-regressor, dtn-unet, "
+        "film-unet-tokens, get-region, latent-space-model, my-transformer"
     )
     with pytest.raises(ValueError, match=message):
         check_backbone_name(typo)
@@ -85,7 +85,9 @@ def test_misspelt_name_is_refused_in_one_sentence(make_config, typo):
 
 
 def test_a_name_like_no_other_lists_what_there_is():
-    with pytest.raises(ValueError, match=r"^unknown backbone 'zzz'\. Available: bd-denoiser, dit"):
+    with pytest.raises(
+        ValueError, match=r"^unknown backbone 'zzz'\. Available: bd-denoiser, bd-denoiser-pair, dit"
+    ):
         backbone_spec("zzz")
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import nn
 
+    from discrete_diffusion.layout import VocabConfig
     from discrete_diffusion.models.dtn_encoder import DtNEncoder
     from discrete_diffusion.models.dtn_unet import DtNUNet
 
@@ -49,6 +50,7 @@ def _model_options(
 
 PRESETS = {
     "bd-denoiser": ("bd_tiny", "bd_small", "bd_base"),
+    "bd-denoiser-pair": ("bd_pair_tiny", "bd_pair_small", "bd_pair_base"),
     "dit": ("dit_tiny", "dit_mini", "dit_small"),
     "my-transformer": ("my_transformer_tiny", "my_transformer_small"),
     "get-region": ("get_region_tiny", "get_region_paper", "get_region_literal"),
@@ -61,6 +63,8 @@ PRESETS = {
 
 _TOKEN_KEYS = ("hidden_size", "n_blocks", "n_heads")
 _ADALN_KEYS = ("mlp_ratio", "dropout", "frequency_embedding_size", "time_scale")
+_GRAPH_KEYS = ("d_model", "n_layers", "n_heads")
+_GRAPH_OPTIONS = ("cond_dim", *_ADALN_KEYS)
 _UNET_KEYS = ("channels", "multipliers", "cond_dim")
 _UNET_OPTIONS = (
     *("groups", "dropout", "cond_gate_init", "zero_init_out", "time_scale", "attention_heads"),
@@ -73,30 +77,47 @@ _LATENT_OPTIONS = ("pool", "num_layers", "prefix_len", *_LATENT_BLOCK_OPTIONS)
 
 
 def build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.layout import VocabConfig
     from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 
+    name = "bd-denoiser"
+    options = _model_options(config, name, required=_GRAPH_KEYS, optional=_GRAPH_OPTIONS)
+    denoiser = BDDenoiser(vocab_config=_graph_vocabulary(config, name, vocab_size), **options)
+    return BDDenoiserBackbone(denoiser, legal_only=section(config, "model").get("legal_only", True))
+
+
+def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
+    from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
+    from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
+
+    name = "bd-denoiser-pair"
     options = _model_options(
         config,
-        "bd-denoiser",
-        required=("d_model", "n_layers", "n_heads"),
-        optional=("cond_dim", *_ADALN_KEYS),
+        name,
+        required=(*_GRAPH_KEYS, "d_pair"),
+        optional=(*_GRAPH_OPTIONS, "triangles", "index_embeddings"),
     )
+    denoiser = BDDenoiserPair(vocab_config=_graph_vocabulary(config, name, vocab_size), **options)
+    return BDDenoiserBackbone(denoiser, legal_only=section(config, "model").get("legal_only", True))
+
+
+def _graph_vocabulary(config: DictConfig, backbone: str, vocab_size: int) -> VocabConfig:
+    """The vocabularies of ``data.n_max`` nodes, which must have ``vocab_size`` ids."""
+    from discrete_diffusion.layout import VocabConfig
+
     n_max = section(config, "data").get("n_max")
     if n_max is None:
         raise ValueError(
-            "backbone 'bd-denoiser' reads graphs and needs data.n_max, the largest number of "
+            f"backbone {backbone!r} reads graphs and needs data.n_max, the largest number of "
             "nodes; for plain sequences set algo.backbone=dit or algo.backbone=my-transformer"
         )
     vocab_config = VocabConfig(n_max=n_max)
     if vocab_size != vocab_config.vocab_size:
         raise ValueError(
-            f"backbone 'bd-denoiser' predicts {vocab_config.vocab_size} ids "
+            f"backbone {backbone!r} predicts {vocab_config.vocab_size} ids "
             f"({vocab_config.node_vocab_size} for nodes, {vocab_config.edge_vocab_size} for edges),"
             f" but the data has vocab_size={vocab_size}"
         )
-    denoiser = BDDenoiser(vocab_config=vocab_config, **options)
-    return BDDenoiserBackbone(denoiser, legal_only=section(config, "model").get("legal_only", True))
+    return vocab_config
 
 
 def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:

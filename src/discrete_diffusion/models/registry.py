@@ -195,6 +195,9 @@ def _load_plugin(entry_point: EntryPoint) -> None:
 register_backbone("bd-denoiser", default_model="bd_small", data_keys=("n_max",))(
     builders.build_bd_denoiser
 )
+register_backbone("bd-denoiser-pair", default_model="bd_pair_small", data_keys=("n_max",))(
+    builders.build_bd_denoiser_pair
+)
 register_backbone(
     "dit",
     causal=True,

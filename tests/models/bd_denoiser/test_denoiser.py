@@ -4,8 +4,16 @@ import torch
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser
 from discrete_diffusion.models.bd_denoiser.embeddings import CompositePositionalEncoding
+from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 
 TINY = {"d_model": 32, "n_layers": 2, "n_heads": 4, "vocab_config": RPLAN_VOCAB_CONFIG}
+OWN = {BDDenoiser: {}, BDDenoiserPair: {"d_pair": 16}}
+
+
+@pytest.fixture(params=OWN)
+def build(request):
+    """A small denoiser of either class, with the options that are given."""
+    return lambda **options: request.param(**{**TINY, **OWN[request.param], **options})
 
 
 def diagrams(num_nodes: list[int], seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -32,8 +40,8 @@ def test_parameter_count(d_model, n_layers, n_heads, count):
     assert sum(parameter.numel() for parameter in model.parameters()) == count
 
 
-def test_every_logit_is_zero_at_initialisation():
-    model = BDDenoiser(**TINY).train()
+def test_every_logit_is_zero_at_initialisation(build):
+    model = build().train()
     node_logits, edge_logits = model(*diagrams([8, 5, 4]), t=torch.rand(3))
     assert node_logits.shape == (3, 8, 15)
     assert edge_logits.shape == (3, 28, 13)
@@ -56,8 +64,8 @@ def test_embeddings_start_at_a_fifth_of_the_usual_width():
     assert all(abs(embedding.weight.std() - 0.2) < 0.03 for embedding in embeddings)
 
 
-def test_every_parameter_is_reached_by_a_gradient(randomise):
-    model = randomise(BDDenoiser(**TINY))
+def test_every_parameter_is_reached_by_a_gradient(build, randomise):
+    model = randomise(build())
     node_logits, edge_logits = model(*diagrams([8, 5]), t=0.5)
     (node_logits.square().sum() + edge_logits.square().sum()).backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in model.parameters())
@@ -77,16 +85,16 @@ def test_positions_are_sums_of_what_they_stand_for():
     torch.testing.assert_close(encoding(), torch.stack(expected))
 
 
-def test_index_buffers_are_integers_that_no_checkpoint_or_average_sees():
-    model = BDDenoiser(**TINY)
+def test_index_buffers_are_integers_that_no_checkpoint_or_average_sees(build):
+    model = build()
     buffers = dict(model.named_buffers())
-    assert len(buffers) == 4
+    assert buffers
     assert all(buffer.dtype == torch.long for buffer in buffers.values())
     assert not set(buffers) & set(model.state_dict())
 
 
-def test_what_stands_at_pad_positions_does_not_matter(randomise):
-    model = randomise(BDDenoiser(**TINY))
+def test_what_stands_at_pad_positions_does_not_matter(build, randomise):
+    model = randomise(build())
     tokens, pad_mask = diagrams([8, 5, 4])
     other = torch.where(pad_mask, tokens, torch.randint_like(tokens, 12))
     before, after = model(tokens, pad_mask, 0.4), model(other, pad_mask, 0.4)
@@ -95,8 +103,8 @@ def test_what_stands_at_pad_positions_does_not_matter(randomise):
 
 
 @pytest.mark.parametrize("num_nodes", [[1, 1], [6, 6], [4, 6], [7, 3]])
-def test_columns_left_out_change_nothing_at_real_positions(randomise, num_nodes):
-    model = randomise(BDDenoiser(**TINY))
+def test_columns_left_out_change_nothing_at_real_positions(build, randomise, num_nodes):
+    model = randomise(build())
     tokens, pad_mask = diagrams(num_nodes)
     whole, whole_mask = diagrams([*num_nodes, 8])  # eight rooms: no column can be left out
     whole[: len(num_nodes)] = tokens
@@ -123,11 +131,13 @@ def test_left_out_columns_are_not_computed_and_no_mask_is_used(randomise):
     assert mask_mixed.sum(dim=-1).flatten().tolist() == [21, 10]
 
 
-def test_time_reaches_the_logits_at_the_default_scale_more_than_at_the_literal_one(randomise):
+def test_time_reaches_the_logits_at_the_default_scale_more_than_at_the_literal_one(
+    build, randomise
+):
     tokens, pad_mask = diagrams([8])
 
     def change(**options):
-        model = randomise(BDDenoiser(**TINY, **options))
+        model = randomise(build(**options))
         early, late = (model(tokens, pad_mask, t)[0] for t in (0.1, 0.11))
         return (early - late).abs().max()
 
@@ -138,8 +148,8 @@ def test_time_reaches_the_logits_at_the_default_scale_more_than_at_the_literal_o
 @pytest.mark.parametrize(
     "t", [0.3, torch.tensor(0.3), torch.tensor([0.3]), torch.tensor([0.3, 0.3])]
 )
-def test_time_may_come_in_any_of_its_forms(randomise, t):
-    model = randomise(BDDenoiser(**TINY))
+def test_time_may_come_in_any_of_its_forms(build, randomise, t):
+    model = randomise(build())
     tokens, pad_mask = diagrams([8, 5])
     expected = model(tokens, pad_mask, torch.full((2,), 0.3))[1]
     torch.testing.assert_close(model(tokens, pad_mask, t)[1], expected)
@@ -147,33 +157,33 @@ def test_time_may_come_in_any_of_its_forms(randomise, t):
 
 
 @pytest.mark.parametrize("cond_dim", [16, 48])
-def test_conditioning_may_have_its_own_width(randomise, cond_dim):
-    model = randomise(BDDenoiser(**TINY, cond_dim=cond_dim))
+def test_conditioning_may_have_its_own_width(build, randomise, cond_dim):
+    model = randomise(build(cond_dim=cond_dim))
     node_logits, edge_logits = model(*diagrams([8, 5]), t=0.5)
     assert node_logits.isfinite().all()
     assert edge_logits.isfinite().all()
 
 
 @pytest.mark.parametrize("n_max", [1, 2, 4])
-def test_other_sizes_and_vocabularies(n_max):
+def test_other_sizes_and_vocabularies(build, n_max):
     vocab = VocabConfig(n_max, node_types=("C", "N", "O", "F"), edge_types=("1", "2", "3", "none"))
-    model = BDDenoiser(d_model=16, n_layers=1, n_heads=2, vocab_config=vocab)
+    model = build(vocab_config=vocab)
     tokens = torch.zeros(3, vocab.length, dtype=torch.long)
     node_logits, edge_logits = model(tokens, torch.ones_like(tokens, dtype=torch.bool), 0.5)
     assert node_logits.shape == (3, n_max, 6)
     assert edge_logits.shape == (3, n_max * (n_max - 1) // 2, 6)
 
 
-def test_empty_batch_and_sample_of_nothing_but_pad(randomise):
-    model = randomise(BDDenoiser(**TINY))
+def test_empty_batch_and_sample_of_nothing_but_pad(build, randomise):
+    model = randomise(build())
     tokens, pad_mask = diagrams([8, 5])
     assert model(tokens[:0], pad_mask[:0], 0.5)[0].shape == (0, 8, 15)
     for pads in (pad_mask & False, pad_mask & torch.tensor([[True], [False]])):
         assert all(logits.isfinite().all() for logits in model(tokens, pads, 0.5))
 
 
-def test_bad_input_is_refused_with_what_was_expected():
-    model = BDDenoiser(**TINY)
+def test_bad_input_is_refused_with_what_was_expected(build):
+    model = build()
     tokens, pad_mask = diagrams([8, 5])
     with pytest.raises(ValueError, match=r"tokens have shape \(2, 35\); expected \(B, 36\)"):
         model(tokens[:, 1:], pad_mask[:, 1:], 0.5)
@@ -184,4 +194,4 @@ def test_bad_input_is_refused_with_what_was_expected():
     with pytest.raises(ValueError, match="condition is reserved, pass None"):
         model(tokens, pad_mask, 0.5, condition=torch.zeros(2, 3, 4))
     with pytest.raises(ValueError, match="n_heads=5 does not divide d_model=32; choose 1, 2, 4"):
-        BDDenoiser(**{**TINY, "n_heads": 5})
+        build(n_heads=5)

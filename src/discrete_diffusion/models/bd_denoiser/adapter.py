@@ -1,6 +1,8 @@
-"""bd-denoiser as a backbone: one concatenated vocabulary in, logits over it out."""
+"""A denoiser of graphs as a backbone: one concatenated vocabulary in, logits over it out."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +12,9 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import BDDenoiser
 from discrete_diffusion.models.blocks.packing import ColumnPacking
 from discrete_diffusion.models.blocks.timestep import corrupted_share
+
+if TYPE_CHECKING:
+    from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 
 
 def separate_ids(vocab_config: VocabConfig) -> Tensor:
@@ -44,7 +49,7 @@ class BDDenoiserBackbone(nn.Module):
     lookup: Tensor
     position: Tensor
 
-    def __init__(self, denoiser: BDDenoiser, *, legal_only: bool = True) -> None:
+    def __init__(self, denoiser: BDDenoiser | BDDenoiserPair, *, legal_only: bool = True) -> None:
         super().__init__()
         self.denoiser = denoiser
         self.legal_only = legal_only

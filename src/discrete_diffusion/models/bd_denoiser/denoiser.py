@@ -100,7 +100,7 @@ class BDDenoiser(nn.Module):
         """
         if condition is not None:
             raise ValueError("BDDenoiser is unconditional: condition is reserved, pass None")
-        self._check_shapes(tokens, pad_mask)
+        check_graph(self.vocab_config, tokens, pad_mask)
         n_max, length = self.vocab_config.n_max, self.vocab_config.length
         packing = pack_columns(pad_mask) if packing is None else packing
         num_nodes = packing.num_kept_before(n_max)
@@ -128,15 +128,17 @@ class BDDenoiser(nn.Module):
     ) -> Tensor:
         return process_t(t, batch_size, device)
 
-    def _check_shapes(self, tokens: Tensor, pad_mask: Tensor) -> None:
-        length = self.vocab_config.length
-        if tokens.ndim != 2 or tokens.shape[1] != length:
-            raise ValueError(
-                f"tokens have shape {tuple(tokens.shape)}; expected (B, {length}) "
-                f"for n_max={self.vocab_config.n_max}"
-            )
-        if pad_mask.shape != tokens.shape or pad_mask.dtype != torch.bool:
-            raise ValueError(
-                f"pad_mask is {pad_mask.dtype} {tuple(pad_mask.shape)}; expected torch.bool "
-                f"{tuple(tokens.shape)}, True at real positions"
-            )
+
+def check_graph(vocab_config: VocabConfig, tokens: Tensor, pad_mask: Tensor) -> None:
+    """Raise ``ValueError`` with the shapes that are expected of a batch of graphs."""
+    length = vocab_config.length
+    if tokens.ndim != 2 or tokens.shape[1] != length:
+        raise ValueError(
+            f"tokens have shape {tuple(tokens.shape)}; expected (B, {length}) "
+            f"for n_max={vocab_config.n_max}"
+        )
+    if pad_mask.shape != tokens.shape or pad_mask.dtype != torch.bool:
+        raise ValueError(
+            f"pad_mask is {pad_mask.dtype} {tuple(pad_mask.shape)}; expected torch.bool "
+            f"{tuple(tokens.shape)}, True at real positions"
+        )

@@ -72,18 +72,18 @@ class AdaLNZeroBlock(nn.Module):
         shift1, scale1, gate1, shift2, scale2, gate2 = (
             self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
         )
-        branch = _of_modulated(
+        branch = of_modulated(
             lambda steered: self.attention(steered, mask, rotary, cache, num_queries),
             self.norm1(x),
             shift1,
             scale1,
         )
         x = torch.addcmul(x[:, :num_queries], gate1, self.dropout(branch))
-        branch = _of_modulated(self.mlp, self.norm2(x), shift2, scale2)
+        branch = of_modulated(self.mlp, self.norm2(x), shift2, scale2)
         return torch.addcmul(x, gate2, self.dropout(branch))
 
 
-def _of_modulated(
+def of_modulated(
     branch: Callable[[Tensor], Tensor], normed: Tensor, shift: Tensor, scale: Tensor
 ) -> Tensor:
     """branch(modulate(normed, shift, scale)); the backward pass modulates again."""

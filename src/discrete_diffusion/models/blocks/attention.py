@@ -26,7 +26,8 @@ def attend(
 ) -> Tensor:
     """softmax(q k^T / sqrt(d)) v: q (B, H, Q, d), k and v (B, H, K, d) -> (B, H, Q, d).
 
-    ``mask``: Bool, broadcastable to (B, H, Q, K), True where a key may be seen; or ``causal``.
+    ``mask``: broadcastable to (B, H, Q, K): Bool, True where a key may be seen, or Float, added to
+    the scores; or ``causal``.
 
     PyTorch's fused kernel, except on the CPU, where it is the slower way in bfloat16, up to 1,024
     keys, and without gradients, up to 48 (``python benchmarks/speed.py``); never for ``causal``.
@@ -34,8 +35,10 @@ def attend(
     if causal or not _written_out_is_faster(q, k):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     scores = q @ (k * q.shape[-1] ** -0.5).transpose(-1, -2)  # (B, H, Q, K)
-    if mask is not None:
+    if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, neg_inf(scores.dtype))
+    elif mask is not None:
+        scores = scores + mask
     return softmax_of_short_rows(scores) @ v
 
 
@@ -95,7 +98,8 @@ class MultiHeadSelfAttention(nn.Module):
         """x (B, L, D) -> (B, Q, D), for the first Q = ``num_queries`` columns; None for all L.
 
         ``mask``: Bool[B, 1, 1, L] or Bool[B or 1, 1, Q, L], True where a key may be seen; None if
-        all may. ``rotary``: the tables of ``rotary_tables`` for the L positions.
+        all may; or Float[B, H, Q, L], added to the scores.
+        ``rotary``: the tables of ``rotary_tables`` for the L positions.
         ``cache``: the columns read so far, seen by all of x; x is added to it. Without ``mask``.
         A causal layer takes all L columns as queries.
         """

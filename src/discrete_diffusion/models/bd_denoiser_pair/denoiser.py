@@ -1,0 +1,297 @@
+"""The denoiser of bubble diagrams that reasons over triples: a node stream and a pair stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.models.bd_denoiser.denoiser import check_graph
+from discrete_diffusion.models.blocks.adaln import (
+    AdaLNFinal,
+    AdaLNZeroBlock,
+    of_modulated,
+    zero_linear,
+)
+from discrete_diffusion.models.blocks.linear import Linear
+from discrete_diffusion.models.blocks.mlp import MLP
+from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
+from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, distinct_time, process_t
+
+TRIANGLES = ("outgoing", "incoming")
+
+
+class TriangleProducts(nn.Module):
+    """What (i, k) and (k, j) together say about (i, j), for every node k.
+
+        outgoing_ij = sum_k a(z_ik) * b(z_kj)                            (B, N, N, P)
+        incoming_ij = sum_k a'(z_ki) * b'(z_kj)                          (B, N, N, P)
+        out_ij = sigmoid(gate(z_ij)) * Linear(norm([outgoing_ij; incoming_ij]))
+
+    a, b, a', b' are linear maps, each times the sigmoid of another. O(N^3 P) time.
+
+    Source: the triangular multiplicative updates of AlphaFold 2 (Jumper et al., Nature 2021).
+    Deviation: both directions at once, from the same z, and one norm, output and gate for both.
+
+    ``triangles``: the directions, of ``TRIANGLES``.
+    """
+
+    def __init__(self, d_pair: int, triangles: Sequence[str] = TRIANGLES) -> None:
+        super().__init__()
+        self.triangles, self.d_pair = tuple(triangles), d_pair
+        width = len(self.triangles) * d_pair
+        self.factors = Linear(d_pair, 4 * width)
+        self.norm = nn.LayerNorm(width)
+        self.out = Linear(width, d_pair)
+        self.gate = Linear(d_pair, d_pair)
+
+    def forward(self, z: Tensor, real: Tensor | None = None) -> Tensor:
+        """z (B, N N, P) -> (B, N N, P). ``real``: Bool[B, N], the nodes k that count; or all."""
+        n = round(z.shape[1] ** 0.5)
+        factors = F.glu(self.factors(z), dim=-1)  # (B, N N, 2 W), W = P per direction
+        a, b = rearrange(factors, "b (i j) (two w) -> two b w i j", two=2, i=n).unbind(0)
+        if real is not None:
+            b = b * real[:, None, :, None]  # a node that is not there is in no sum
+        a = torch.cat(  # (B, W, N, N): a_ik, and a'_ki as (i, k)
+            [
+                part if name == "outgoing" else part.transpose(-1, -2)
+                for name, part in zip(self.triangles, a.split(self.d_pair, dim=1), strict=True)
+            ],
+            dim=1,
+        )
+        sums = rearrange(a @ b, "b w i j -> b (i j) w")
+        return self.out(self.norm(sums)) * self.gate(z).sigmoid()
+
+
+class PairBlock(nn.Module):
+    """One block of both streams, each branch modulated and gated by c as in adaLN-Zero.
+
+        h <- h + attention(h; scores_ij + bias(z_ij));   h <- h + mlp(h)          (B, N, D)
+        z_ij <- z_ij + triangles(z)_ij + first(h_i) + second(h_j);  z <- z + mlp(z)  (B, N N, P)
+
+    The modulation starts at 0, so the block starts as the identity.
+    """
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        d_pair: int,
+        n_heads: int,
+        cond_dim: int,
+        mlp_ratio: float = 4,
+        dropout: float = 0.1,
+        triangles: Sequence[str] = TRIANGLES,
+    ) -> None:
+        super().__init__()
+        self.nodes = AdaLNZeroBlock(
+            d_model=d_model,
+            n_heads=n_heads,
+            cond_dim=cond_dim,
+            mlp_ratio=mlp_ratio,
+            dropout=dropout,
+        )
+        self.bias = Linear(d_pair, n_heads, bias=False)  # one for all keys would cancel
+        self.norm1 = nn.LayerNorm(d_pair)
+        self.triangles = TriangleProducts(d_pair, triangles) if triangles else None
+        self.ends = Linear(d_model, 2 * d_pair)
+        self.norm2 = nn.LayerNorm(d_pair)
+        self.mlp = MLP(d_model=d_pair, mlp_ratio=mlp_ratio)
+        self.dropout = nn.Dropout(dropout)
+        self.modulation = zero_linear(cond_dim, 6 * d_pair)
+
+    def forward(
+        self, h: Tensor, z: Tensor, c: Tensor, real: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """h (B, N, D), z (B, N N, P), c (B or 1, cond_dim), ``real`` Bool[B, N] or None -> h, z."""
+        h = self.nodes(h, c, self._scores(z, real))
+        first, second = self.ends(h).chunk(2, dim=-1)  # (B, N, P) each
+        ends = rearrange(first.unsqueeze(2) + second.unsqueeze(1), "b i j p -> b (i j) p")
+        shift1, scale1, gate1, shift2, scale2, gate2 = (
+            self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
+        )
+
+        def reasoned(steered: Tensor) -> Tensor:
+            return ends if self.triangles is None else self.triangles(steered, real) + ends
+
+        branch = of_modulated(reasoned, self.norm1(z), shift1, scale1)
+        z = torch.addcmul(z, gate1, self.dropout(branch))
+        branch = of_modulated(self.mlp, self.norm2(z), shift2, scale2)
+        return h, torch.addcmul(z, gate2, self.dropout(branch))
+
+    def _scores(self, z: Tensor, real: Tensor | None) -> Tensor:
+        """What the pairs add to the attention of node i to node j: Float[B, H, N, N]."""
+        n = round(z.shape[1] ** 0.5)
+        bias = rearrange(self.bias(z), "b (i j) h -> b h i j", i=n)
+        return bias if real is None else bias.masked_fill(~real[:, None, None], neg_inf(bias.dtype))
+
+
+class BDDenoiserPair(nn.Module):
+    """Noisy nodes and edges in, a distribution over each clean node and edge out.
+
+        h_i = node_emb(node i) + index(i)                                     (B, N, D)
+        z_ij = edge_emb(r_ij) + first(i) + second(j)                          (B, N, N, P)
+               where r_ji = inverse(r_ij), and r_ii is an id of its own
+        c = SiLU(timestep_embedder(t))                                        (B or 1, cond_dim)
+        h, z = block(h, z, c)                                                 n_layers times
+        node_logits_i = node_head(final(h_i, c))
+        edge_logits_ij[r] = edge_head(final(z_ij, c))[r] + edge_head(final(z_ji, c))[inverse(r)]
+
+    A relation and its inverse at the other end are one fact: it is read in from both ends and read
+    out from both. Blocks start as the identity and the heads at 0, so every logit is exactly 0 at
+    initialisation. Ids, shapes and arguments are those of ``BDDenoiser``.
+
+    ``d_pair``: width P of the pair stream. ``triangles``: the products of ``TriangleProducts``.
+    ``index_embeddings``: nodes know their place in the order. Without, the network is equivariant
+    under relabelling: logits of a relabelled diagram are the relabelled logits.
+
+        model = BDDenoiserPair(
+            d_model=96, d_pair=64, n_layers=4, n_heads=4, vocab_config=RPLAN_VOCAB_CONFIG
+        )
+        node_logits, edge_logits = model(tokens, pad_mask, t=0.5)
+    """
+
+    position: Tensor
+    side: Tensor
+    directed: Tensor
+    inverse: Tensor
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        d_pair: int,
+        n_layers: int,
+        n_heads: int,
+        vocab_config: VocabConfig,
+        cond_dim: int | None = None,
+        mlp_ratio: float = 4,
+        dropout: float = 0.1,
+        triangles: Sequence[str] = TRIANGLES,
+        index_embeddings: bool = True,
+        frequency_embedding_size: int = 256,
+        time_scale: float = 1000.0,
+    ) -> None:
+        super().__init__()
+        if unknown := [name for name in triangles if name not in TRIANGLES]:
+            raise ValueError(f"triangles={list(triangles)}: {unknown[0]!r} is none of {TRIANGLES}")
+        cond_dim = d_model if cond_dim is None else cond_dim
+        self.vocab_config = vocab_config
+        n_max = vocab_config.n_max
+        self.node_embedding = nn.Embedding(vocab_config.node_vocab_size, d_model)
+        self.edge_embedding = nn.Embedding(vocab_config.edge_vocab_size + 1, d_pair)
+        self.index_embeddings = index_embeddings
+        if index_embeddings:
+            self.node_index = nn.Embedding(n_max, d_model)
+            self.first_index = nn.Embedding(n_max, d_pair)
+            self.second_index = nn.Embedding(n_max, d_pair)
+        for module in self.modules():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=0.2)
+        self.timestep_embedder = TimestepEmbedder(
+            d_model=cond_dim,
+            frequency_embedding_size=frequency_embedding_size,
+            time_scale=time_scale,
+        )
+        self.blocks = nn.ModuleList(
+            PairBlock(
+                d_model=d_model,
+                d_pair=d_pair,
+                n_heads=n_heads,
+                cond_dim=cond_dim,
+                mlp_ratio=mlp_ratio,
+                dropout=dropout,
+                triangles=triangles,
+            )
+            for _ in range(n_layers)
+        )
+        self.node_final = AdaLNFinal(d_model=d_model, cond_dim=cond_dim)
+        self.pair_final = AdaLNFinal(d_model=d_pair, cond_dim=cond_dim)
+        self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
+        self.edge_head = zero_linear(d_pair, vocab_config.edge_vocab_size)
+        self._register_pairs(vocab_config)
+
+    def _register_pairs(self, vocab: VocabConfig) -> None:
+        """The tables of pairs: where (i, j) stands in a sequence, and how an id is read there."""
+        n_max = vocab.n_max
+        position = torch.zeros(n_max, n_max, dtype=torch.long)  # the diagonal reads any column
+        for i, j in vocab.endpoints:
+            position[i, j] = position[j, i] = vocab.edge_position(i, j)
+        same = torch.arange(vocab.edge_vocab_size)
+        inverse = same.clone()  # of MASK and PAD: themselves
+        inverse[: vocab.num_edge_types] = torch.tensor(vocab.edge_inverse)
+        directed = torch.full(
+            (3, max(vocab.node_vocab_size, vocab.edge_vocab_size)), vocab.edge_vocab_size
+        )  # rows: i < j, i > j, i = j
+        directed[0, : len(same)], directed[1, : len(same)] = same, inverse
+        index = torch.arange(n_max)
+        side = (index[:, None] > index).long() + 2 * (index[:, None] == index).long()
+        for name, table in {
+            "position": position,
+            "side": side,
+            "directed": directed,
+            "inverse": inverse,
+        }.items():
+            self.register_buffer(name, table, persistent=False)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        pad_mask: Tensor,
+        t: Tensor | float,
+        condition: Tensor | None = None,
+        *,
+        packing: ColumnPacking | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """(node_logits (B, n_max, 15), edge_logits (B, E, 13)), sizes of the room vocabularies.
+
+        ``tokens``: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
+        ``pad_mask``: Bool[B, L], True at real positions. Logits at the others are unspecified.
+        ``t``: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
+
+        ``packing``: that of ``pad_mask``, if it is known already.
+
+        Nodes that are PAD in the whole batch are left out of the computation, with their pairs.
+        """
+        if condition is not None:
+            raise ValueError("BDDenoiserPair is unconditional: condition is reserved, pass None")
+        check_graph(self.vocab_config, tokens, pad_mask)
+        n_max = self.vocab_config.n_max
+        packing = pack_columns(pad_mask) if packing is None else packing
+        n = packing.num_kept_before(n_max)
+        nodes = torch.arange(n_max, device=tokens.device)
+        if packing.columns is not None:
+            nodes = packing.columns[:n]  # (N,)
+        real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, :n]  # (B, N)
+
+        h, z, position = self._embed(tokens, nodes)
+        times = distinct_time(process_t(t, len(tokens), tokens.device))  # (B or 1,)
+        c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
+        for block in self.blocks:
+            h, z = block(h, z, c, real)
+        node_logits = self.node_head(self.node_final(h, c))  # (B, N, 15)
+        pairs = self.edge_head(self.pair_final(z, c))  # (B, N N, 13)
+
+        first, second = torch.triu_indices(n, n, offset=1, device=tokens.device)
+        ahead, back = pairs[:, first * n + second], pairs[:, second * n + first]
+        edge_logits = ahead + back[..., self.inverse]  # (B, N (N - 1) / 2, 13)
+        if packing.columns is not None:
+            shape = (len(tokens), self.vocab_config.num_edges, edge_logits.shape[-1])
+            slots = position[first, second] - n_max
+            edge_logits = edge_logits.new_zeros(shape).index_copy(1, slots, edge_logits)
+        return packing.unpack(node_logits, 0, n_max), edge_logits
+
+    def _embed(self, tokens: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """tokens (B, L), nodes (N,) -> h (B, N, D), z (B, N N, P), columns of the pairs (N, N)."""
+        position = self.position[nodes][:, nodes]  # (N, N)
+        ids = self.directed[self.side[nodes][:, nodes], tokens[:, position]]  # (B, N, N)
+        h, z = self.node_embedding(tokens[:, nodes]), self.edge_embedding(ids)
+        if self.index_embeddings:
+            h = h + self.node_index(nodes)
+            z = z + (self.first_index(nodes).unsqueeze(1) + self.second_index(nodes))
+        return h, rearrange(z, "b i j p -> b (i j) p"), position
