@@ -90,7 +90,7 @@ def recognised_table(plans: Iterable[Sequence[int]], *, with_names: bool) -> str
 def _reading(plan: Sequence[int], name: str) -> _Reading:
     """Its room types and doors as that table has them; None if it lacks a code."""
     table = CODE_TABLES[name]
-    known = {**table.rooms, **table.doors, **table.untyped}
+    known = {**table.known, **table.untyped}
     if not all(code in known for code in plan):
         return None
     return tuple(with_master_bedroom([known[code] for code in plan], None))
