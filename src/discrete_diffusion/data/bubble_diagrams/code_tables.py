@@ -128,12 +128,18 @@ class RoomCodes(NamedTuple):
     """What the rooms of a record are written in.
 
     ``integers``: its codes; ``named``: a room goes by its name; ``table``: that of the codes where
-    the record or its format says it.
+    the record or its format says it; ``unknown``: a room is null.
     """
 
     integers: tuple[int, ...] = ()
     named: bool = False
     table: str | None = None
+    unknown: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing in the record says what its codes mean."""
+        return bool(self.integers) and not self.named and self.table is None
 
     def read_by(self, named: str | None, found: str) -> str | None:
         """The table that its codes are read by, None if it has none: its own, the one that the user
@@ -145,10 +151,13 @@ class RoomCodes(NamedTuple):
 
 def codes_of(rooms: object, table: object = None) -> RoomCodes:
     """How ``rooms`` are written, whatever may be wrong with them; null is an unknown room."""
-    given = [room for room in rooms if room is not None] if isinstance(rooms, list) else []
-    integers = tuple(room for room in given if type(room) is int)
-    named = any(isinstance(room, str) for room in given)
-    return RoomCodes(integers, named, table if isinstance(table, str) else None)
+    given = rooms if isinstance(rooms, list) else []
+    return RoomCodes(
+        integers=tuple(room for room in given if type(room) is int),
+        named=any(isinstance(room, str) for room in given),
+        table=table if isinstance(table, str) else None,
+        unknown=None in given,
+    )
 
 
 def own_table(data: Mapping[str, Any]) -> str | None:
@@ -181,8 +190,9 @@ def in_our_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
         return data
     places = [f"rooms[{k}]" for k in range(len(rooms))]
     boxes = data.get("boxes")
-    has_boxes = isinstance(boxes, list | tuple) and len(boxes) == len(rooms)
-    areas = partial(areas_of, boxes) if has_boxes else None
+    areas = None
+    if isinstance(boxes, list | tuple) and len(boxes) == len(rooms):
+        areas = partial(areas_of, boxes)
     return {**data, "rooms": room_types(rooms, codes, places, areas)}
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.bubble_diagrams.code_recognition import table_of
+from discrete_diffusion.data.bubble_diagrams.code_recognition import CodedPlan, recognise_codes
 from discrete_diffusion.data.bubble_diagrams.code_tables import (
     CODES_FIELD,
     OUR_TABLE,
@@ -67,9 +67,13 @@ def numbered_partials(
     if not lines:
         raise ValueError(f"{path}: the file is empty; expected one JSON object per line")
     written = {number: _room_codes(data) for number, data in lines.items()}
-    found = codes or table_of(
-        path, ((written[number], partial(_read, data, n_max)) for number, data in lines.items())
-    )
+    found = OUR_TABLE
+    if codes is None:
+        coded = (
+            CodedPlan(path, f"line {number}", written[number], partial(_read, data, n_max))
+            for number, data in lines.items()
+        )
+        found = recognise_codes(path, coded).tables[path]
     partials = {}
     for number, data in lines.items():
         table = written[number].read_by(codes, found)

@@ -7,8 +7,12 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from discrete_diffusion.data.bubble_diagrams.code_recognition import table_of
-from discrete_diffusion.data.bubble_diagrams.code_tables import check_table
+from discrete_diffusion.data.bubble_diagrams.code_recognition import (
+    CodedPlan,
+    RecognisedCodes,
+    recognise_codes,
+)
+from discrete_diffusion.data.bubble_diagrams.code_tables import OUR_TABLE, check_table
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError
 from discrete_diffusion.data.bubble_diagrams.geometry import check_scale, threshold_of
@@ -70,7 +74,7 @@ def read_report(
     plans with coarse room codes ({"room_type", "boxes", "rel"}). Pickles are never loaded.
 
     ``codes``: the table of integer room codes (``CODE_TABLES``) where a plan or its format names
-    none; None recognises it by all plans together, see ``recognised_table``. ``unit``: of boxes,
+    none; None recognises it, see ``recognise_codes``. ``unit``: of boxes,
     one of ``UNITS``; ``threshold``: the gap up to which boxes are related, in their unit, None is
     the usual one, see ``threshold_of``.
 
@@ -87,15 +91,18 @@ def read_report(
     if not path.exists():
         raise FileNotFoundError(f"no plans file at {path.absolute()}")
     records = list(plan_records(path, ReadOptions(n_max, gap)))
-    found = codes or table_of(path, ((each.written, each.read) for each in records))
+    found = RecognisedCodes({}, ())
+    if codes is None:
+        coded = (CodedPlan(each.path, each.record, each.written, each.read) for each in records)
+        found = recognise_codes(path, coded)
     diagrams: list[BubbleDiagram] = []
     measured: list[BubbleDiagram] = []
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
-    tables: set[str] = set()
+    tables: dict[str, dict[Path, None]] = {}
     num_duplicates = 0
     for record in records:
-        table = record.written.read_by(codes, found)
+        table = record.written.read_by(codes, found.tables.get(record.path, OUR_TABLE))
         try:
             plan = record.read(table)
         except DiagramError as error:
@@ -105,7 +112,8 @@ def read_report(
             problems.append(problem)
             continue
         left_out.update(plan.left_out)
-        tables.update([table] if table else [])
+        if table is not None:
+            tables.setdefault(table, {})[record.path] = None
         if plan.diagram is None:
             num_duplicates += 1
             continue
@@ -124,7 +132,8 @@ def read_report(
         problems=tuple(problems),
         num_duplicates=num_duplicates,
         left_out=dict(left_out),
-        codes=tuple(sorted(tables)),
+        code_tables={name: tuple(tables[name]) for name in sorted(tables)},
+        doubts=found.doubts,
     )
 
 
