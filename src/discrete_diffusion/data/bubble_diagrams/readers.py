@@ -15,13 +15,17 @@ from discrete_diffusion.data.bubble_diagrams.code_recognition import (
 from discrete_diffusion.data.bubble_diagrams.code_tables import OUR_TABLE, check_table
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError
-from discrete_diffusion.data.bubble_diagrams.geometry import check_scale, threshold_of
+from discrete_diffusion.data.bubble_diagrams.geometry import (
+    check_one_unit,
+    check_scale,
+    threshold_of,
+)
 from discrete_diffusion.data.bubble_diagrams.plan_files import (
     ReadOptions,
     count_other_files,
     plan_records,
 )
-from discrete_diffusion.data.bubble_diagrams.report import Problem, ReadReport
+from discrete_diffusion.data.bubble_diagrams.report import Problem, ReadReport, place_of
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 logger = logging.getLogger(__name__)
@@ -81,7 +85,8 @@ def read_report(
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
     record, field and reason for the first plan that is invalid or has more than ``n_max`` rooms
     (unless ``skip_invalid``: then the report lists it), for codes that fit several tables, boxes
-    that can hardly be in ``unit`` (``check_scale``), and for arguments that cannot be.
+    that can hardly be in ``unit`` (``check_scale``) or all in one (``check_one_unit``), and for
+    arguments that cannot be.
     """
     path = Path(path)
     if n_max < 1:
@@ -96,7 +101,7 @@ def read_report(
         coded = (CodedPlan(each.path, each.record, each.written, each.read) for each in records)
         found = recognise_codes(path, coded)
     diagrams: list[BubbleDiagram] = []
-    measured: list[BubbleDiagram] = []
+    measured: list[tuple[str, BubbleDiagram]] = []
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
     tables: dict[str, dict[Path, None]] = {}
@@ -119,7 +124,7 @@ def read_report(
             continue
         diagrams.append(plan.diagram)
         if plan.measured:
-            measured.append(plan.diagram)
+            measured.append((place_of(record.path, record.record), plan.diagram))
     _check_scale(path, measured, unit, threshold)
     if path.is_dir() and (num_others := count_other_files(path)):
         left_out[OTHER_FILES] = num_others
@@ -138,10 +143,15 @@ def read_report(
 
 
 def _check_scale(
-    path: Path, measured: list[BubbleDiagram], unit: str, threshold: float | None
+    path: Path, measured: list[tuple[str, BubbleDiagram]], unit: str, threshold: float | None
 ) -> None:
-    plans = [(plan.boxes, len(plan.relations)) for plan in measured if plan.boxes is not None]
+    plans = [(place, plan, plan.boxes) for place, plan in measured if plan.boxes is not None]
     try:
-        check_scale(plans, unit=unit, threshold=threshold)
+        check_one_unit([(place, boxes) for place, _, boxes in plans])
+        check_scale(
+            [(boxes, len(plan.relations)) for _, plan, boxes in plans],
+            unit=unit,
+            threshold=threshold,
+        )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
