@@ -18,7 +18,11 @@ from discrete_diffusion.data.bubble_diagrams.code_tables import (
 )
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError
 from discrete_diffusion.data.bubble_diagrams.foreign_files import HEAD_BYTES, foreign_format
-from discrete_diffusion.data.bubble_diagrams.json_text import load_json, numbered_lines
+from discrete_diffusion.data.bubble_diagrams.json_text import (
+    load_json,
+    numbered_lines,
+    one_document,
+)
 from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.data.bubble_diagrams.report import Problem
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
@@ -58,6 +62,11 @@ def numbered_partials(
     with path.open("rb") as file:
         if foreign := foreign_format(path, file.read(HEAD_BYTES)):
             raise ValueError(f"{path}: {foreign}")
+    if one_document(path):
+        raise ValueError(
+            f"{path}: one JSON text of several lines, or a list; expected one JSON object per "
+            "line, a partial diagram each"
+        )
     lines: dict[int, Any] = {}
     for number, text in numbered_lines(path):
         try:

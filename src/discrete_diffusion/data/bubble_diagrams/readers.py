@@ -70,7 +70,7 @@ def read_report(
     * ``.graphml``: one plan, as ``BubbleDiagram.to_graphml`` writes it;
     * a MATLAB file: Graph2Plan's ``data.mat``, see ``graph2plan.read_mat``;
     * a folder: its .json, .jsonl and .graphml files in the order of their names;
-    * any other file: JSON lines, a plan per line.
+    * any other file: JSON lines, a plan per line; one JSON object or list is read as in ``.json``.
 
     A plan in JSON is told by its fields, see ``line_formats.parse_plan``: our interchange format
     ({"rooms", "relations"}), plans given as boxes ({"rooms" or "room_type", "boxes"}: relations by
