@@ -105,8 +105,38 @@ def test_a_file_of_two_tables_is_refused(write):
     two = [*records(HOUSE_GAN, PLANS[:100]), *records(RPLAN, PLANS[100:])]
     with pytest.raises(ValueError, match="rplan reads 567 of 567 plans, 467 with a living room"):
         read_report(write(*two))
-    few = [*records(HOUSE_GAN, PLANS[:50]), *records(RPLAN, PLANS[50:])]
-    assert read_report(write(*few)).codes == ("rplan",)  # plans without a living room exist
+    coarse = [*records(COARSE, PLANS[:100]), *records(RPLAN, PLANS[100:])]
+    with pytest.raises(ValueError, match=r"rplan reads .* with a living room, \d+ with several m"):
+        read_report(write(*coarse))
+
+
+@pytest.mark.parametrize(
+    ("codes", "reason"),
+    [
+        (HOUSE_GAN, "have no living room by rplan but one by housegan"),
+        (COARSE, "have several master rooms by rplan but at most one by coarse"),
+    ],
+)
+def test_a_few_plans_of_another_table_are_named(write, caplog, codes, reason):
+    bedrooms = [plan for plan in PLANS if sum(room in (1, 5, 6, 7, 8) for room in plan.rooms) > 1]
+    path = write(*records(RPLAN, PLANS[:100]), *records(codes, bedrooms[:10]))
+    report = read_report(path)
+    assert (report.codes, len(report.diagrams), report.num_doubtful) == (("rplan",), 110, 10)
+    assert "110 diagrams from 110 lines; 10 with doubtful room codes" in report.counts()
+    (logged,) = caplog.records
+    assert logged.levelname == "WARNING"
+    expected = f"{path}: 10 of 110 plans, the first at {path}, line 101, {reason}"
+    assert logged.getMessage().startswith(expected)
+    for remedy in ("a file of its own", '"codes": '):
+        assert remedy in logged.getMessage()
+
+
+def test_plans_of_one_table_are_silent(write, caplog):
+    assert read_report(write(*records(RPLAN))).num_doubtful == 0
+    assert read_report(write(*records(HOUSE_GAN)), codes="housegan").num_doubtful == 0
+    partial = [{"rooms": [None, 1, 2]}] * 2  # the living room may be the unknown one
+    assert len(read_partials(write(*[{"rooms": [0, 7, None]}] * 20, *partial))) == 22
+    assert caplog.records == []
 
 
 def test_what_is_said_is_not_recognised(write, tmp_path):
@@ -163,6 +193,46 @@ def test_a_folder_is_decided_as_a_whole(tmp_path):
     assert len(read_diagrams(tmp_path, codes="housegan")) == 9
 
 
+def test_each_file_of_a_folder_is_decided_by_itself(tmp_path, caplog):
+    """A tenth of the folder is no tenth of its file."""
+
+    def write_file(name, codes, plans):
+        (tmp_path / name).write_text("".join(json.dumps(r) + "\n" for r in records(codes, plans)))
+
+    write_file("a.jsonl", RPLAN, PLANS[:100])
+    write_file("b.jsonl", HOUSE_GAN, PLANS[100:110])
+    with pytest.raises(ValueError, match=f"^{tmp_path}/b.jsonl: its room codes fit several"):
+        read_report(tmp_path)
+    with_doors = [r | {"rooms": [*r["rooms"], 17]} for r in records(HOUSE_GAN_PP, boxes=True)]
+    for each in with_doors:
+        each["boxes"].append([0, 0, 9, 2])
+    text = "".join(json.dumps(each) + "\n" for each in with_doors[:20])
+    (tmp_path / "b.jsonl").write_text(text)
+    report = read_report(tmp_path)
+    assert report.codes == ("houseganpp", "rplan")
+    assert "(room codes of houseganpp in b.jsonl, rplan in a.jsonl)" in report.summary()
+    assert [0 in d.rooms for d in report.diagrams] == [True] * 120
+    write_file("c.jsonl", HOUSE_GAN, PLANS[:9])  # too few for themselves, with d.jsonl
+    write_file("d.jsonl", HOUSE_GAN, PLANS[:1])
+    with pytest.raises(ValueError, match=f"^{tmp_path}: .* 10 of 10 plans"):
+        read_report(tmp_path)
+    assert caplog.records == []
+
+
+def test_real_plans_in_codes_are_silent(real_data, tmp_path, caplog):
+    """The rendered plans by our codes, without the format that tells theirs."""
+    plans = read_diagrams(real_data / "rplan_render_999" / "plans.jsonl")
+    path = tmp_path / "plans.jsonl"
+    write_diagrams(path, plans, names=False)
+    path.write_text(
+        path.read_text().replace('"codes":"rplan",', "").replace('"codes": "rplan", ', "")
+    )
+    assert '"codes"' not in path.read_text()
+    report = read_report(path)
+    assert (report.codes, report.diagrams, report.doubts) == (("rplan",), tuple(plans), ())
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
+
+
 def test_graphml_with_integer_rooms(tmp_path):
     import networkx
 
@@ -183,6 +253,8 @@ def test_partial_diagrams_are_decided_alike(write):
         read_partials(write(*lines))
     read = read_partials(write(*lines), codes="housegan")
     assert [partial.rooms for partial in read] == [(0, None, 11, 3), (None, 4)]
+    with pytest.raises(ValueError, match=r"rplan.*coarse"):  # a bedroom beside an unknown room
+        read_partials(write({"rooms": [0, None, 1]}))
     assert read_partials(write({"rooms": [0, None, 7]}))[0].rooms == (0, None, 7)
     assert read_partials(write({"rooms": ["Kitchen", None]}), codes="housegan")[0].rooms == (
         2,

@@ -60,6 +60,22 @@ def test_names_win_and_null_stays_unknown():
     assert partial.rooms == (11, None, 9)
 
 
+@pytest.mark.parametrize("rooms", [[1, None, 3, 3], [1, None, 3], [1, 3, 3], ["MasterRoom", 3]])
+def test_a_bedroom_of_a_partial_diagram_is_no_fact_that_nobody_stated(rooms):
+    expected = r"code 3 of housegan is any bedroom.*\"MasterRoom\" or \"SecondRoom\", or null"
+    with pytest.raises(DiagramError, match=expected) as caught:
+        PartialDiagram.from_json({"rooms": rooms}, codes="housegan")
+    assert caught.value.field == f"rooms[{rooms.index(3)}]"
+    with pytest.raises(DiagramError, match=expected):
+        PartialDiagram.from_json({"rooms": rooms, "codes": "housegan"})
+
+
+def test_the_only_bedroom_of_known_rooms_is_the_largest():
+    partial = PartialDiagram.from_json({"rooms": [1, 3, "Kitchen"]}, codes="housegan")
+    assert partial.rooms == (0, 1, 2)
+    assert PartialDiagram.from_json({"rooms": [1, None, 3]}).rooms == (1, None, 3)  # ours
+
+
 @pytest.mark.parametrize(
     ("rooms", "table", "reason"),
     [

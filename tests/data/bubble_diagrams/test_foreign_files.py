@@ -42,10 +42,10 @@ FOREIGN = {
     "plans.jsonl": (b"\n".join(LINES).decode().encode("utf-16"), "UTF-16; save it as UTF-8"),
     "plans.dat": (np.random.default_rng(0).bytes(9999), "not text"),
     "plans.csv": (b"room,x,y\n" * 3353, "none of its 3,353 lines is a JSON object"),
-    "list.jsonl": (
-        json.dumps(json.loads(b"[" + LINES[0] + b"]"), indent=1).encode(),
-        "JSON object",
-    ),
+    "plans.xlsx": (arrays(np.savez, np.zeros(9)), "a spreadsheet; write its plans as JSON lines"),
+    "plans.ods": (arrays(np.savez, np.zeros(9)), "a spreadsheet"),
+    "old.xls": (b"\xd0\xcf\x11\xe0" + bytes(99), "a spreadsheet"),
+    "plans.docx": (arrays(np.savez, np.zeros(9)), "a document of an office program"),
 }
 
 
@@ -96,3 +96,42 @@ def test_blank_lines_are_no_plans(tmp_path, name, end):
     path.write_bytes(end * 3)
     with pytest.raises(ValueError, match=r"empty; expected"):
         read_report(path)
+
+
+@pytest.mark.parametrize("name", ["plans.jsonl", "plans.txt", "plans.json", "plans"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_json_document_is_read_whatever_its_name(tmp_path, name, indent):
+    path = tmp_path / name
+    plans = [json.loads(line) for line in LINES]
+    expected = list(generate_plans(5, seed=1))
+    path.write_text(json.dumps(plans, indent=indent))
+    report = read_report(path)
+    assert ([d.rooms for d in report.diagrams], report.unit) == (
+        [p.rooms for p in expected],
+        "plans",
+    )
+    with pytest.raises(ValueError, match=f"^{path}: one JSON text .* one JSON object per line"):
+        read_partials(path)
+    path.write_text(json.dumps(plans[0], indent=indent))
+    assert read_report(path).diagrams[0].rooms == expected[0].rooms
+    path.write_text(json.dumps([*plans, {"rooms": [99]}], indent=indent))
+    with pytest.raises(ValueError, match=f"^{path}, plan 6, field 'relations': missing"):
+        read_report(path)
+    path.write_text(json.dumps(plans, indent=2)[:-9])  # no document after all
+    with pytest.raises(ValueError, match=r"not valid JSON|is a JSON object; plans are read from"):
+        read_report(path)
+
+
+@pytest.mark.parametrize("name", ["plans.jsonl", "plans.json"])
+def test_lines_that_end_in_cr_alone_are_said_so(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"\r".join(LINES))
+    for read in (read_report, read_partials):
+        with pytest.raises(
+            ValueError, match=r"its lines end in CR alone, .*; save the file with LF"
+        ):
+            read(path)
+    path.write_bytes(b"\r\n".join(LINES))
+    assert read_report(path).num_records == 5
+    path.write_bytes(json.dumps(json.loads(LINES[0]), indent=1).replace("\n", "\r").encode())
+    assert read_report(path).num_records == 1  # one object: CR is blank space in it

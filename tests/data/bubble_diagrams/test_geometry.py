@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from discrete_diffusion.data.bubble_diagrams import generate_plans
 from discrete_diffusion.data.bubble_diagrams.geometry import (
     UNITS,
+    check_one_unit,
     check_scale,
     relations_from_boxes,
     threshold_of,
@@ -157,7 +158,12 @@ def test_boxes_in_another_unit_are_refused_with_what_was_measured(unit):
     share = sum(num for _, num in measured(scale, 9)) / sum(
         len(plan) * (len(plan) - 1) / 2 for plan in PLANS
     )
-    for word in (f"measures {side:.3g}", f"{share:.0%} of all pairs", "threshold=9", "unit=pixels"):
+    for word in (
+        f"measures {float(f'{side:.3g}'):g}",
+        f"{share:.0%} of all pairs",
+        "threshold=9",
+        "unit=pixels",
+    ):
         assert word in str(caught.value)
     check_scale(list(measured(scale, scale * 9)), unit="pixels", threshold=scale * 9)
 
@@ -203,10 +209,77 @@ def test_files_in_metres_are_refused_and_read_by_their_unit(tmp_path):
     assert len(read_report(path).diagrams) == 20
 
 
+@pytest.mark.parametrize("unit", ["metres", "feet", "millimetres"])
+@pytest.mark.parametrize("num", [3, 8, 20, 40])
+def test_a_few_plans_in_another_unit_are_refused(tmp_path, unit, num):
+    """Whatever their share: 40 of 52 are the most, and then the 12 in pixels are named."""
+    scale = threshold_of(unit, None) / 9
+    plans = list(generate_plans(20, seed=0)) * 2
+    objects = [
+        {"rooms": list(p.room_names), "boxes": (by * np.array(p.boxes)).tolist()}
+        for by, some in ((1, plans[:12]), (scale, plans[:num]))
+        for p in some
+    ]
+    path, folder = tmp_path / "plans.jsonl", tmp_path / "folder"
+    folder.mkdir()
+    lines = [json.dumps(each) + "\n" for each in objects]
+    path.write_text("".join(lines))
+    (folder / "a.jsonl").write_text("".join(lines[:12]))
+    (folder / "b.jsonl").write_text("".join(lines[12:]))
+    odd, line = (num, 13) if num < 12 else (12, 1)
+    counts = rf"{odd} of {12 + num} plans, the first at " if unit != "feet" else "the first at "
+    remedy = r"shorter side measures .* a file per unit, .*data\.unit"
+    for arguments in ({}, {"threshold": 9.0}, {"unit": unit, "skip_invalid": True}):
+        with pytest.raises(ValueError, match=rf"^{path}: .*{counts}{path}, line \d+, .*{remedy}"):
+            read_report(path, **arguments)
+    if unit != "feet":
+        file = f"{folder}/{'ab'[num < 12]}.jsonl"
+        with pytest.raises(ValueError, match=rf"^{folder}: {counts}{file}, line 1, .*{remedy}"):
+            read_report(folder)
+        with pytest.raises(ValueError, match=rf"line {line}, have boxes"):
+            read_report(path)
+
+
+def test_one_plan_of_another_size_or_a_fiftieth_are_no_reason(tmp_path):
+    def boxes(num):
+        return [("", 14 * np.array(plan)) for plan in PLANS[:num]]
+
+    pixels = [("", np.array(plan)) for plan in PLANS]
+    check_one_unit([*pixels[:10], *boxes(1)])
+    check_one_unit([*pixels[:196], *boxes(4)])
+    with pytest.raises(ValueError, match="5 of 200 plans"):
+        check_one_unit([*pixels[:195], *boxes(5)])
+    check_one_unit([])
+
+
+def test_numbers_of_a_refusal_are_plain():
+    with pytest.raises(ValueError, match=r"measures 2\d{3}, .*data\.threshold=\d{2}0 ") as caught:
+        check_scale(list(measured(1000 * 18 / 256, 9)), unit="pixels", threshold=None)
+    assert "e+" not in str(caught.value)
+    drawn_on_2560 = list(measured(10, 9))
+    with pytest.raises(ValueError, match=r"unit=centimetres.*threshold=8\d .*plan drawn larger"):
+        check_scale(drawn_on_2560, unit="pixels", threshold=None)
+    check_scale(list(measured(10, 90)), unit="pixels", threshold=90)
+
+
+@pytest.mark.parametrize("threshold", [None, 0.0, 9.0])
+def test_points_have_no_extent(threshold):
+    points = [(np.array([[0, 0, 0, 0], [9, 9, 9, 9], [0, 9, 0, 9]]), 3)] * 4
+    with pytest.raises(ValueError, match="its boxes have no extent") as caught:
+        check_scale(points, unit="pixels", threshold=threshold)
+    assert "threshold" not in str(caught.value)
+
+
+def test_an_unknown_unit_is_named_once():
+    with pytest.raises(ValueError, match=r"^unit=feets: unknown unit 'feets'; did you mean 'feet'"):
+        threshold_of("feets", None)
+
+
 def test_real_plans_are_in_pixels(real_data):
     with (real_data / "rplan_render_999" / "plans.jsonl").open() as lines:
         plans = [json.loads(line)["boxes"] for line in lines]
     check_scale(list(measured(1, 9, plans)), unit="pixels", threshold=None)
+    check_one_unit([("", boxes) for boxes in plans])
     read_report(real_data / "houseganpp_samples")
     for k in range(0, len(plans), 10):  # a few plans alone are no reason either
         check_scale(list(measured(1, 9, plans[k : k + 1])), unit="pixels", threshold=None)

@@ -9,6 +9,7 @@ from diagram_strategies import diagrams
 from hypothesis import given
 
 from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.data.bubble_diagrams.graph_formats import read_networkx
 from discrete_diffusion.data.bubble_diagrams.readers import read_report
 
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)), metadata={"name": "a"})
@@ -141,3 +142,13 @@ def test_a_graph_attribute_that_contradicts_the_metadata_is_refused():
     text = PLAN.to_graphml().replace("metadata", "rooms")
     with pytest.raises(ValueError, match="'rooms' is taken by the diagram itself"):
         BubbleDiagram.from_graphml(text)
+
+
+def test_a_wrong_code_of_another_table_names_its_node():
+    graph = networkx.DiGraph()
+    graph.add_nodes_from([("hall", {"room": 1}), ("shed", {"room": 5})])
+    with pytest.raises(ValueError, match=r"node 'shed'.*code 5, a room that is missing"):
+        read_networkx(graph, codes="housegan")
+    graph.nodes["shed"]["room"] = 17
+    with pytest.raises(ValueError, match=r"node 'shed'.*code 17 is a door"):
+        read_networkx(graph, codes="houseganpp")

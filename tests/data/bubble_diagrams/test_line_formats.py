@@ -78,6 +78,8 @@ def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
             {"type": "interior-door", "box": [4.0, 10.0, 8.0, 12.0]},
         ],
     }
+    bare = {"rooms": ["LivingRoom", "Kitchen"], "boxes": BOXES[:2], "codes": "houseganpp"}
+    assert parse(bare).metadata == {}  # no list of doors where there are none
     for walls in (HOUSE_GAN, {k: v for k, v in HOUSE_GAN.items() if k != "edges"}):
         assert parse_plan(walls, n_max=8, threshold=9.0).left_out == ("walls",)
     assert parse(HOUSE_GAN, n_max=4) == diagram  # doors do not count as rooms
@@ -104,6 +106,8 @@ def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
         ({"rooms": [0], "boxes": None}, "boxes", "expected a list"),
         ({"rooms": [0], "boxes": [[0, 0, float("inf"), 1]]}, "boxes[0][2]", "finite"),
         ({"rooms": ["?"], "boxes": [[0, 0, 1, 1]]}, "rooms[0]", "unknown room type"),
+        ({"rooms": [0, None], "boxes": BOXES[:2]}, "rooms[1]", "null: a complete diagram"),
+        ({"rooms": [0, 13], "boxes": BOXES[:2]}, "rooms[1]", r"rplan room code 0\.\.12, got 13"),
         (HOUSE_GAN | {"room_type": [3, 16, 1, 3, 15, 17]}, "room_type[1]", "unknown type"),
         (HOUSE_GAN | {"room_type": [3, 9, 1, 3, 15, 17]}, "room_type[1]", "room code .*got 9"),
         (HOUSE_GAN | {"room_type": [3, True, 1, 3, 15, 17]}, "room_type[1]", "got True"),

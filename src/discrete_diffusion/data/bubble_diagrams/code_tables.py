@@ -8,8 +8,9 @@ for a file of which nobody says it.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError, checked_box, room_code
@@ -35,41 +36,47 @@ class CodeTable:
     rooms that no type of ours stands for.
     """
 
+    name: str
     rooms: Mapping[int, str]
     doors: Mapping[int, str] = field(default_factory=dict)
     own_names: Mapping[int, str] = field(default_factory=dict)
     untyped: Mapping[int, str] = field(default_factory=dict)
 
-    def room(self, code: object, where: str, name: str) -> str:
+    @cached_property
+    def known(self) -> dict[int, str]:
+        """Code -> room type, ``BEDROOM`` or door."""
+        return {**self.rooms, **self.doors}
+
+    def room(self, room: object, where: str) -> str:
         """The room type, ``BEDROOM`` or the door of a code, or of a room type given by its name;
         ``DiagramError`` if there is none."""
-        if isinstance(code, str) or name == OUR_TABLE:
-            return ROOM_TYPES[room_code(code, where)]
-        if isinstance(code, int) and not isinstance(code, bool):
-            if found := self.rooms.get(code) or self.doors.get(code):
+        if isinstance(room, str):
+            return ROOM_TYPES[room_code(room, where)]
+        if isinstance(room, int) and not isinstance(room, bool):
+            if found := self.known.get(room):
                 return found
-            if code in self.untyped:
-                raise DiagramError(where, f"code {code}, {self.untyped[code]}, has no room type")
-        expected = f"expected a {name} room code {self._listed()}"
-        raise DiagramError(where, f"{expected}, got {reprlib.repr(code)}")
+            if room in self.untyped:
+                raise DiagramError(where, f"code {room}, {self.untyped[room]}, has no room type")
+        expected = f"expected a room type or {self.name} room code {self._listed()}"
+        raise DiagramError(where, f"{expected}, got {reprlib.repr(room)}")
 
     def _listed(self) -> str:
         """``0..5``, or ``1, 2, 4``."""
-        known = sorted([*self.rooms, *self.doors])
-        if known == list(range(known[0], known[-1] + 1)):
-            return f"{known[0]}..{known[-1]}"
-        return ", ".join(map(str, known))
+        codes = sorted(self.known)
+        if codes == list(range(codes[0], codes[-1] + 1)):
+            return f"{codes[0]}..{codes[-1]}"
+        return ", ".join(map(str, codes))
 
     def meaning(self, code: int) -> str | None:
         """``Storage (closet)``; None if the table has no such code."""
-        found = self.rooms.get(code) or self.doors.get(code)
         own = f" ({self.own_names[code]})" if code in self.own_names else ""
-        return None if found is None else found + own
+        return self.known[code] + own if code in self.known else None
 
 
-CODE_TABLES = {
-    OUR_TABLE: CodeTable(dict(enumerate(ROOM_TYPES))),
-    "housegan": CodeTable(
+_TABLES = (
+    CodeTable(OUR_TABLE, dict(enumerate(ROOM_TYPES))),
+    CodeTable(
+        name="housegan",
         rooms={
             1: "LivingRoom",
             2: "Kitchen",
@@ -84,7 +91,8 @@ CODE_TABLES = {
         own_names={6: "closet", 8: "corridor", 10: "laundry room"},
         untyped={5: "a room that is missing"},
     ),
-    "houseganpp": CodeTable(
+    CodeTable(
+        name="houseganpp",
         rooms={
             1: "LivingRoom",
             2: "Kitchen",
@@ -99,10 +107,13 @@ CODE_TABLES = {
         doors={15: "front-door", 17: "interior-door"},
         untyped={16: "a room of unknown type"},
     ),
-    "coarse": CodeTable(
+    CodeTable(
+        name="coarse",
         rooms=dict(enumerate(("LivingRoom", BEDROOM, "Kitchen", "Bathroom", "Balcony", "Storage"))),
     ),
-}
+)
+
+CODE_TABLES = {table.name: table for table in _TABLES}
 """``rplan``: RPLAN and Graph2Plan; ``housegan``: House-GAN (arXiv 2003.06988); ``houseganpp``:
 House-GAN++ (arXiv 2103.02574) and HouseDiffusion; ``coarse``: rendered plans."""
 
@@ -117,12 +128,18 @@ class RoomCodes(NamedTuple):
     """What the rooms of a record are written in.
 
     ``integers``: its codes; ``named``: a room goes by its name; ``table``: that of the codes where
-    the record or its format says it.
+    the record or its format says it; ``unknown``: a room is null.
     """
 
     integers: tuple[int, ...] = ()
     named: bool = False
     table: str | None = None
+    unknown: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing in the record says what its codes mean."""
+        return bool(self.integers) and not self.named and self.table is None
 
     def read_by(self, named: str | None, found: str) -> str | None:
         """The table that its codes are read by, None if it has none: its own, the one that the user
@@ -134,10 +151,13 @@ class RoomCodes(NamedTuple):
 
 def codes_of(rooms: object, table: object = None) -> RoomCodes:
     """How ``rooms`` are written, whatever may be wrong with them; null is an unknown room."""
-    given = [room for room in rooms if room is not None] if isinstance(rooms, list) else []
-    integers = tuple(room for room in given if type(room) is int)
-    named = any(isinstance(room, str) for room in given)
-    return RoomCodes(integers, named, table if isinstance(table, str) else None)
+    given = rooms if isinstance(rooms, list) else []
+    return RoomCodes(
+        integers=tuple(room for room in given if type(room) is int),
+        named=any(isinstance(room, str) for room in given),
+        table=table if isinstance(table, str) else None,
+        unknown=None in given,
+    )
 
 
 def own_table(data: Mapping[str, Any]) -> str | None:
@@ -162,29 +182,50 @@ def in_our_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
     Its ``boxes`` tell which bedroom is the largest. A door is no room, and relations count rooms
     from 0, so a door among them is refused with ``DiagramError``.
     """
-    table = own_table(data) or table
+    codes = CODE_TABLES[own_table(data) or table]
     rooms = data.get("rooms")
     if CODES_FIELD in data:
         data = {key: value for key, value in data.items() if key != CODES_FIELD}
-    if table == OUR_TABLE or not isinstance(rooms, list | tuple):
+    if codes.name == OUR_TABLE or not isinstance(rooms, list | tuple):
         return data
-    codes = CODE_TABLES[table]
-    read: list[str | None] = []
-    for k, room in enumerate(rooms):
-        read.append(None if room is None else codes.room(room, f"rooms[{k}]", table))
-        if read[-1] in codes.doors.values():
-            reason = f"code {room} is a door ({read[-1]}), which is no room; leave it out"
-            raise DiagramError(f"rooms[{k}]", reason)
+    places = [f"rooms[{k}]" for k in range(len(rooms))]
     boxes = data.get("boxes")
     areas = None
     if isinstance(boxes, list | tuple) and len(boxes) == len(rooms):
-        areas = areas_of([checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)])
-    return {**data, "rooms": with_master_bedroom(read, areas)}
+        areas = partial(areas_of, boxes)
+    return {**data, "rooms": room_types(rooms, codes, places, areas)}
 
 
-def areas_of(boxes: Sequence[tuple[float, float, float, float]]) -> list[float]:
-    """Width times height."""
-    return [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in boxes]
+def room_types(
+    rooms: Sequence[object],
+    table: CodeTable,
+    places: Sequence[str],
+    areas: Callable[[], Sequence[float]] | None,
+    *,
+    doors: bool = False,
+) -> list[str | None]:
+    """The room types of rooms that are given by codes of ``table`` or by name; null stays.
+
+    ``places``: what an error calls each room. ``areas``: how large each is, asked for if there is a
+    bedroom, None if nobody knows. Raises ``DiagramError`` for what the table lacks, and, unless
+    ``doors`` are taken too, for a door, which is no room.
+    """
+    types = [
+        None if room is None else table.room(room, place)
+        for room, place in zip(rooms, places, strict=True)
+    ]
+    for room, kind, place in zip(rooms, types, places, strict=True):
+        if not doors and kind in table.doors.values():
+            raise DiagramError(
+                place, f"code {room} is a door ({kind}), which is no room; leave it out"
+            )
+    return with_master_bedroom(types, areas() if areas and BEDROOM in types else None)
+
+
+def areas_of(boxes: Sequence[object]) -> list[float]:
+    """Width times height; ``DiagramError`` for what is no box."""
+    checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
+    return [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in checked]
 
 
 def with_master_bedroom(

@@ -11,9 +11,17 @@ _ARRAYS = "arrays of NumPy, which may be a pickle inside; convert them to JSON l
 _WEIGHTS = "a file of PyTorch, a pickle, which is never loaded; convert it to JSON lines"
 _ARCHIVE = "a compressed file or archive; unpack it first"
 _PICTURE = "a picture; trace its rooms first"
+_SPREADSHEET = "a spreadsheet; write its plans as JSON lines"
+_OFFICE = "a document of an office program; write its plans as JSON lines"
 _UTF_16 = "text in UTF-16; save it as UTF-8"
 
 _BY_SUFFIX = {
+    ".xlsx": _SPREADSHEET,
+    ".xlsm": _SPREADSHEET,
+    ".xls": _SPREADSHEET,
+    ".ods": _SPREADSHEET,
+    ".docx": _OFFICE,
+    ".odt": _OFFICE,
     ".npz": _ARRAYS,
     ".pickle": _PICKLE,
     ".pkl": _PICKLE,
@@ -45,6 +53,7 @@ _BY_HEAD = {
     b"MM\x00*": _PICTURE,
     b"\xff\xfe": _UTF_16,
     b"\xfe\xff": _UTF_16,
+    b"\xd0\xcf\x11\xe0": _OFFICE,
     b"%PDF": "a PDF document; trace its rooms first",
     b"\x89HDF": "an HDF5 file; convert it to JSON lines",
 }
@@ -62,7 +71,7 @@ def foreign_format(path: Path, head: bytes) -> str | None:
     ``head``: its first ``HEAD_BYTES`` bytes.
     """
     found = next((what for start, what in _BY_HEAD.items() if head.startswith(start)), None)
-    if found in (None, _ARCHIVE):
+    if found in (None, _ARCHIVE, _OFFICE):
         found = _BY_SUFFIX.get(path.suffix.lower(), found)
     if found is None and _num_control(head) > _MOST_CONTROL * len(head):
         found = "not text; convert it to JSON lines"

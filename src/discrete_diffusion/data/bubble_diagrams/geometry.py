@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import counted, unknown_name
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS
 
 DEFAULT_THRESHOLD = 9.0
@@ -33,6 +33,14 @@ _TYPICAL_SIDES = 4.4
 
 _FEWEST_SIDES, _MOST_SIDES = 2.0, 8.0
 _FEWEST_PAIRS = 3
+
+_OTHER_SCALE = 3.5
+"""How many times larger or smaller a typical room of a plan in another unit is: 4.3 times in feet
+among pixels, 14 in metres; at most 2.2 in one unit, of 999 real plans and 2,000 generated."""
+
+_SAME_SCALE = 1.5
+_MOST_OTHERS = 0.02
+"""Share of the plans that may be of another scale."""
 
 _INSIDE, _SURROUNDING = map(RELATIONS.index, ("inside", "surrounding"))
 
@@ -100,7 +108,7 @@ def threshold_of(unit: str, threshold: float | None) -> float:
     """The gap up to which boxes in ``unit`` are related: ``threshold``, which is in that unit, or,
     if it is None, as long as ``DEFAULT_THRESHOLD`` pixels. ``ValueError`` for what cannot be."""
     if unit not in _PER_PIXEL:
-        raise ValueError(f"unit={unknown_name('unit', unit, UNITS)}")
+        raise ValueError(f"unit={unit}: {unknown_name('unit', unit, UNITS)}")
     if threshold is None:
         return DEFAULT_THRESHOLD * _PER_PIXEL[unit]
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
@@ -119,7 +127,7 @@ def check_scale(
     are related. Raises ``ValueError`` with what was measured if s is below 2 gaps, so that rooms
     are related across others; and, unless a threshold was given, if it is above 8 and there are
     fewer relations than it takes to join every plan, so that walls keep neighbours apart. Less than
-    3 pairs tell nothing.
+    3 pairs tell nothing, and boxes without extent are refused.
     """
     gap = threshold_of(unit, threshold)
     boxes = [np.asarray(box, dtype=np.float64) for box, _ in plans]
@@ -127,8 +135,12 @@ def check_scale(
     if pairs < _FEWEST_PAIRS:
         return
     with np.errstate(over="ignore"):
-        sides = np.concatenate([box[:, 2:] - box[:, :2] for box in boxes])
-    typical = float(np.median(sides.min(axis=1)))
+        typical = float(np.median(np.concatenate([_shorter_sides(box) for box in boxes])))
+    if typical == 0:
+        raise ValueError(
+            "its boxes have no extent: half of all rooms are lines or points; expected "
+            "(x0, y0, x1, y1) with x0 < x1 and y0 < y1"
+        )
     related = sum(num for _, num in plans)
     joined = related >= sum(len(box) - 1 for box in boxes)
     too_wide = typical < _FEWEST_SIDES * gap
@@ -138,14 +150,60 @@ def check_scale(
     likely = min(UNITS, key=lambda name: _distance(typical, name))
     is_near = likely != unit and _distance(typical, likely) < 1
     unit_too = f"data.unit={likely}, or " if is_near else ""
+    larger = ""
+    if too_narrow and unit == "pixels":
+        larger = "; pixels of a plan drawn larger than 256 x 256 need such a threshold too"
     raise ValueError(
-        f"its boxes do not fit unit={unit} with threshold={gap:.3g}, the gap up to which rooms are "
-        f"related: the shorter side of a typical room measures {typical:.3g}, and "
+        f"its boxes do not fit unit={unit} with threshold={_plain(gap)}, the gap up to which rooms "
+        f"are related: the shorter side of a typical room measures {_plain(typical)}, and "
         f"{related / pairs:.0%} of all pairs of rooms would be related (real plans: about "
         f"{_TYPICAL_SIDES:g} gaps, and 50%). Give {unit_too}the gap in the boxes' own unit, say "
-        f"data.threshold={typical / _TYPICAL_SIDES:.2g} (evaluate: unit=, threshold=; "
-        "discrete-diffusion data: --unit, --threshold)"
+        f"data.threshold={_plain(typical / _TYPICAL_SIDES, 2)} (evaluate: unit=, threshold=; "
+        f"discrete-diffusion data: --unit, --threshold){larger}"
     )
+
+
+def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
+    """Whether all boxes that relations were measured on are in the same unit.
+
+    ``plans``: where each stands, and its boxes Float[n, 4]. A plan's scale is the shorter side of
+    half of its rooms. In another unit are plans whose scale differs by a factor of 3.5 or more from
+    the one that most plans are near. Raises ``ValueError`` with how many, and the first of them, if
+    they are 2 or more, and more than a fiftieth of all.
+    """
+    with np.errstate(over="ignore"):
+        sides = np.array([np.median(_shorter_sides(np.asarray(box, float))) for _, box in plans])
+    others = _of_another_scale(sides)
+    if len(others) < 2 or len(others) <= _MOST_OTHERS * len(plans):
+        return
+    there, elsewhere = np.median(sides[others]), np.median(np.delete(sides, others))
+    raise ValueError(
+        f"{len(others):,} of {counted(len(plans), 'plan')}, the first at {plans[others[0]][0]}, "
+        f"have boxes in another unit than the rest: a typical room's shorter side measures "
+        f"{_plain(there)} there and {_plain(elsewhere)} elsewhere. Keep a file per unit, each read "
+        "with its data.unit (evaluate: unit=), or write their relations down first: "
+        "discrete-diffusion data convert FILE OUT --unit U"
+    )
+
+
+def _of_another_scale(sides: NDArray[np.float64]) -> NDArray[np.int64]:
+    if len(sides) == 0:
+        return np.array([], dtype=np.int64)
+    scale = np.log(np.clip(sides, 1e-300, 1e300))
+    ranked, near = np.sort(scale), math.log(_SAME_SCALE)
+    about = np.searchsorted(ranked, ranked + near, "right") - np.searchsorted(ranked, ranked - near)
+    return np.flatnonzero(np.abs(scale - ranked[about.argmax()]) >= math.log(_OTHER_SCALE))
+
+
+def _shorter_sides(box: NDArray[np.float64]) -> NDArray[np.float64]:
+    return (box[:, 2:] - box[:, :2]).min(axis=1)
+
+
+def _plain(number: float, digits: int = 3) -> str:
+    """``2660``, ``0.633``: as many digits, no exponent unless the number is out of all bounds."""
+    if not 1e-6 < abs(number) < 1e9:
+        return f"{number:.{digits}g}"
+    return np.format_float_positional(number, digits, unique=False, fractional=False, trim="-")
 
 
 def _distance(typical: float, unit: str) -> float:

@@ -7,10 +7,16 @@ import re
 import reprlib
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree.ElementTree import ParseError
 
-from discrete_diffusion.data.bubble_diagrams.code_tables import OUR_TABLE, in_our_codes
+from discrete_diffusion.data.bubble_diagrams.code_tables import (
+    CODE_TABLES,
+    OUR_TABLE,
+    areas_of,
+    room_types,
+)
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import (
     DiagramError,
@@ -91,7 +97,8 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> GraphPl
         relations.append((number[source], number[target], data["relation"]))
         left_out += [EDGE_ATTRIBUTES] * len(data.keys() - {"relation"})
     if codes != OUR_TABLE:
-        rooms = in_our_codes({"rooms": rooms, "boxes": boxes or None}, codes)["rooms"]
+        areas = partial(areas_of, boxes) if len(boxes) == len(rooms) else None
+        rooms = room_types(rooms, CODE_TABLES[codes], places, areas)
     diagram = BubbleDiagram(
         rooms=tuple(room_code(room, where) for room, where in zip(rooms, places, strict=True)),
         relations=read_relations(relations, len(rooms), "relations"),

@@ -21,6 +21,32 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, text
 
 
+def one_document(path: Path) -> bool:
+    """Whether a whole file is one JSON object of several lines, or one list, whatever its name."""
+    _, first = next(numbered_lines(path), (0, b""))
+    if not first.lstrip().startswith((b"{", b"[")) or _is_object(first):
+        return False
+    try:
+        data = load_json(path.read_bytes().removeprefix(BYTE_ORDER_MARK))
+    except DiagramError:
+        return False
+    return isinstance(data, dict | list)
+
+
+def holds_lines(path: Path) -> bool:
+    """Whether a file is JSON lines: its first line is an object and there are more lines."""
+    lines = numbered_lines(path)
+    _, first = next(lines, (0, b""))
+    return _is_object(first) and next(lines, None) is not None
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(load_json(line), dict)
+    except DiagramError:
+        return False
+
+
 def load_json(text: bytes) -> Any:
     """The one JSON value of ``text`` (UTF-8); objects with a key twice become ``RepeatedKeys``.
 
@@ -36,6 +62,10 @@ def load_json(text: bytes) -> Any:
             "", f"not UTF-8 text: byte 0x{byte:02x} at position {error.start}"
         ) from error
     except json.JSONDecodeError as error:
+        between = error.doc[: error.pos].lstrip()
+        if error.msg == "Extra data" and "\r" in between and "\n" not in between:
+            reason = "its lines end in CR alone, no line end that is read; save the file with LF"
+            raise DiagramError("", reason) from error
         raise DiagramError("", f"not valid JSON{_what_is_wrong(error)}") from error
     except ValueError as error:  # an integer of more digits than Python reads
         raise DiagramError("", f"not valid JSON: {error}") from error

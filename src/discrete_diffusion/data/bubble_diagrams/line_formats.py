@@ -5,12 +5,12 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from discrete_diffusion.data.bubble_diagrams.code_tables import (
-    BEDROOM,
     CODE_TABLES,
     CODES_FIELD,
     OUR_TABLE,
@@ -18,7 +18,7 @@ from discrete_diffusion.data.bubble_diagrams.code_tables import (
     areas_of,
     codes_of,
     own_table,
-    with_master_bedroom,
+    room_types,
 )
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import (
@@ -121,7 +121,6 @@ def _parse_boxes(
     given = required_list(data, key)
     if not table.doors:
         check_size(len(given), n_max, key)
-    types = [table.room(room, f"{key}[{k}]", codes) for k, room in enumerate(given)]
     boxes = required_list(data, "boxes")
     if len(boxes) != len(given):
         what = "rooms and doors" if table.doors else "rooms"
@@ -129,34 +128,32 @@ def _parse_boxes(
     metadata = _rest(data, key, "boxes", CODES_FIELD, *walls)
     if table.doors and "doors" in metadata:
         raise DiagramError("doors", f"a plan of {codes} lists its doors among its rooms")
+    places = [f"{key}[{k}]" for k in range(len(given))]
+    types = room_types(given, table, places, partial(areas_of, boxes), doors=True)
     rooms, room_boxes, doors = [], [], []
     for k, (room, box) in enumerate(zip(types, boxes, strict=True)):
         sides = checked_box(box, f"boxes[{k}]")
         if room in table.doors.values():
             doors.append({"type": room, "box": list(sides)})
         else:
-            rooms.append(room)
+            rooms.append(room_code(room, places[k]))
             room_boxes.append(sides)
     if not rooms:
         no_door = " that is no door" if table.doors else ""
         raise DiagramError(key, f"a diagram needs at least one room{no_door}")
     check_size(len(rooms), n_max, key)
-    return _related_by_boxes(
-        with_master_bedroom(rooms, areas_of(room_boxes)),
-        room_boxes,
-        threshold,
-        metadata | {"doors": doors} if table.doors else metadata,
-    )
+    if doors:
+        metadata["doors"] = doors
+    return _related_by_boxes(rooms, room_boxes, threshold, metadata)
 
 
 def _related_by_boxes(
-    rooms: Sequence[str | None],
+    rooms: Sequence[int],
     boxes: Sequence[tuple[float, float, float, float]],
     threshold: float,
     metadata: Mapping[str, Any],
 ) -> BubbleDiagram:
-    codes = tuple(room_code(room) for room in rooms)
-    bare = BubbleDiagram(rooms=codes, relations=(), boxes=tuple(boxes), metadata=metadata)
+    bare = BubbleDiagram(rooms=tuple(rooms), relations=(), boxes=tuple(boxes), metadata=metadata)
     relations = relations_from_boxes(np.array(bare.boxes), threshold)
     related = np.argwhere(relations != NO_EDGE).tolist()
     return replace(bare, relations=tuple((i, j, int(relations[i, j])) for i, j in related))
@@ -184,16 +181,16 @@ def _parse_rendered(data: Mapping[str, Any], n_max: int) -> BubbleDiagram | None
 
 def _rooms_of_coarse(coarse: list[Any], areas: object) -> tuple[int, ...]:
     """Room codes of coarse codes; ``areas`` tells which of the bedrooms is the largest."""
-    table = CODE_TABLES["coarse"]
-    rooms = [table.room(code, f"room_type[{k}]", "coarse") for k, code in enumerate(coarse)]
-    sizes: list[float] = []
-    if BEDROOM in rooms:
+
+    def checked_areas() -> list[float]:
         if not isinstance(areas, list) or len(areas) != len(coarse):
-            raise DiagramError(
-                "area_px", f"expected {len(coarse)} areas, got {reprlib.repr(areas)}"
-            )
-        sizes = [finite_number(area, f"area_px[{k}]") for k, area in enumerate(areas)]
-    return tuple(room_code(room) for room in with_master_bedroom(rooms, sizes))
+            expected = f"expected {len(coarse)} areas"
+            raise DiagramError("area_px", f"{expected}, got {reprlib.repr(areas)}")
+        return [finite_number(area, f"area_px[{k}]") for k, area in enumerate(areas)]
+
+    places = [f"room_type[{k}]" for k in range(len(coarse))]
+    types = room_types(coarse, CODE_TABLES["coarse"], places, checked_areas)
+    return tuple(room_code(room, place) for room, place in zip(types, places, strict=True))
 
 
 def _rest(data: Mapping[str, Any], *used: str) -> dict[str, Any]:

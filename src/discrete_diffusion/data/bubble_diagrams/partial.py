@@ -11,7 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data.bubble_diagrams.code_tables import OUR_TABLE, in_our_codes
+from discrete_diffusion.data.bubble_diagrams.code_tables import (
+    BEDROOM,
+    CODE_TABLES,
+    OUR_TABLE,
+    in_our_codes,
+    own_table,
+)
 from discrete_diffusion.data.bubble_diagrams.contradictions import (
     StatedRelation,
     check_contradictions,
@@ -30,6 +36,7 @@ from discrete_diffusion.data.bubble_diagrams.tokens import count_nodes
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 
+_MASTER = "MasterRoom"
 _FIELDS = ("rooms", "relations")
 _NO_BOXES = (
     "a partial diagram has none: they say how every pair of rooms lies, and would not be those of "
@@ -117,7 +124,9 @@ class PartialDiagram:
         ``codes``, if it names none itself).
 
         A room may be null; so may a relation, which says as little as leaving the pair out, and so
-        may all of ``relations``. A pair may be given in either order. Other keys become metadata.
+        may all of ``relations``. A pair may be given in either order. Other keys become metadata. A
+        code that means any bedroom is taken only where it is certainly the largest: the only one,
+        no room null and none a MasterRoom.
         Raises ``DiagramError`` naming the field that is wrong, misspelt or contradicts an earlier
         one, see ``check_contradictions``.
         """
@@ -125,6 +134,7 @@ class PartialDiagram:
             raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
         check_keys(data)
         _check_spelling(data)
+        _check_bedrooms(data.get("rooms"), own_table(data) or codes)
         data = in_our_codes(data, codes)
         rooms = [
             None if room is None else room_code(room, f"rooms[{k}]")
@@ -159,6 +169,26 @@ def _check_spelling(data: Mapping[str, Any]) -> None:
             meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
         if meant:
             raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?")
+
+
+def _check_bedrooms(rooms: object, codes: str) -> None:
+    """``DiagramError`` for a bedroom of which nobody has said whether it is the MasterRoom: the
+    largest bedroom is, and without boxes that is only certain of the single one."""
+    if not isinstance(rooms, list):
+        return
+    table = CODE_TABLES[codes]
+    bedrooms = [
+        k for k, room in enumerate(rooms) if type(room) is int and table.known.get(room) == BEDROOM
+    ]
+    if not bedrooms or (len(bedrooms) == 1 and None not in rooms and _MASTER not in rooms):
+        return
+    first = bedrooms[0]
+    raise DiagramError(
+        f"rooms[{first}]",
+        f"code {rooms[first]} of {codes} is any bedroom, and the largest of a plan is its "
+        'MasterRoom: which one, the line does not say; write "MasterRoom" or "SecondRoom", or null '
+        "for either",
+    )
 
 
 def _is_one_letter_off(word: str, other: str) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.bubble_diagrams.code_recognition import table_of
+from discrete_diffusion.data.bubble_diagrams.code_recognition import CodedPlan, recognise_codes
 from discrete_diffusion.data.bubble_diagrams.code_tables import (
     CODES_FIELD,
     OUR_TABLE,
@@ -18,7 +18,11 @@ from discrete_diffusion.data.bubble_diagrams.code_tables import (
 )
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError
 from discrete_diffusion.data.bubble_diagrams.foreign_files import HEAD_BYTES, foreign_format
-from discrete_diffusion.data.bubble_diagrams.json_text import load_json, numbered_lines
+from discrete_diffusion.data.bubble_diagrams.json_text import (
+    load_json,
+    numbered_lines,
+    one_document,
+)
 from discrete_diffusion.data.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.data.bubble_diagrams.report import Problem
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
@@ -58,6 +62,11 @@ def numbered_partials(
     with path.open("rb") as file:
         if foreign := foreign_format(path, file.read(HEAD_BYTES)):
             raise ValueError(f"{path}: {foreign}")
+    if one_document(path):
+        raise ValueError(
+            f"{path}: one JSON text of several lines, or a list; expected one JSON object per "
+            "line, a partial diagram each"
+        )
     lines: dict[int, Any] = {}
     for number, text in numbered_lines(path):
         try:
@@ -67,9 +76,13 @@ def numbered_partials(
     if not lines:
         raise ValueError(f"{path}: the file is empty; expected one JSON object per line")
     written = {number: _room_codes(data) for number, data in lines.items()}
-    found = codes or table_of(
-        path, ((written[number], partial(_read, data, n_max)) for number, data in lines.items())
-    )
+    found = OUR_TABLE
+    if codes is None:
+        coded = (
+            CodedPlan(path, f"line {number}", written[number], partial(_read, data, n_max))
+            for number, data in lines.items()
+        )
+        found = recognise_codes(path, coded).tables[path]
     partials = {}
     for number, data in lines.items():
         table = written[number].read_by(codes, found)

@@ -19,8 +19,10 @@ from discrete_diffusion.data.bubble_diagrams.graph2plan import MatPlan, read_mat
 from discrete_diffusion.data.bubble_diagrams.graph_formats import graph_of, plan_of_graph
 from discrete_diffusion.data.bubble_diagrams.json_text import (
     BYTE_ORDER_MARK,
+    holds_lines,
     load_json,
     numbered_lines,
+    one_document,
 )
 from discrete_diffusion.data.bubble_diagrams.line_formats import (
     LinePlan,
@@ -83,7 +85,7 @@ def plan_records(path: Path, options: ReadOptions) -> Iterator[PlanRecord]:
         yield _wrong(path, "", DiagramError("", foreign))
     elif suffix == ".graphml":
         yield _of_graphml(path, options)
-    elif suffix == ".json" and not _holds_lines(path):
+    elif one_document(path) or (suffix == ".json" and not holds_lines(path)):
         yield from _of_document(path, options)
     else:
         yield from _of_lines(path, options)
@@ -102,19 +104,6 @@ def _files_of(folder: Path) -> list[Path]:
         for file in folder.iterdir()
         if file.is_file() and file.suffix.lower() in FOLDER_SUFFIXES
     )
-
-
-def _holds_lines(path: Path) -> bool:
-    """Whether a .json file is JSON lines: its first line is an object and there are more lines."""
-    lines = numbered_lines(path)
-    _, first = next(lines, (0, b""))
-    if not first.lstrip().startswith(b"{") or next(lines, None) is None:
-        return False
-    try:
-        load_json(first)
-    except DiagramError:
-        return False
-    return True
 
 
 def _of_lines(path: Path, options: ReadOptions) -> Iterator[PlanRecord]:
@@ -139,7 +128,7 @@ def _of_lines(path: Path, options: ReadOptions) -> Iterator[PlanRecord]:
 
 
 def _of_document(path: Path, options: ReadOptions) -> Iterator[PlanRecord]:
-    """A .json file: one plan, or a list of them."""
+    """One plan, or a list of them."""
     try:
         data = load_json(path.read_bytes().removeprefix(BYTE_ORDER_MARK))
     except DiagramError as error:

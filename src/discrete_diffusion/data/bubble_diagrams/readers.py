@@ -7,17 +7,25 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from discrete_diffusion.data.bubble_diagrams.code_recognition import table_of
-from discrete_diffusion.data.bubble_diagrams.code_tables import check_table
+from discrete_diffusion.data.bubble_diagrams.code_recognition import (
+    CodedPlan,
+    RecognisedCodes,
+    recognise_codes,
+)
+from discrete_diffusion.data.bubble_diagrams.code_tables import OUR_TABLE, check_table
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.data.bubble_diagrams.fields import DiagramError
-from discrete_diffusion.data.bubble_diagrams.geometry import check_scale, threshold_of
+from discrete_diffusion.data.bubble_diagrams.geometry import (
+    check_one_unit,
+    check_scale,
+    threshold_of,
+)
 from discrete_diffusion.data.bubble_diagrams.plan_files import (
     ReadOptions,
     count_other_files,
     plan_records,
 )
-from discrete_diffusion.data.bubble_diagrams.report import Problem, ReadReport
+from discrete_diffusion.data.bubble_diagrams.report import Problem, ReadReport, place_of
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 logger = logging.getLogger(__name__)
@@ -62,7 +70,7 @@ def read_report(
     * ``.graphml``: one plan, as ``BubbleDiagram.to_graphml`` writes it;
     * a MATLAB file: Graph2Plan's ``data.mat``, see ``graph2plan.read_mat``;
     * a folder: its .json, .jsonl and .graphml files in the order of their names;
-    * any other file: JSON lines, a plan per line.
+    * any other file: JSON lines, a plan per line; one JSON object or list is read as in ``.json``.
 
     A plan in JSON is told by its fields, see ``line_formats.parse_plan``: our interchange format
     ({"rooms", "relations"}), plans given as boxes ({"rooms" or "room_type", "boxes"}: relations by
@@ -70,14 +78,15 @@ def read_report(
     plans with coarse room codes ({"room_type", "boxes", "rel"}). Pickles are never loaded.
 
     ``codes``: the table of integer room codes (``CODE_TABLES``) where a plan or its format names
-    none; None recognises it by all plans together, see ``recognised_table``. ``unit``: of boxes,
+    none; None recognises it, see ``recognise_codes``. ``unit``: of boxes,
     one of ``UNITS``; ``threshold``: the gap up to which boxes are related, in their unit, None is
     the usual one, see ``threshold_of``.
 
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
     record, field and reason for the first plan that is invalid or has more than ``n_max`` rooms
     (unless ``skip_invalid``: then the report lists it), for codes that fit several tables, boxes
-    that can hardly be in ``unit`` (``check_scale``), and for arguments that cannot be.
+    that can hardly be in ``unit`` (``check_scale``) or all in one (``check_one_unit``), and for
+    arguments that cannot be.
     """
     path = Path(path)
     if n_max < 1:
@@ -87,15 +96,18 @@ def read_report(
     if not path.exists():
         raise FileNotFoundError(f"no plans file at {path.absolute()}")
     records = list(plan_records(path, ReadOptions(n_max, gap)))
-    found = codes or table_of(path, ((each.written, each.read) for each in records))
+    found = RecognisedCodes({}, ())
+    if codes is None:
+        coded = (CodedPlan(each.path, each.record, each.written, each.read) for each in records)
+        found = recognise_codes(path, coded)
     diagrams: list[BubbleDiagram] = []
-    measured: list[BubbleDiagram] = []
+    measured: list[tuple[str, BubbleDiagram]] = []
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
-    tables: set[str] = set()
+    tables: dict[str, dict[Path, None]] = {}
     num_duplicates = 0
     for record in records:
-        table = record.written.read_by(codes, found)
+        table = record.written.read_by(codes, found.tables.get(record.path, OUR_TABLE))
         try:
             plan = record.read(table)
         except DiagramError as error:
@@ -105,13 +117,14 @@ def read_report(
             problems.append(problem)
             continue
         left_out.update(plan.left_out)
-        tables.update([table] if table else [])
+        if table is not None:
+            tables.setdefault(table, {})[record.path] = None
         if plan.diagram is None:
             num_duplicates += 1
             continue
         diagrams.append(plan.diagram)
         if plan.measured:
-            measured.append(plan.diagram)
+            measured.append((place_of(record.path, record.record), plan.diagram))
     _check_scale(path, measured, unit, threshold)
     if path.is_dir() and (num_others := count_other_files(path)):
         left_out[OTHER_FILES] = num_others
@@ -124,15 +137,21 @@ def read_report(
         problems=tuple(problems),
         num_duplicates=num_duplicates,
         left_out=dict(left_out),
-        codes=tuple(sorted(tables)),
+        code_tables={name: tuple(tables[name]) for name in sorted(tables)},
+        doubts=found.doubts,
     )
 
 
 def _check_scale(
-    path: Path, measured: list[BubbleDiagram], unit: str, threshold: float | None
+    path: Path, measured: list[tuple[str, BubbleDiagram]], unit: str, threshold: float | None
 ) -> None:
-    plans = [(plan.boxes, len(plan.relations)) for plan in measured if plan.boxes is not None]
+    plans = [(place, plan, plan.boxes) for place, plan in measured if plan.boxes is not None]
     try:
-        check_scale(plans, unit=unit, threshold=threshold)
+        check_one_unit([(place, boxes) for place, _, boxes in plans])
+        check_scale(
+            [(boxes, len(plan.relations)) for _, plan, boxes in plans],
+            unit=unit,
+            threshold=threshold,
+        )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error

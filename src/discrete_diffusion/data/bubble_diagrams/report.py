@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from discrete_diffusion.data.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.naming import counted
 
 
 class Problem(NamedTuple):
@@ -25,9 +26,35 @@ class Problem(NamedTuple):
 
     def sentence(self) -> str:
         """``plans.jsonl, line 3, field 'rooms[1]': ...``"""
-        record = f", {self.record}" if self.record else ""
         where = f", field '{self.field}'" if self.field else ""
-        return f"{self.path}{record}{where}: {self.reason}"
+        return f"{place_of(self.path, self.record)}{where}: {self.reason}"
+
+
+class Doubt(NamedTuple):
+    """Plans that another table of room codes makes more sense of than the one they are read by.
+
+    ``num`` of ``total`` plans in ``path``, which nothing but their codes decides; ``first``: where
+    the first of them stands. ``reason``: what is wrong with them.
+    """
+
+    path: Path
+    num: int
+    total: int
+    first: str
+    reason: str
+
+    def sentence(self) -> str:
+        """``a.jsonl: 10 of 110 plans, the first at a.jsonl, line 101, have no living room ...``"""
+        return (
+            f"{self.path}: {self.num:,} of {counted(self.total, 'plan')}, the first at "
+            f"{self.first}, {self.reason}; if tables are mixed, give each a file of its own or say "
+            'codes in each record ("codes": "housegan")'
+        )
+
+
+def place_of(path: Path, record: str) -> str:
+    """``plans.jsonl, line 3``; the file alone where it holds one plan."""
+    return f"{path}, {record}" if record else str(path)
 
 
 @dataclass(frozen=True)
@@ -39,7 +66,8 @@ class ReadReport:
     ``num_records = len(diagrams) + len(problems) + num_duplicates``. ``problems``: the invalid
     ones. ``num_duplicates``: those the source itself flags as duplicates. ``left_out``: what else
     the diagrams do not hold, counted by name ("self-loops", "walls", "node attributes").
-    ``codes``: the tables that integer room codes were read by; none if rooms go by name.
+    ``code_tables``: those that integer room codes were read by, with the files of each; none if
+    rooms go by name. ``doubts``: plans that may belong to another one, diagrams all the same.
     """
 
     path: Path
@@ -49,7 +77,17 @@ class ReadReport:
     problems: tuple[Problem, ...]
     num_duplicates: int
     left_out: Mapping[str, int] = field(default_factory=dict)
-    codes: tuple[str, ...] = ()
+    code_tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The names of the tables that were used."""
+        return tuple(self.code_tables)
+
+    @property
+    def num_doubtful(self) -> int:
+        return sum(doubt.num for doubt in self.doubts)
 
     def counts(self) -> str:
         """How many diagrams were read, and how many of what was left out."""
@@ -57,8 +95,10 @@ class ReadReport:
             _counted(len(self.diagrams), "diagrams"),
             _counted(self.num_records, self.unit),
         )
-        codes = f" (room codes of {' and '.join(self.codes)})" if self.codes else ""
+        codes = f" (room codes of {self._used_tables()})" if self.codes else ""
         text = f"{self.path}{codes}: {read} from {total}"
+        if self.doubts:
+            text += f"; {self.num_doubtful:,} with doubtful room codes"
         if self.num_duplicates:
             text += f"; {self.num_duplicates:,} flagged as duplicates left out"
         for name, count in self.left_out.items():
@@ -66,6 +106,17 @@ class ReadReport:
         if self.problems:
             text += f"; {len(self.problems):,} invalid left out"
         return text
+
+    def _used_tables(self) -> str:
+        """``rplan and coarse``; where files differ, ``rplan in a.jsonl, housegan in b.jsonl``."""
+        files = list(self.code_tables.values())
+        if all(each == files[0] for each in files):
+            return " and ".join(self.codes)
+        parts = []
+        for name, (first, *others) in self.code_tables.items():
+            more = f" and {counted(len(others), 'more file')}" if others else ""
+            parts.append(f"{name} in {first.name}{more}")
+        return ", ".join(parts)
 
     def summary(self) -> str:
         """One sentence: the counts, and the first reason if something is invalid."""
