@@ -58,12 +58,12 @@ _compose_anew = hydra.compose
 _COMPOSED: dict[tuple[str, ...], DictConfig] = {}
 
 
-def _compose(config_name: str, overrides: Sequence[str]) -> DictConfig:
+def _compose(config_name: str, overrides: Sequence[str], **others: Any) -> DictConfig:
     """``hydra.compose``, which composes equal words from our configs once; a copy of the result."""
     search_path = GlobalHydra.instance().config_loader().get_search_path().get_path()
     ours = [part.path for part in search_path if part.provider == "main"] == [str(config_dir())]
-    if not ours or any(word.startswith("hydra.") for word in overrides):
-        return _compose_anew(config_name, overrides=[*overrides])
+    if not ours or others or any(word.startswith("hydra.") for word in overrides):
+        return _compose_anew(config_name, overrides=[*overrides], **others)
     key = (config_name, *overrides)
     if key not in _COMPOSED:
         _COMPOSED[key] = _compose_anew(config_name, overrides=[*overrides])
