@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 DEMO ?= demo
 PARALLEL ?= -n auto --dist loadfile
+PARALLEL_SLOW ?= -n auto --dist worksteal
 
 .PHONY: demo test test-slow lint types install clean
 
@@ -26,7 +27,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest $(PARALLEL)
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest $(PARALLEL) -m slow
+	$(BIN)/python -m pytest $(PARALLEL_SLOW) -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

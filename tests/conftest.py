@@ -1,17 +1,26 @@
-"""What every test shares: one CPU thread, reproducible property tests, optional real data, and a
-registry of backbones that forgets."""
+"""What every test shares: one CPU thread, reproducible property tests, configs composed once,
+optional real data, and a registry of backbones that forgets."""
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import hydra
 import pytest
 import torch
+import yaml
+from hydra.core.global_hydra import GlobalHydra
 from hypothesis import settings
+from omegaconf import DictConfig, OmegaConf
+from omegaconf._utils import get_yaml_loader
 
+from discrete_diffusion.cli.compose import config_dir
 from discrete_diffusion.models import registry
 
 torch.set_num_threads(1)
@@ -21,6 +30,47 @@ settings.register_profile(
     "project", deadline=None, max_examples=60, derandomize=True, database=None
 )
 settings.load_profile("project")
+
+_load_anew = OmegaConf.load
+
+
+@cache
+def _parsed(text: str) -> Any:
+    return yaml.load(text, Loader=get_yaml_loader())
+
+
+def _load(file: Any) -> Any:
+    """``OmegaConf.load``, which parses equal texts once: Hydra reads two dozen files per config.
+    What cannot be parsed is left to it, for an error that names the file."""
+    text = file.read() if hasattr(file, "read") else Path(file).read_text(encoding="utf-8")
+    try:
+        parsed = _parsed(text)
+    except yaml.YAMLError:
+        if hasattr(file, "read"):
+            file.seek(0)
+        return _load_anew(file)
+    return OmegaConf.create() if parsed is None else OmegaConf.create(parsed)
+
+
+OmegaConf.load = staticmethod(_load)  # type: ignore[method-assign]
+
+_compose_anew = hydra.compose
+_COMPOSED: dict[tuple[str, ...], DictConfig] = {}
+
+
+def _compose(config_name: str, overrides: Sequence[str], **others: Any) -> DictConfig:
+    """``hydra.compose``, which composes equal words from our configs once; a copy of the result."""
+    search_path = GlobalHydra.instance().config_loader().get_search_path().get_path()
+    ours = [part.path for part in search_path if part.provider == "main"] == [str(config_dir())]
+    if not ours or others or any(word.startswith("hydra.") for word in overrides):
+        return _compose_anew(config_name, overrides=[*overrides], **others)
+    key = (config_name, *overrides)
+    if key not in _COMPOSED:
+        _COMPOSED[key] = _compose_anew(config_name, overrides=[*overrides])
+    return copy.deepcopy(_COMPOSED[key])
+
+
+hydra.compose = _compose
 
 REAL_DATA_VARIABLE = "DISCRETE_DIFFUSION_TEST_DATA"
 

@@ -112,18 +112,24 @@ def test_trained_networks(name):
         stream = BatchStream(data, batch_size=64, seed=0)
         for epoch in range(7):
             if epoch in (0, 6):
-                draw_and_check(algorithm, data)
+                draw_and_check(algorithm, data, as_commands_do=epoch == 6)
             for k, batch in enumerate(stream):
                 optimizer.zero_grad()
                 algorithm.loss(batch, make_generator(epoch, k)).loss.backward()
                 optimizer.step()
 
 
-def draw_and_check(algorithm: Algorithm, data) -> None:
+def draw_and_check(algorithm: Algorithm, data, *, as_commands_do: bool) -> None:
+    """All sizes in one batch, at most 8 calls where that can be chosen; ``as_commands_do``: at
+    temperature 1 in batches of one size, a token per call but for grids."""
     for sampler, temperature in itertools.product(fitting_samplers(algorithm), TEMPERATURES):
         generator = make_generator(1)
         real = data.real_positions(draw_sizes(data.size_counts(), 200, generator))
-        chosen = build_sampler({"name": sampler, "temperature": temperature})
+        if not (as_commands_do and temperature == 1):
+            request = {"temperature": temperature, "steps": 8}
+            sample_and_check(algorithm, real, sampler, generator, **request)
+            continue
+        chosen = build_sampler({"name": sampler})
         steps = 8 if isinstance(chosen, GridSampler) else None
         tokens = draw_samples(chosen, algorithm, real, generator=generator, steps=steps).tokens
         algorithm.layout.check(tokens, real)
