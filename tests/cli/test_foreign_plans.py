@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,6 +70,19 @@ def test_named_they_are_read(capsys):
     shown = "".join(capsys.readouterr())
     assert "codes.jsonl (room codes of housegan): 40 diagrams" in shown
     assert "names.jsonl: 40 diagrams" in shown
+
+
+def test_a_few_plans_of_another_table_are_no_secret(capsys):
+    codes = Path("codes.jsonl").read_text().splitlines()[:4]
+    write_diagrams("ours.jsonl", PLANS, names=False)
+    ours = Path("ours.jsonl").read_text().replace(', "codes": "rplan"', "").splitlines()
+    with open("mixed.jsonl", "w") as mixed:
+        mixed.write("\n".join([*ours, *codes]))
+    main(["data", "check", "mixed.jsonl"])
+    shown = capsys.readouterr()
+    assert "(room codes of rplan): 44 diagrams from 44 lines; 4 with doubtful room" in shown.out
+    main(["data", "describe", "mixed.jsonl", "--json"])
+    assert '"num_doubtful": 4' in capsys.readouterr().out
 
 
 def test_training_data_is_what_its_table_makes_of_it(caplog):

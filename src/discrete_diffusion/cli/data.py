@@ -78,7 +78,7 @@ def _reading_options(parser: argparse.ArgumentParser) -> None:
         "--code-table",
         metavar="TABLE",
         help="what integer room codes mean, where neither a plan nor its format says it: "
-        f"{', '.join(CODE_TABLES)} (default: recognised by the whole file)",
+        f"{', '.join(CODE_TABLES)} (default: recognised file by file)",
     )
     parser.add_argument(
         "--unit",
@@ -177,6 +177,7 @@ def _describe(options: argparse.Namespace) -> None:
             "num_flagged_duplicates": report.num_duplicates,
             "left_out": dict(report.left_out),
             "room_codes": list(report.codes),
+            "num_doubtful": report.num_doubtful,
         }
     counts, structure = describe(diagrams), structure_metrics(diagrams)
     if options.json:
