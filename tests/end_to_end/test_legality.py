@@ -95,12 +95,15 @@ TINY = {
 }
 
 
+def backbone_of(name: str) -> str:
+    return compose("train", [f"algo={name}"]).algo.backbone
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOKEN_ALGORITHMS)
 def test_trained_networks(name):
     """The backbone of its config, and dit, in whose head nothing keeps the ids legal."""
-    own = compose("train", [f"algo={name}"]).algo.backbone
-    for backbone in {own, "dit"}:
+    for backbone in {backbone_of(name), "dit"}:
         torch.manual_seed(0)
         words = [f"algo={name}", f"algo.backbone={backbone}", *TINY[backbone]]
         config = compose(
@@ -117,6 +120,28 @@ def test_trained_networks(name):
                 optimizer.zero_grad()
                 algorithm.loss(batch, make_generator(epoch, k)).loss.backward()
                 optimizer.step()
+
+
+GRAPH_ALGORITHMS = [name for name in TOKEN_ALGORITHMS if backbone_of(name) == "bd-denoiser"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAPH_ALGORITHMS)
+def test_random_pair_denoisers(name):
+    """Every algorithm and sampler of bd-denoiser with the other network for graphs."""
+    config = compose(
+        "train", [f"algo={name}", "algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny"]
+    )
+    algorithm = build_algorithm(config).eval()
+    generator = make_generator(3)
+    with torch.no_grad():
+        for parameter in algorithm.backbone.parameters():
+            noise = torch.empty_like(parameter).normal_(generator=generator)
+            parameter.copy_(2 * noise / parameter.shape[-1] ** 0.5)
+    vocab = VocabConfig(n_max=8)
+    real = vocab.real_positions(torch.randint(1, 9, (100,), generator=generator))
+    for sampler in fitting_samplers(algorithm):
+        sample_and_check(algorithm, real, sampler, generator, temperature=1.0, steps=8)
 
 
 def draw_and_check(algorithm: Algorithm, data, *, as_commands_do: bool) -> None:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import main
@@ -122,6 +123,21 @@ def test_killed_at_ten_random_moments_and_resumed_nothing_differs(whole, tmp_pat
             finish(folder)
         found = result(folder)
         assert {key for key in whole if found[key] != whole[key]} == set()
+
+
+def test_the_pair_denoiser_goes_on_to_the_same_end(tmp_path, monkeypatch):
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+    pair = ["train", *ARGUMENTS, "algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    pair += ["optim.lr_schedule=constant", "trainer.val_check_interval=4", "eval.num_samples=0"]
+    main([*pair, "trainer.max_steps=8", *run_in(whole)])
+    main([*pair, "trainer.max_steps=4", *run_in(parts)])
+    last = parts / "checkpoints" / "last.ckpt"
+    main([*pair, "trainer.max_steps=8", f"resume={last}", *run_in(parts)])
+    one, other = (read_training_file(f / "checkpoints" / "last.ckpt") for f in (whole, parts))
+    assert one["global_step"] == other["global_step"] == 8
+    for key in ("state_dict", "current_model_state"):
+        assert all(torch.equal(x, other[key][name]) for name, x in one[key].items())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -24,6 +24,7 @@ ARGUMENTS = [
 ]
 """Seven full training batches, of which an epoch of whole steps has six; one validation batch."""
 VARIABLES = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_PORT", "OMP_NUM_THREADS")
+PAIR = ["algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny"]
 TWO = ["trainer.strategy=ddp", "trainer.devices=2"]
 
 
@@ -46,9 +47,10 @@ def curve(folder: Path) -> dict[tuple[int, str], float]:
     }
 
 
-def test_two_processes_have_the_loss_curve_and_the_weights_of_one(tmp_path, capfd):
+@pytest.mark.parametrize("network", [[], pytest.param(PAIR, marks=pytest.mark.slow)])
+def test_two_processes_have_the_loss_curve_and_the_weights_of_one(tmp_path, capfd, network):
     before = {name: os.environ.get(name) for name in VARIABLES}
-    steps = ["trainer.max_steps=5", "optim.lr_schedule=constant"]
+    steps = [*network, "trainer.max_steps=5", "optim.lr_schedule=constant"]
     main(["train", *ARGUMENTS, *steps, *TWO, "trainer.val_check_interval=3", "hydra.run.dir=two"])
     said = capfd.readouterr()
     twin = ["trainer.accumulate_grad_batches=2", "trainer.val_check_interval=6"]
