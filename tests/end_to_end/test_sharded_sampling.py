@@ -32,6 +32,7 @@ def numbers(folder: str) -> dict:
     return {key: value for key, value in found.items() if key != "seconds"}
 
 
+@pytest.mark.slow
 def test_two_processes_draw_and_measure_as_one_does(checkpoint):
     words = [f"checkpoint={checkpoint}", "accelerator=cpu", "num_samples=40", "seeds=2"]
     words += ["floor_draws=0", "bound_draws=1", "time_bins=2", "batch_size=8", "pictures=false"]

@@ -36,7 +36,7 @@ def data() -> DiagramDataset:
 def test_a_network_that_knows_nothing_costs_every_size_its_number_of_choices(data):
     algorithm = MDLM(Untrained(), Absorbing(VOCAB.layout(), LogLinear())).eval()
     batches = SplitBatches(data, "val", batch_size=16, seed=0)  # mixed batches among them
-    bounds = sample_bounds(algorithm, batches, draws=400, seed=0)
+    bounds = sample_bounds(algorithm, batches, draws=100, seed=0)
     found = bound_by_size(bounds, batches.sizes, data.bound, unit=data.size_unit)
     expected = torch.bincount(data.sizes(data.splits["val"]))
     assert {k: e.num_samples for k, e in found.estimates.items()} == {
@@ -44,7 +44,7 @@ def test_a_network_that_knows_nothing_costs_every_size_its_number_of_choices(dat
     }
     for rooms, estimate in found.estimates.items():
         choices = rooms * math.log(13) + math.comb(rooms, 2) * math.log(11)
-        assert estimate.per_sample == pytest.approx(choices, rel=2e-3)  # of the forced-mask draw
+        assert estimate.per_sample == pytest.approx(choices, rel=4e-3)  # of the forced-mask draw
 
 
 def test_sizes_add_up_to_the_whole(data):
