@@ -64,7 +64,7 @@ class BackboneCall:
         rest = [p for p in rest if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         named = {p.name: p for p in rest if p.kind is not p.POSITIONAL_ONLY}
         place = _place_of_sigma(rest)
-        second = place is not None and place is rest[0] and place.kind is not place.KEYWORD_ONLY
+        second = place is not None and place is rest[0] and _goes_in_by_place(place)
         sigma = place.name if place is not None else "sigma" if takes_any else None
         return cls(
             sigma=sigma,
@@ -110,6 +110,12 @@ def _place_of_sigma(rest: Sequence[Parameter]) -> Parameter | None:
         return None
     other = rest[0].name in OWN_CONDITIONS or "mask" in rest[0].name
     return None if other else rest[0]
+
+
+def _goes_in_by_place(second: Parameter) -> bool:
+    if second.kind is second.KEYWORD_ONLY:
+        return False
+    return second.kind is second.POSITIONAL_ONLY or second.name != "sigma"
 
 
 def _written(backbone: nn.Module) -> nn.Module:
