@@ -161,7 +161,7 @@ def _announce_steps(parts: RunParts, trainer: Trainer) -> None:
         parts_of_a_step = f"{processes} {several} of {stream.batch_size} samples{each}: "
     a_step = stream.batch_size * processes * accumulated
     logger.info(
-        "%s%s samples a step; an epoch is %s, %.2g passes over all training samples",
+        "%s%s samples a step; an epoch is %s, %.2f passes over all training samples",
         *(parts_of_a_step, f"{a_step:,}", counted(stream.steps_per_epoch, "step")),
         stream.steps_per_epoch * a_step / num,
     )
