@@ -52,6 +52,7 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Non
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     others: list[Popen[bytes]] = []
+    leaves_the_group = True
     try:
         yield
         others = _taken_over(engine)
@@ -59,10 +60,11 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Non
         others = _taken_over(engine)
         for other in others:
             other.kill()
+        leaves_the_group = is_first()  # another process says first what went wrong, and ends
         raise
     finally:
-        if is_first() and dist.is_available() and dist.is_initialized():
-            dist.destroy_process_group()  # another process says first what went wrong, and ends
+        if leaves_the_group and dist.is_available() and dist.is_initialized():
+            dist.destroy_process_group()
         for other in others:
             other.wait()
         os.environ.clear()
