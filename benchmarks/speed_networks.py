@@ -25,7 +25,7 @@ NETWORKS = ("bd-denoiser", "bd-denoiser-pair")
 
 @dataclass(frozen=True)
 class Sizes:
-    """``batches``: of every number of rooms, so many diagrams. ``least``: calls of a repeat."""
+    """``batches``: pairs (rooms, diagrams); ``calls``: of a work in one repeat."""
 
     batches: tuple[tuple[int, int], ...]
     calls: int
