@@ -115,6 +115,13 @@ def test_data_brings_its_sampler_unless_the_algorithm_or_the_user_does(overrides
     assert config.sampling.name == sampler
 
 
+def test_a_backbone_and_a_key_of_its_preset_alone_are_given_together():
+    words = ["algo.backbone=bd-denoiser-pair", "model.index_embeddings=false"]
+    assert compose("train", words).model.index_embeddings is False
+    with pytest.raises(ValueError, match=r"model\.index_embeddings=3: expected true or false"):
+        compose("train", [words[0], "model.index_embeddings=3"])
+
+
 def test_a_preset_that_does_not_fit_is_refused():
     with pytest.raises(
         ValueError, match="choose one of model=dit_mini, model=dit_small, model=dit"

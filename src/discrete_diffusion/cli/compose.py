@@ -39,10 +39,7 @@ def compose(
     the wrong kind; Hydra's own exceptions for unknown groups and keys.
     """
     overrides = with_open_keys(config_name, overrides)
-    config, added = _first_composed(config_name, overrides, user_config_dir)
-    if not added:
-        return config
-    return compose_plainly(config_name, [*overrides, *added], user_config_dir)
+    return _completed(config_name, overrides, user_config_dir)[0]
 
 
 def complete_overrides(
@@ -52,20 +49,27 @@ def complete_overrides(
 
     Raises ``ValueError`` for a value that is not of the kind of its default.
     """
-    _, added = _first_composed(config_name, overrides, user_config_dir)
+    _, added = _completed(config_name, overrides, user_config_dir)
     return [*overrides, *added]
 
 
-def _first_composed(
+def _completed(
     config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
 ) -> tuple[DictConfig, list[str]]:
-    """What the overrides alone give, its values checked, and the overrides that it lacks."""
-    config = compose_plainly(config_name, overrides, user_config_dir)
-    preset = missing_preset(config, overrides)
-    added = [] if preset is None else [f"model={preset}"]
+    """The config, its values checked, and the overrides that were added to it.
+
+    The preset is found from the backbone and the choices of groups alone, so that the other
+    overrides may have keys that only the new preset has.
+    """
     chosen = group_overrides(overrides, user_config_dir)
+    backbone = [o for o in overrides if o.lstrip("+").startswith("algo.backbone=")]
+    preset = missing_preset(
+        _defaults(config_name, (*chosen, *backbone), user_config_dir), overrides
+    )
+    added = [] if preset is None else [f"model={preset}"]
+    config = compose_plainly(config_name, [*overrides, *added], user_config_dir)
     if len(chosen) < len(overrides):
-        check_kinds(config, _defaults(config_name, tuple(chosen), user_config_dir))
+        check_kinds(config, _defaults(config_name, (*chosen, *added), user_config_dir))
     return config, added
 
 
@@ -158,7 +162,8 @@ def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:
             return None
         raise ValueError(
             f"model={config.model.name} is made for {', '.join(fits)}, not for backbone "
-            f"'{backbone}'; choose one of model={', model='.join(fitting)}"
+            f"'{backbone}'; choose one of model={', model='.join(fitting)}, or "
+            f"algo.backbone={' or algo.backbone='.join(fits)}"
         )
     default = backbone_spec(backbone).default_model
     if fitting:
