@@ -179,7 +179,9 @@ class BDDenoiserPair(nn.Module):
     ) -> None:
         super().__init__()
         if unknown := [name for name in triangles if name not in TRIANGLES]:
-            raise ValueError(f"triangles={list(triangles)}: {unknown[0]!r} is none of {TRIANGLES}")
+            raise ValueError(
+                f"triangles={list(triangles)}: unknown {unknown[0]!r}; take {', '.join(TRIANGLES)}"
+            )
         cond_dim = d_model if cond_dim is None else cond_dim
         self.vocab_config = vocab_config
         n_max = vocab_config.n_max
