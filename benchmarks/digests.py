@@ -15,12 +15,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -169,15 +169,32 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, str]]:
         elif path.suffix in (".jsonl", ".txt"):
             yield name, _digest(path.read_bytes())
         elif path.suffix in (".md", ".csv"):
-            yield name, _digest(re.sub(r"[\d.,]+ (s|minutes?)\b", "", path.read_text()).encode())
+            sign = "|" if path.suffix == ".md" else ","
+            yield name, _digest(_timeless(path.read_text(), sign).encode())
 
 
 def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list) and any(isinstance(inner, Mapping) for inner in value):
+        value = dict(enumerate(value))
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _leaves(f"{key}.{name}" if key else str(name), inner)
     else:
         yield key, value
+
+
+def _timeless(text: str, sign: str) -> str:
+    """A table without its columns of seconds."""
+    rows = [line.split(sign) for line in text.splitlines()]
+    heads = next((row for row in rows if any(map(_is_time, row))), [])
+    kept = [not _is_time(cell) for cell in heads]
+    return "\n".join(
+        sign.join(compress(row, kept) if len(row) == len(kept) else row) for row in rows
+    )
+
+
+def _is_time(head: str) -> bool:
+    return "seconds" in head or head.startswith((" s of ", " s per "))
 
 
 def _shown(value: Any) -> str:
