@@ -6,7 +6,9 @@
 
 Writes ``benchmarks/results/<study>.json`` and its table in ``docs/results.md``. The runs of a study
 take the same number of steps; the bound is per unordered diagram, so that node orders compare.
-With ``--keep FOLDER`` the runs are kept there, and those that are there are not trained again.
+With ``--keep FOLDER`` the runs are kept there, and those that are there are not trained again. Two
+processes can share a folder, one with ``--share 0/2``, one with ``--share 1/2``; the call after
+them writes the results.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kept_runs import kept_run
+from evaluations import evaluate
+from kept_runs import kept_run, validations
 from record import write_result, write_section
 
 BATCH_SIZE = 64
@@ -50,13 +53,37 @@ STUDIES: dict[str, dict[str, list[str]]] = {
     },
     "real_plan_choices": {
         "the recipe": [],
+        "flat: `bd-denoiser`": ["algo.backbone=bd-denoiser"],
+        "no triangles": ["model.triangles=[]"],
+        "no triangles, pairs 88 wide (as many parameters)": [
+            "model.triangles=[]",
+            "model.d_pair=88",
+        ],
+        "outgoing triangles alone": ["model.triangles=[outgoing]"],
+        "incoming triangles alone": ["model.triangles=[incoming]"],
+        "no index embeddings": ["model.index_embeddings=false"],
+        "no index embeddings, node order random": [
+            "model.index_embeddings=false",
+            "data.node_order=random",
+        ],
+        "node order random": ["data.node_order=random"],
+        "node order given by the source": ["data.node_order=given"],
         "without mirror images": ["data.symmetry=none"],
         "all eight images of the square": ["data.symmetry=square"],
-        "node order given by the source": ["data.node_order=given"],
-        "node order random": ["data.node_order=random"],
-        "learning rate 5e-4": ["optim.lr=5e-4"],
-        "learning rate 2e-3": ["optim.lr=2e-3"],
+        "2 layers, 128 and 96 wide": [
+            *("model.n_layers=2", "model.d_model=128", "model.cond_dim=128", "model.d_pair=96")
+        ],
+        "6 layers, 80 and 52 wide": [
+            *("model.n_layers=6", "model.d_model=80", "model.cond_dim=80", "model.d_pair=52")
+        ],
+        "no dropout": ["model.dropout=0"],
+        "dropout 0.1": ["model.dropout=0.1"],
+        "weight decay 0.1": ["optim.weight_decay=0.1"],
+        "learning rate 1e-3": ["optim.lr=1e-3"],
         "batches of 64 (a quarter of the samples)": ["data.batch_size=64"],
+        "no time conditioning": ["algo.time_conditioning=false"],
+        "uniform noise: `udlm`": ["algo=udlm"],
+        "marginal noise: `marginal`": ["algo=marginal"],
     },
 }
 RECIPES: dict[str, Sequence[str]] = {
@@ -64,7 +91,7 @@ RECIPES: dict[str, Sequence[str]] = {
     "node_order": SHORT_RUN,
     "real_plan_choices": (
         *("experiment=real_plans", "trainer.precision=bf16-mixed"),
-        *("callbacks.num_samples=0", "logger=none", "eval.num_samples=1000"),
+        *("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1"),
     ),
 }
 COLUMNS: dict[str, dict[str, str]] = {
@@ -87,12 +114,12 @@ COLUMNS: dict[str, dict[str, str]] = {
     "real_plan_choices": {
         "valid": "valid",
         "transitive": "transitive",
-        "edges_per_diagram": "edges",
-        "node_tv": "node TV",
         "relation_tv": "relation TV",
         "conditional_pair_tv": "conditional pair TV",
+        "mmd_clustering": "clustering MMD",
     },
 }
+EVALUATED = ("num_samples=1000", "seeds=1", "bound_draws=16", "floor_draws=0", "pictures=false")
 
 
 def run(folder: Path, words: Sequence[str], steps: int) -> dict[str, Any]:
@@ -102,17 +129,34 @@ def run(folder: Path, words: Sequence[str], steps: int) -> dict[str, Any]:
     return json.loads((folder / "metrics.json").read_text())
 
 
+def run_watched(folder: Path, words: Sequence[str], steps: int) -> dict[str, Any]:
+    """What ``evaluate`` says of a run at its end, by number of rooms too, and the step at which the
+    held-out bound was lowest."""
+    length = [f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps // 10}"]
+    kept_run(folder, [*words, *length])
+    checkpoint = f"checkpoint={folder / 'checkpoints' / 'last.ckpt'}"
+    found = evaluate(folder / "evaluation", checkpoint, *EVALUATED)
+    watched = validations(folder, ["nelbo_unordered"])
+    lowest = min(zip(watched["nelbo_unordered"], watched["step"], strict=True))[1]
+    return found | {"lowest_at": lowest, "nelbo_by_rooms": found["nelbo_by_size"]["nelbo"]}
+
+
 def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> str:
-    lines = [
-        f"| | NELBO, nats (each seed) | {' | '.join(columns.values())} |",
-        f"|---|---:|{'---:|' * len(columns)}",
-    ]
+    by_rooms = "nelbo_by_rooms" in next(iter(results.values()))[0]
+    heads = ["", "NELBO, nats (each seed)"]
+    heads += ["by rooms, fewest first", "lowest at step"] if by_rooms else []
+    heads += columns.values()
+    lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
     for name, runs in results.items():
         bounds = [r["nelbo_unordered"] for r in runs]
         each = " / ".join(f"{bound:.2f}" for bound in bounds)
-        means = [statistics.fmean(r[column] for r in runs) for column in columns]
-        cells = [f"{statistics.fmean(bounds):.2f} ({each})", *(f"{mean:.3f}" for mean in means)]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        cells = [name, f"{statistics.fmean(bounds):.2f} ({each})"]
+        if by_rooms:
+            sizes = zip(*(r["nelbo_by_rooms"] for r in runs), strict=True)
+            cells.append(" / ".join(f"{statistics.fmean(bound):.1f}" for bound in sizes))
+            cells.append(" / ".join(f"{r['lowest_at']:,}" for r in runs))
+        cells += [f"{statistics.fmean(r[column] for r in runs):.3f}" for column in columns]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -124,21 +168,30 @@ def main() -> None:
     parser.add_argument("--plans", type=Path, help="of real_plan_choices: the file of plans")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="folder of runs to keep")
+    parser.add_argument("--share", default="0/1", help="k/n: every n-th run from the k-th on")
     arguments = parser.parse_args()
+    first, every = map(int, arguments.share.split("/"))
     study, seeds = arguments.study, range(arguments.seeds)
     words = [*RECIPES[study], f"threads={arguments.threads}"]
     if arguments.plans is not None:
         words.append(f"data.path={arguments.plans.resolve()}")
-    kept = ("nelbo_unordered", "nelbo_standard_error", *COLUMNS[study])
+    watched = study == "real_plan_choices"
+    train_and_read = run_watched if watched else run
+    kept = ["nelbo_unordered", "nelbo_standard_error", *COLUMNS[study]]
+    kept += ["nelbo_by_rooms", "lowest_at"] if watched else []
     results: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        folder = (arguments.keep or Path(scratch)) / study
+        folder = (arguments.keep or Path(scratch)).absolute() / study
         for seed in seeds:
             for k, (name, overrides) in enumerate(STUDIES[study].items()):
-                found = run(
+                if k % every != first:
+                    continue
+                found = train_and_read(
                     folder / f"{k}-{seed}", [*words, f"seed={seed}", *overrides], arguments.steps
                 )
                 results.setdefault(name, []).append({key: found[key] for key in kept})
+    if every > 1:
+        return
     command = f"python benchmarks/choices.py {study} --seeds {arguments.seeds}"
     command += f" --steps {arguments.steps}" + (" --plans plans.jsonl" if arguments.plans else "")
     write_result(study, command=command, seed=list(seeds), results=results)

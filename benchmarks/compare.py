@@ -6,10 +6,10 @@
     python benchmarks/compare.py dialogue [--steps 4000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py early [--steps 1500] [--threads 2] [--folder runs/compared]
 
-``diagrams`` has bd-denoiser wherever it can be used, ``dit`` one backbone for all algorithms,
-``dialogue`` latent vectors and ids, ``early`` the same while they still learn. Writes
-``benchmarks/results/comparison_STUDY.json``, a section of ``docs/results.md`` and its figure. With
-``--folder`` an interrupted run goes on where it was when called again.
+``diagrams`` has the flat and the pair denoiser wherever they can be used, ``dit`` one backbone for
+all algorithms, ``dialogue`` latent vectors and ids, ``early`` the same while they still learn.
+Writes ``benchmarks/results/comparison_STUDY.json``, a section of ``docs/results.md`` and its
+figure. With ``--folder`` an interrupted run goes on where it was when called again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ON_DIALOGUES = (
     *("eval.num_samples=500", *QUIET),
 )
 STUDIES: dict[str, tuple[str, ...]] = {
-    "diagrams": (*ON_DIAGRAMS, "model=bd_tiny"),
+    "diagrams": (*ON_DIAGRAMS, "backbones=[bd-denoiser,bd-denoiser-pair]", "model=bd_tiny"),
     "dit": (*ON_DIAGRAMS, "backbones=[dit]", "model=dit_tiny"),
     "text": (
         *SHARED,

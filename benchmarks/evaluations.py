@@ -1,4 +1,4 @@
-"""``discrete-diffusion evaluate`` from a script, and its table for the documents."""
+"""``discrete-diffusion evaluate`` from a script, and its tables for the documents."""
 
 from __future__ import annotations
 
@@ -11,43 +11,56 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.evaluate import run
 from discrete_diffusion.metrics import DISTANCES, METRIC_MEANINGS
 
+NETWORKS = ("bd-denoiser-pair", "bd-denoiser")
+"""What the recipes on plans are measured with: theirs, and the flat network."""
+
 
 def evaluate(folder: Path, *overrides: str) -> dict[str, Any]:
-    """Evaluate into ``folder``; returns what its ``metrics.json`` holds, less machine paths."""
-    run(compose("evaluate", [*overrides, f"out={folder}"]))
-    metrics = json.loads((folder / "metrics.json").read_text())
+    """Evaluate into ``folder``, unless that is done; what its ``metrics.json`` holds, less machine
+    paths."""
+    path = folder / "metrics.json"
+    if not path.exists():
+        run(compose("evaluate", [*overrides, f"out={folder}"]))
+    metrics = json.loads(path.read_text())
     return {name: value for name, value in metrics.items() if name != "checkpoint"}
 
 
-def table(metrics: Mapping[str, Any], aims: Mapping[str, str] | None = None) -> str:
-    """A row per metric beside its floor or, for properties of a set, what real data scores."""
-    seeds = len(metrics["seeds"])
-    head = (
-        f"| | samples (95 % interval over {seeds} seeds) | real data, or floor | ratio to floor |"
-    )
-    lines = [head + (" aim |" if aims else ""), "|---|---:|---:|---:|" + ("---|" if aims else "")]
-    for name, (low, high) in metrics["intervals"].items():
+def table(models: Mapping[str, Mapping[str, Any]], aims: Mapping[str, str] | None = None) -> str:
+    """A row per metric, a column per model, beside the floor or, for properties of a set, what real
+    data scores; all models on one reference."""
+    first = next(iter(models.values()))
+    seeds = len(first["seeds"])
+    heads = [cell for name in models for cell in (f"`{name}` (95 % of {seeds} seeds)", "floors")]
+    heads = ["", *heads, "real data, or floor", *(["aim"] if aims else [])]
+    lines = [_row(heads), _row(["---", *["---:"] * (2 * len(models) + 1), *["---"] * bool(aims)])]
+    for name in first["intervals"]:
         if name not in METRIC_MEANINGS or name.endswith(("_unweighted", "_reference")):
             continue
-        real = metrics["real"].get(name) if name != "novelty" else None  # 1 by the way of splitting
-        ratio = f"{metrics[name] / real:.1f}" if name in DISTANCES and real else ""
-        shown = "" if real is None else f"{real:.4g}"
-        cells = [f"{metrics[name]:.4g} ({low:.4g} to {high:.4g})", shown, ratio]
-        if aims:
-            cells.append(aims.get(name, ""))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        real = first["real"].get(name) if name != "novelty" else None  # 1 by the way of splitting
+        cells = [name]
+        for metrics in models.values():
+            low, high = metrics["intervals"][name]
+            ratio = f"{metrics[name] / real:.1f}" if name in DISTANCES and real else ""
+            cells += [f"{metrics[name]:.4g} ({low:.4g} to {high:.4g})", ratio]
+        cells.append("" if real is None else f"{real:.4g}")
+        lines.append(_row([*cells, aims.get(name, "")] if aims else cells))
     return "\n".join(lines)
 
 
-def by_size_table(metrics: Mapping[str, Any]) -> str:
-    """The held-out bound by size, smallest samples first."""
-    found = metrics["nelbo_by_size"]
-    lines = [
-        f"| {found['unit']} | held-out NELBO, nats | samples | nats per token |",
-        "|---:|---:|---:|---:|",
-    ]
-    columns = ("size", "num_samples", "nelbo", "standard_error", "nelbo_per_token")
-    for size, num, nelbo, error, per_token in zip(*(found[c] for c in columns), strict=True):
-        shown = f"{nelbo:.2f}" + ("" if error is None else f" ± {error:.2f}")
-        lines.append(f"| {size} | {shown} | {num:,} | {per_token:.3f} |")
+def by_size_table(models: Mapping[str, Mapping[str, Any]]) -> str:
+    """The held-out bound by size, smallest samples first, a column per model."""
+    found = {name: metrics["nelbo_by_size"] for name, metrics in models.items()}
+    first = next(iter(found.values()))
+    heads = [first["unit"], "samples", *(f"`{name}`, nats" for name in models)]
+    lines = [_row(heads), _row(["---:"] * len(heads))]
+    for k, (size, num) in enumerate(zip(first["size"], first["num_samples"], strict=True)):
+        cells = [str(size), f"{num:,}"]
+        for sizes in found.values():
+            error = sizes["standard_error"][k]
+            cells.append(f"{sizes['nelbo'][k]:.2f}" + (f" ± {error:.2f}" if error else ""))
+        lines.append(_row(cells))
     return "\n".join(lines)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

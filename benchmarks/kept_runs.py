@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,3 +31,15 @@ def facts(folder: Path) -> dict[str, Any]:
     metrics = json.loads((folder / "metrics.json").read_text())
     spent = json.loads((folder / "spent.json").read_text())
     return {key: metrics[key] for key in ("seed", "steps", "parameters")} | spent
+
+
+def validations(folder: Path, names: Sequence[str]) -> dict[str, list[float]]:
+    """What the validations of a kept run said of ``names``, and the ``step`` of each."""
+    found: dict[str, list[float]] = {"step": [], **{name: [] for name in names}}
+    with (folder / "logs" / "metrics.csv").open() as lines:
+        for row in csv.DictReader(lines):
+            if row["val/nelbo"]:
+                found["step"].append(int(row["step"]) + 1)
+                for name in names:
+                    found[name].append(float(row[f"val/{name}"]))
+    return found

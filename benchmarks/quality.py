@@ -1,26 +1,29 @@
-"""Train ``experiment=bubble_mdlm``, sample it with five seeds, and measure it beside its floors.
+"""Train ``experiment=bubble_mdlm`` with the pair and the flat network, and measure both.
 
-    python benchmarks/quality.py [--seed 0] [--threads 2]
+    python benchmarks/quality.py [--seed 0] [--threads 2] [--keep FOLDER]
+        [--networks NAME ...] [override ...]
 
-Writes ``benchmarks/results/quality.json``, a table of ``docs/results.md`` and the pictures beside
-it. The reference is the test split, about 2,000 diagrams that training never saw.
+Five sampling seeds each, beside their floors. Writes ``benchmarks/results/quality.json``, a table
+of ``docs/results.md`` and the pictures of the recipe's network beside it. The reference is the test
+split, about 2,000 diagrams that training never saw. ``--keep FOLDER`` keeps the runs; those that
+are there are not trained again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import tempfile
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.train import train
 from discrete_diffusion.data import build_data
-from evaluations import evaluate, table
+from evaluations import NETWORKS, evaluate, table
+from kept_runs import facts as cost
+from kept_runs import kept_run
 from record import ROOT, hardware, write_result, write_section
 
 NUM, SEEDS = 2000, 5
@@ -35,51 +38,53 @@ AIMS = {
 }
 
 
-def facts(results: dict[str, Any]) -> str:
-    model = results["evaluation"]
-    return (
-        f"Training and its own evaluation took {results['minutes_of_training']:.1f} minutes on "
-        f"{results['torch_threads']} threads ({hardware()}). The held-out bound is "
-        f"{model['nelbo_unordered']:.2f} ± {model['nelbo_standard_error']:.2f} nats per unordered "
-        f"diagram (blind {model['nelbo_blind']:.2f}); a sample takes "
-        f"{model['network_calls_per_sample']:.1f} network calls."
-    )
+def facts(found: Mapping[str, Any], threads: int) -> str:
+    """What every network took and reached, a sentence each."""
+    lines = [f"On {threads} thread{'s' if threads > 1 else ''} ({hardware()}):", ""]
+    for network, results in found.items():
+        trained, model = results["training"], results["evaluation"]
+        lines.append(
+            f"* `{network}`, {trained['parameters']:,} parameters, {trained['steps']:,} steps: "
+            f"{trained['cpu_seconds'] / 60:.0f} CPU-minutes of training and its own evaluation; "
+            f"{model['nelbo_unordered']:.2f} ± {model['nelbo_standard_error']:.2f} nats per "
+            f"unordered diagram (blind {model['nelbo_blind']:.2f}); "
+            f"{model['network_calls_per_sample']:.1f} network calls a sample"
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
-    words = [f"seed={arguments.seed}", f"threads={arguments.threads}"]
-    config = compose("train", ["experiment=bubble_mdlm", "logger=none", *words])
-    build_data(config)  # drawn and cached before the clock starts
+    parser.add_argument("--keep", type=Path, help="folder of runs to keep")
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    parser.add_argument("overrides", nargs="*")
+    arguments = parser.parse_intermixed_args()
+    words = ["experiment=bubble_mdlm", "logger=none", *arguments.overrides]
+    words += [f"seed={arguments.seed}", f"threads={arguments.threads}"]
+    build_data(compose("train", words))  # drawn and cached before the clock starts
+    found = {}
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        start = time.perf_counter()
-        training = train(config, folder / "run")
-        minutes = (time.perf_counter() - start) / 60
-        checkpoint = folder / "run" / "checkpoints" / "last.ckpt"
-        evaluation = folder / "evaluation"
-        metrics = evaluate(
-            evaluation,
-            f"checkpoint={checkpoint}",
-            f"num_samples={NUM}",
-            f"seeds={SEEDS}",
-            f"threads={arguments.threads}",
-        )
+        folder = (arguments.keep or Path(scratch)).absolute()
+        for network in arguments.networks:
+            run = kept_run(folder / network, [*words, f"algo.backbone={network}"])
+            options = (f"num_samples={NUM}", f"seeds={SEEDS}", f"threads={arguments.threads}")
+            checkpoint = f"checkpoint={run / 'checkpoints' / 'last.ckpt'}"
+            metrics = evaluate(run / "evaluation", checkpoint, *options)
+            trained = json.loads((run / "metrics.json").read_text())
+            training = {k: v for k, v in trained.items() if not isinstance(v, dict | list)}
+            found[network] = {"training": training | cost(run), "evaluation": metrics}
         for name in PICTURES:
-            shutil.copyfile(evaluation / name, ROOT / "docs" / "images" / name)
-    results = {
-        "minutes_of_training": minutes,
-        "torch_threads": torch.get_num_threads(),
-        "train": {k: v for k, v in training.items() if not isinstance(v, dict | list)},
-        "evaluation": metrics,
-    }
-    command = f"python benchmarks/quality.py --seed {arguments.seed} --threads {arguments.threads}"
-    write_result("quality", command=command, seed=arguments.seed, results=results)
-    write_section("results.md", "quality facts", facts(results))
-    write_section("results.md", "quality", table(metrics, AIMS))
+            picture = folder / arguments.networks[0] / "evaluation" / name
+            shutil.copyfile(picture, ROOT / "docs" / "images" / name)
+    options = f"--seed {arguments.seed} --threads {arguments.threads}"
+    options += f" --networks {' '.join(found)}"
+    command = " ".join(["python benchmarks/quality.py", *arguments.overrides, options])
+    write_result("quality", command=command, seed=arguments.seed, results=found)
+    write_section("results.md", "quality facts", facts(found, arguments.threads))
+    evaluations = {network: results["evaluation"] for network, results in found.items()}
+    write_section("results.md", "quality", table(evaluations, AIMS))
 
 
 if __name__ == "__main__":

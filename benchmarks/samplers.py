@@ -3,9 +3,9 @@
     python benchmarks/samplers.py [--checkpoint FILE] [--non-absorbing FILE] [--threads 1]
         [--folder runs/samplers] [--share 0/2] [--quick]
 
-Without checkpoints it trains ``experiment=bubble_mdlm`` and the same with ``algo=marginal`` into
-the folder, half an hour each on two cores. The reference is the test split, which training never
-saw.
+Without checkpoints it trains the flat network for 10,000 steps, by ``mdlm`` and by ``marginal``,
+into the folder, half an hour each on two cores. The reference is the test split, which training
+never saw.
 
 Every cell (sampler, steps, seed) is written into the folder as soon as it is measured, and is not
 measured again for the same weights and the same code of samplers: an interrupted sweep goes on when
@@ -55,6 +55,11 @@ from sampler_cells import Cell, all_cells, quick_cells
 from sampler_report import draw, sections
 
 NUM, QUICK_NUM, BATCH = 2000, 100, 256
+FLAT = (
+    *("experiment=bubble_mdlm", "algo.backbone=bd-denoiser"),
+    *("optim.lr=1e-3", "trainer.max_steps=10000"),
+)
+"""The run that the samplers' numbers come from."""
 QUICK = ("model=bd_tiny", "trainer.max_steps=300", "data.num_plans=5000", "eval.num_samples=0")
 
 
@@ -183,7 +188,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     folder = given.folder / "quick" if given.quick else given.folder
-    words = ["experiment=bubble_mdlm", f"threads={given.threads}", *(QUICK if given.quick else ())]
+    words = [*FLAT, f"threads={given.threads}", *(QUICK if given.quick else ())]
     paths = {
         "mdlm": given.checkpoint or trained(folder, "mdlm", words),
         "marginal": given.non_absorbing or trained(folder, "marginal", words),

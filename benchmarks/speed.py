@@ -10,7 +10,7 @@ The baseline (``speed_baseline.py``) is masked diffusion with the same network o
 in float32, sampled in 100 ancestral steps. Repeats of all variants are interleaved and ratios are
 taken within a repeat. Nothing else should run on the machine; ``curves`` alone does not mind.
 
-Sampling needs a trained model; without ``--checkpoint`` it trains ``experiment=bubble_mdlm`` into
+Sampling needs a trained model; without ``--checkpoint`` it trains that of the samplers into
 the folder, half an hour on two cores.
 
 Each part is stored on its own in ``benchmarks/results/speed.json`` (``speed_cuda.json`` of a GPU),
@@ -39,7 +39,7 @@ import speed_cost
 import speed_networks
 from discrete_diffusion.cli.precision import multiplies_bfloat16
 from record import RESULTS, hardware, write_result, write_section
-from samplers import trained
+from samplers import FLAT, trained
 from speed_curves import curves
 from speed_networks import networks
 from speed_profile import profiles
@@ -171,7 +171,7 @@ def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[
             draws=BOUND_DRAWS,
         )
     if part == "sampling":
-        words = ["experiment=bubble_mdlm", f"threads={given.threads}"]
+        words = [*FLAT, f"threads={given.threads}"]
         words += [*QUICK_WORDS, *QUICK_RUN] if given.quick else []
         return sampling(
             given.checkpoint or trained(folder, "mdlm", words),
