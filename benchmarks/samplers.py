@@ -57,7 +57,7 @@ from sampler_report import draw, sections
 NUM, QUICK_NUM, BATCH = 2000, 100, 256
 FLAT = (
     *("experiment=bubble_mdlm", "algo.backbone=bd-denoiser"),
-    *("optim.lr=1e-3", "trainer.max_steps=10000"),
+    *("data.batch_size=64", "optim.lr=1e-3", "trainer.max_steps=10000"),
 )
 """The run that the samplers' numbers come from."""
 QUICK = ("model=bd_tiny", "trainer.max_steps=300", "data.num_plans=5000", "eval.num_samples=0")
