@@ -62,10 +62,8 @@ def _completed(
     overrides may have keys that only the new preset has.
     """
     chosen = group_overrides(overrides, user_config_dir)
-    backbone = [o for o in overrides if o.lstrip("+").startswith("algo.backbone=")]
-    preset = missing_preset(
-        _defaults(config_name, (*chosen, *backbone), user_config_dir), overrides
-    )
+    chosen += [o for o in overrides if o.lstrip("+").startswith("algo.backbone=")]
+    preset = missing_preset(_defaults(config_name, tuple(chosen), user_config_dir), overrides)
     added = [] if preset is None else [f"model={preset}"]
     config = compose_plainly(config_name, [*overrides, *added], user_config_dir)
     if len(chosen) < len(overrides):
