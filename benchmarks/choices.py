@@ -23,7 +23,7 @@ from typing import Any
 
 from evaluations import evaluate
 from kept_runs import kept_run, validations
-from record import write_result, write_section
+from record import markdown_table, write_result, write_section
 
 BATCH_SIZE = 64
 SHORT_RUN = (
@@ -146,7 +146,7 @@ def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> 
     heads = ["", "NELBO, nats (each seed)"]
     heads += ["by rooms, fewest first", "lowest at step"] if by_rooms else []
     heads += columns.values()
-    lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
+    rows = []
     for name, runs in results.items():
         bounds = [r["nelbo_unordered"] for r in runs]
         each = " / ".join(f"{bound:.2f}" for bound in bounds)
@@ -156,8 +156,8 @@ def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> 
             cells.append(" / ".join(f"{statistics.fmean(bound):.1f}" for bound in sizes))
             cells.append(" / ".join(f"{r['lowest_at']:,}" for r in runs))
         cells += [f"{statistics.fmean(r[column] for r in runs):.3f}" for column in columns]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown_table(heads, rows)
 
 
 def main() -> None:

@@ -160,13 +160,10 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, str]]:
             for key, value in _leaves("", json.loads(path.read_text())):
                 if not any(part in key.lower() for part in _TIMES):
                     yield f"{name} {key}", _shown(value)
-        elif path.name == "metrics.csv":
-            rows = path.read_text().splitlines()
-            yield name, _digest("\n".join(rows).encode())
         elif path.suffix == ".npz":
             for key, array in np.load(path).items():
                 yield f"{name} {key}", _digest(np.ascontiguousarray(array).tobytes())
-        elif path.suffix in (".jsonl", ".txt"):
+        elif path.suffix in (".jsonl", ".txt") or path.name == "metrics.csv":
             yield name, _digest(path.read_bytes())
         elif path.suffix in (".md", ".csv"):
             sign = "|" if path.suffix == ".md" else ","

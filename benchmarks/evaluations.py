@@ -10,6 +10,7 @@ from typing import Any
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.evaluate import run
 from discrete_diffusion.metrics import DISTANCES, METRIC_MEANINGS
+from record import markdown_table
 
 NETWORKS = ("bd-denoiser-pair", "bd-denoiser")
 """What the recipes on plans are measured with: theirs, and the flat network."""
@@ -32,7 +33,7 @@ def table(models: Mapping[str, Mapping[str, Any]], aims: Mapping[str, str] | Non
     seeds = len(first["seeds"])
     heads = [cell for name in models for cell in (f"`{name}` (95 % of {seeds} seeds)", "floors")]
     heads = ["", *heads, "real data, or floor", *(["aim"] if aims else [])]
-    lines = [_row(heads), _row(["---", *["---:"] * (2 * len(models) + 1), *["---"] * bool(aims)])]
+    rows = []
     for name in first["intervals"]:
         if name not in METRIC_MEANINGS or name.endswith(("_unweighted", "_reference")):
             continue
@@ -43,8 +44,8 @@ def table(models: Mapping[str, Mapping[str, Any]], aims: Mapping[str, str] | Non
             ratio = f"{metrics[name] / real:.1f}" if name in DISTANCES and real else ""
             cells += [f"{metrics[name]:.4g} ({low:.4g} to {high:.4g})", ratio]
         cells.append("" if real is None else f"{real:.4g}")
-        lines.append(_row([*cells, aims.get(name, "")] if aims else cells))
-    return "\n".join(lines)
+        rows.append([*cells, aims.get(name, "")] if aims else cells)
+    return markdown_table(heads, rows)
 
 
 def by_size_table(models: Mapping[str, Mapping[str, Any]]) -> str:
@@ -52,15 +53,11 @@ def by_size_table(models: Mapping[str, Mapping[str, Any]]) -> str:
     found = {name: metrics["nelbo_by_size"] for name, metrics in models.items()}
     first = next(iter(found.values()))
     heads = [first["unit"], "samples", *(f"`{name}`, nats" for name in models)]
-    lines = [_row(heads), _row(["---:"] * len(heads))]
+    rows = []
     for k, (size, num) in enumerate(zip(first["size"], first["num_samples"], strict=True)):
         cells = [str(size), f"{num:,}"]
         for sizes in found.values():
             error = sizes["standard_error"][k]
             cells.append(f"{sizes['nelbo'][k]:.2f}" + (f" ± {error:.2f}" if error else ""))
-        lines.append(_row(cells))
-    return "\n".join(lines)
-
-
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+        rows.append(cells)
+    return markdown_table(heads, rows, left=0)

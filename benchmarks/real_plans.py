@@ -34,7 +34,7 @@ from discrete_diffusion.viz.chart_style import (
 from evaluations import NETWORKS, by_size_table, evaluate, table
 from kept_runs import facts as cost
 from kept_runs import kept_run, validations
-from record import ROOT, write_result, write_section
+from record import ROOT, markdown_table, write_result, write_section
 
 FIGURE = ROOT / "docs" / "images" / "flat_and_pair.png"
 WATCHED = ("trainer.val_check_interval=100", "callbacks.num_samples=200", "logger=csv")
@@ -112,18 +112,15 @@ def facts(found: Mapping[str, Any]) -> str:
 def transitive_table(found: Mapping[str, Any]) -> str:
     """Transitive samples by number of rooms, in percent with the standard error."""
     sizes = next(iter(found.values()))["by_rooms"]
-    lines = [
-        f"| rooms | {' | '.join(f'`{network}`' for network in found)} |",
-        f"|---:|{'---:|' * len(found)}",
-    ]
+    rows = []
     for size in sizes:
-        cells = []
+        cells = [str(size)]
         for results in found.values():
             share, num = (results["by_rooms"][size][key] for key in ("transitive", "num_samples"))
             error = (share * (1 - share) / num) ** 0.5
             cells.append(f"{100 * share:.1f} ± {100 * error:.1f} % of {num:,}")
-        lines.append(f"| {size} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown_table(["rooms", *(f"`{network}`" for network in found)], rows, left=0)
 
 
 def summary(found: Mapping[str, Any]) -> str:
@@ -144,9 +141,8 @@ def summary(found: Mapping[str, Any]) -> str:
         }
         for name, cell in cells.items():
             rows.setdefault(name, []).append(cell)
-    head = f"| | {' | '.join(f'`{network}`' for network in found)} |"
-    lines = [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
-    return "\n".join([head, f"|---|{'---:|' * len(found)}", *lines])
+    head = ["", *(f"`{network}`" for network in found)]
+    return markdown_table(head, [[name, *cells] for name, cells in rows.items()])
 
 
 def draw_curves(found: Mapping[str, Any], path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,3 +44,9 @@ def write_section(page: str, name: str, text: str) -> None:
     if not found or not closed:
         raise ValueError(f"docs/{page} has no section {start} ... {end}")
     path.write_text(f"{before}{start}\n{text}\n{end}{after}")
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """The first ``left`` columns are words, the others numbers."""
+    marks = ["---" if k < left else "---:" for k in range(len(head))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, marks, *rows))

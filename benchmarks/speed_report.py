@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from record import markdown_table
+
 Part = dict[str, Any]
 
 
@@ -40,7 +42,7 @@ def _training(found: Part) -> str:
     )
     rows = [[row["name"], *_speed(row)] for row in found["rows"]]
     notes = "".join(f"\n\n{note}" for note in found["notes"])
-    return f"{facts}\n\n{_table(['training', *SPEED], rows)}{notes}"
+    return f"{facts}\n\n{markdown_table(['training', *SPEED], rows)}{notes}"
 
 
 def _profile(found: Part) -> str:
@@ -52,7 +54,7 @@ def _profile(found: Part) -> str:
         f"Milliseconds of a step of {found['batch_size']} diagrams, mean over {found['steps']} "
         "steps under PyTorch's profiler, which adds to all of them."
     )
-    return f"{facts}\n\n{_table(['operations', *names], rows)}"
+    return f"{facts}\n\n{markdown_table(['operations', *names], rows)}"
 
 
 def _memory(found: Part) -> str:
@@ -66,7 +68,7 @@ def _memory(found: Part) -> str:
         rows.append([row["name"], *chain(*cells)])
     facts = f"Each in a process of its own; epochs of batches: {found['epochs']}."
     columns = [(f"{heads[key]}, MiB", "ratio to the baseline") for key in kinds]
-    return f"{facts}\n\n{_table(['training', *chain(*columns)], rows)}"
+    return f"{facts}\n\n{markdown_table(['training', *chain(*columns)], rows)}"
 
 
 def _curves(found: Part) -> str:
@@ -88,7 +90,7 @@ def _curves(found: Part) -> str:
         f"draws each, mean over {len(found['seeds'])} seeds of {found['steps']} steps. Differences "
         "with their standard errors: over diagrams, paired; then over seeds."
     )
-    return f"{facts}\n\n{_table(head, rows)}"
+    return f"{facts}\n\n{markdown_table(head, rows)}"
 
 
 def _apart(cell: Part) -> str:
@@ -117,7 +119,7 @@ def _sampling(found: Part) -> str:
         ]
         for row in found["rows"]
     ]
-    return f"{facts}\n\n{_table(head, rows)}"
+    return f"{facts}\n\n{markdown_table(head, rows)}"
 
 
 def _cost(found: Part) -> str:
@@ -163,7 +165,7 @@ def _networks(found: Part) -> str:
         f"{found['repeats']} repeats with the lowest and the highest, and powers of the number of "
         "rooms n fitted to the seconds per diagram of each."
     )
-    return f"{facts}\n\n{_table(['rooms', 'batch', *titles], rows)}"
+    return f"{facts}\n\n{markdown_table(['rooms', 'batch', *titles], rows)}"
 
 
 def _fits(found: Part, names: Sequence[str], symbol: str, suffix: str) -> str:
@@ -187,7 +189,7 @@ def _seconds(
         for name in names:
             row += [f"{1000 * found[name][k][clock]:.1f}" for clock in ("cpu_seconds", "seconds")]
         rows.append(row)
-    return _table(head, rows, left=0)
+    return markdown_table(head, rows, left=0)
 
 
 SPEED = ("diagrams per CPU-second", "ratio", "diagrams per second", "ratio")
@@ -206,9 +208,3 @@ def _speed(row: Part) -> list[str]:
 def _interval(values: Sequence[float], scale: float, digits: int) -> str:
     middle, low, high = (f"{scale * value:.{digits}f}" for value in values)
     return f"{middle} ({low} to {high})"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Markdown; the first ``left`` columns are words, the others numbers."""
-    marks = ["---" if k < left else "---:" for k in range(len(head))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, marks, *rows))
