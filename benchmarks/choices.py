@@ -54,36 +54,32 @@ STUDIES: dict[str, dict[str, list[str]]] = {
     "real_plan_choices": {
         "the recipe": [],
         "flat: `bd-denoiser`": ["algo.backbone=bd-denoiser"],
-        "no triangles": ["model.triangles=[]"],
         "no triangles, pairs 88 wide (as many parameters)": [
             "model.triangles=[]",
             "model.d_pair=88",
         ],
         "outgoing triangles alone": ["model.triangles=[outgoing]"],
-        "incoming triangles alone": ["model.triangles=[incoming]"],
         "no index embeddings": ["model.index_embeddings=false"],
+        "node order random": ["data.node_order=random"],
+        "without mirror images": ["data.symmetry=none"],
+        "no dropout": ["model.dropout=0"],
+        "no time conditioning": ["algo.time_conditioning=false"],
+        "uniform noise: `udlm`": ["algo=udlm"],
+        "marginal noise: `marginal`": ["algo=marginal"],
+        "6 layers, 80 and 52 wide": [
+            *("model.n_layers=6", "model.d_model=80", "model.cond_dim=80", "model.d_pair=52")
+        ],
+        "2 layers, 128 and 96 wide": [
+            *("model.n_layers=2", "model.d_model=128", "model.cond_dim=128", "model.d_pair=96")
+        ],
+        "all eight images of the square": ["data.symmetry=square"],
         "no index embeddings, node order random": [
             "model.index_embeddings=false",
             "data.node_order=random",
         ],
-        "node order random": ["data.node_order=random"],
-        "node order given by the source": ["data.node_order=given"],
-        "without mirror images": ["data.symmetry=none"],
-        "all eight images of the square": ["data.symmetry=square"],
-        "2 layers, 128 and 96 wide": [
-            *("model.n_layers=2", "model.d_model=128", "model.cond_dim=128", "model.d_pair=96")
-        ],
-        "6 layers, 80 and 52 wide": [
-            *("model.n_layers=6", "model.d_model=80", "model.cond_dim=80", "model.d_pair=52")
-        ],
-        "no dropout": ["model.dropout=0"],
-        "dropout 0.1": ["model.dropout=0.1"],
         "weight decay 0.1": ["optim.weight_decay=0.1"],
-        "learning rate 1e-3": ["optim.lr=1e-3"],
-        "batches of 64 (a quarter of the samples)": ["data.batch_size=64"],
-        "no time conditioning": ["algo.time_conditioning=false"],
-        "uniform noise: `udlm`": ["algo=udlm"],
-        "marginal noise: `marginal`": ["algo=marginal"],
+        "no triangles": ["model.triangles=[]"],
+        "node order given by the source": ["data.node_order=given"],
     },
 }
 RECIPES: dict[str, Sequence[str]] = {
