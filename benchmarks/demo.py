@@ -17,8 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from discrete_diffusion.data.bubble_diagrams import read_diagrams
-from discrete_diffusion.viz import draw_grid
+from discrete_diffusion.domains.bubble_diagrams import read_diagrams
+from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
 from record import write_result
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "samples.png"

@@ -19,14 +19,10 @@ from typing import Any
 import torch
 
 from discrete_diffusion.checkpoints import read_checkpoint
-from discrete_diffusion.data import build_data
-from discrete_diffusion.evaluation import (
-    Summaries,
-    example_summaries,
-    measure_source_gap,
-    score_summarising,
-    summarise_held_out,
-)
+from discrete_diffusion.domains import build_data
+from discrete_diffusion.domains.dialogue.summarising import Summaries, summarise_held_out
+from discrete_diffusion.domains.dialogue.summary_report import example_summaries
+from discrete_diffusion.domains.dialogue.summary_scores import measure_source_gap, score_summarising
 from discrete_diffusion.sampling import build_sampler
 from kept_runs import facts, kept_run
 from record import hardware, write_result, write_section

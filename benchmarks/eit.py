@@ -24,9 +24,10 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import build_data, complete_data
-from discrete_diffusion.data.eit.simulator import SimulationSettings, simulate_phantoms
-from discrete_diffusion.evaluation import FieldReport, reconstruct_held_out
+from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.domains.eit.image_report import ImageReport
+from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
+from discrete_diffusion.domains.eit.simulator import SimulationSettings, simulate_phantoms
 from discrete_diffusion.sampling import build_sampler
 from eit_report import write_tables
 from kept_runs import facts, kept_run
@@ -82,7 +83,7 @@ class Benchmark:
 
     def __init__(self, folder: Path, threads: int, *, quick: bool = False) -> None:
         self.folder, self.threads, self.quick = folder, threads, quick
-        self.reports: dict[str, FieldReport] = {}
+        self.reports: dict[str, ImageReport] = {}
 
     def train(self, name: str, run: Run, *settings: str) -> Path:
         """The run's folder."""
@@ -103,7 +104,7 @@ class Benchmark:
         checkpoint = read_checkpoint(folder / "checkpoints" / "last.ckpt")
         config = checkpoint.config
         own = config.data.name
-        report = self.reports.setdefault(own, FieldReport(build_data(config)))
+        report = self.reports.setdefault(own, ImageReport(build_data(config)))
         data = report.data
         if shift is not None:
             data = build_data(OmegaConf.merge(config, {"data": dict(shift)}))

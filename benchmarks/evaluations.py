@@ -9,7 +9,7 @@ from typing import Any
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.evaluate import run
-from discrete_diffusion.metrics import DISTANCES, METRIC_MEANINGS
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, METRIC_MEANINGS
 from record import markdown_table
 
 NETWORKS = ("bd-denoiser-pair", "bd-denoiser")

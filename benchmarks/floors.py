@@ -15,8 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
-from discrete_diffusion.metrics import DISTANCES, DiagramSet, bubble_metrics, metric_floors
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
+from discrete_diffusion.domains.bubble_diagrams.metrics.floors import metric_floors
 from discrete_diffusion.rooms import ROOM_TYPES
 from record import write_result, write_section
 

@@ -23,16 +23,20 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion.data.bubble_diagrams.generator import PlanArrays, draw_plans, generate_plans
-from discrete_diffusion.data.bubble_diagrams.geometry import relations_from_boxes
-from discrete_diffusion.data.bubble_diagrams.programme import N_MAX, PAD
-from discrete_diffusion.metrics import (
-    DiagramSet,
-    bubble_metrics,
+from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
+from discrete_diffusion.domains.bubble_diagrams.metrics.coverage import (
     distinct_multisets,
     diversity,
-    structure_metrics,
 )
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
+    PlanArrays,
+    draw_plans,
+    generate_plans,
+)
+from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX, PAD
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 from record import write_result
 

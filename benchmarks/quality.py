@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import build_data
+from discrete_diffusion.domains import build_data
 from evaluations import NETWORKS, evaluate, table
 from kept_runs import facts as cost
 from kept_runs import kept_run

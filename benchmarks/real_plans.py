@@ -22,8 +22,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, read_diagrams
-from discrete_diffusion.metrics import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, read_diagrams
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.viz.chart_style import (
     GROUP_COLOURS,
     add_legend,

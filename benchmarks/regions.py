@@ -26,9 +26,10 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import load
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import train
-from discrete_diffusion.data import build_data, complete_data
-from discrete_diffusion.data.regions import RegionDataset
-from discrete_diffusion.evaluation import Filling, fill_held_out, fit_baselines, score_filling
+from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.domains.regions import RegionDataset
+from discrete_diffusion.domains.regions.filling import Filling, fill_held_out
+from discrete_diffusion.domains.regions.row_scores import fit_baselines, score_filling
 from discrete_diffusion.sampling import RowAncestral
 from record import RESULTS, write_result
 from regions_report import CONSTANT_ATAC, MEASURED, MEASURED_ATAC, write_tables

@@ -9,7 +9,7 @@ from typing import Any
 
 from scipy.stats import ttest_ind
 
-from discrete_diffusion.metrics import Interval, confidence_interval
+from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
 from discrete_diffusion.viz.tradeoff import Curve, QualityPanel, ReferencePoint, draw_tradeoff
 from sampler_cells import FEW_CALLS, REFERENCE
 

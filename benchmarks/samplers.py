@@ -36,19 +36,21 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import train
-from discrete_diffusion.data import build_data, draw_sizes
-from discrete_diffusion.data.bubble_diagrams import decode
-from discrete_diffusion.layout import VocabConfig, real_positions
-from discrete_diffusion.metrics import (
-    DiagramSet,
+from discrete_diffusion.data import draw_sizes
+from discrete_diffusion.domains import build_data, domain_of
+from discrete_diffusion.domains.bubble_diagrams import decode
+from discrete_diffusion.domains.bubble_diagrams.metrics.coverage import diversity, mode_coverage
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.distances import (
     conditional_pair_distance,
-    diversity,
-    mode_coverage,
     node_distance,
     relation_distance,
+)
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
     spatial_transitivity,
     validity,
 )
+from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, draw_samples
 from record import ROOT, write_result, write_section
 from sampler_cells import Cell, all_cells, quick_cells
@@ -83,7 +85,8 @@ class Model:
         """Draw and measure; the room counts are a function of the seed alone."""
         checkpoint = self.checkpoint
         sizes = draw_sizes(checkpoint.size_counts, num, make_generator(cell.seed, 0))
-        real = real_positions(checkpoint.config.data, sizes)
+        data = checkpoint.config.data
+        real = domain_of(data).real_positions(data, sizes)
         sampler = build_sampler(cell.sampling)
         start = time.perf_counter()
         output = draw_samples(

@@ -14,9 +14,15 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import draw_sizes
-from discrete_diffusion.data.bubble_diagrams import decode
-from discrete_diffusion.layout import VocabConfig, real_positions
-from discrete_diffusion.metrics import DiagramSet, relation_distance, spatial_transitivity, validity
+from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.bubble_diagrams import decode
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.distances import relation_distance
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
+    spatial_transitivity,
+    validity,
+)
+from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, draw_samples
 from samplers import Model
 from speed_baseline import DenseDenoiser, dense_ancestral
@@ -73,7 +79,7 @@ class Painter:
         """Bool[num, L]: sizes at the mix of the training data."""
         generator = make_generator(self.seed, SIZE_STREAM, *stream)
         sizes = draw_sizes(self.model.checkpoint.size_counts, num, generator)
-        return real_positions(self.config.data, sizes)
+        return domain_of(self.config.data).real_positions(self.config.data, sizes)
 
     def draw(self, way: Way, real: Tensor, *stream: int) -> tuple[Tensor, float]:
         """Tokens Int[M, L] on the CPU, and network calls per diagram."""

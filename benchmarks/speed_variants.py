@@ -21,7 +21,8 @@ from torch.optim import AdamW
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import TokenDataset, bucket_batches, build_data
+from discrete_diffusion.data import TokenDataset, bucket_batches
+from discrete_diffusion.domains import build_data
 from discrete_diffusion.models.blocks import attention
 from discrete_diffusion.models.blocks.linear import Linear
 from discrete_diffusion.models.compiling import check_compiler, compile_backbone

@@ -20,7 +20,8 @@ from hypothesis import settings
 from omegaconf import DictConfig, OmegaConf
 from omegaconf._utils import get_yaml_loader
 
-from discrete_diffusion.cli.compose import config_dir
+from discrete_diffusion import plugins
+from discrete_diffusion.config_files import config_dir
 from discrete_diffusion.models import registry
 
 torch.set_num_threads(1)
@@ -90,7 +91,7 @@ def real_data() -> Path:
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
     """Whatever a test registers is gone afterwards."""
-    tables = [registry._BACKBONE_BUILDERS, registry._REGISTERED, registry._LOADED_PLUGINS]
+    tables = [registry._BACKBONE_BUILDERS, registry._REGISTERED, plugins._LOADED]
     before = [table.copy() for table in tables]
     yield
     for table, contents in zip(tables, before, strict=True):

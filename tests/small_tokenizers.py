@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from discrete_diffusion.data.dialogue.grammar import WORDS
+from discrete_diffusion.domains.dialogue.grammar import WORDS
 
 SPOKEN = ["<pad>", "<eos>", "<unk>", "<start>", *WORDS, *(word.capitalize() for word in WORDS[:45])]
 SAID = [*WORDS, *(word.capitalize() for word in WORDS[:45]), "<unk>", "<eos>", "<start>", "<pad>"]

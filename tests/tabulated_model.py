@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator, neg_inf
-from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, PartialDiagram, encode
-from discrete_diffusion.data.bubble_diagrams.canonical import canonical_orders
-from discrete_diffusion.data.bubble_diagrams.tokens import relabel
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram, encode
+from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_orders
+from discrete_diffusion.domains.bubble_diagrams.tokens import relabel
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear

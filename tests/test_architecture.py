@@ -7,13 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import discrete_diffusion
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
 FOUNDATION = {
     *("types", "layout", "categorical", "naming", "options", "rooms", "shards", "states"),
-    *("pretrained", "whole_files"),
+    *("pretrained", "whole_files", "plugins", "config_files", "value_kinds", "domains"),
 }
+"""``domains`` here is the contract and its registry: see ``test_no_domain_is_imported``."""
+
 ALLOWED = {
     "types": set(),
     "naming": set(),
@@ -25,27 +29,30 @@ ALLOWED = {
     "states": set(),
     "shards": set(),
     "stopping": set(),
+    "plugins": set(),
+    "config_files": set(),
+    "value_kinds": set(),
     "layout": {"categorical", "rooms"},
     "noise_schedules": FOUNDATION,
     "forward_process": FOUNDATION | {"noise_schedules"},
     "models": FOUNDATION,
     "data": FOUNDATION,
-    "metrics": FOUNDATION | {"data"},
     "viz": FOUNDATION,
     "algorithms": FOUNDATION | {"noise_schedules", "forward_process", "models"},
     "sampling": FOUNDATION | {"forward_process", "algorithms"},
-    "arranging": FOUNDATION | {"algorithms", "sampling", "data"},
-    "completion": FOUNDATION | {"algorithms", "sampling", "data", "arranging"},
     "checkpoints": FOUNDATION | {"algorithms"},
     "evaluation": FOUNDATION
-    | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "metrics", "viz"},
+    | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "viz"},
+    "domains": FOUNDATION | {"algorithms", "sampling", "data", "viz", "evaluation"},
     "training": FOUNDATION
     | {"models", "algorithms", "sampling", "data", "evaluation", "checkpoints", "stopping"},
 }
+CONTRACT = {"", "domain", "cell_measurement"}
+"""Modules of ``domains`` that know no kind of data."""
 
 
-def imports_of(path: Path) -> set[str]:
-    """First-level parts of the package that a module imports at run time."""
+def modules_of(path: Path) -> set[str]:
+    """Modules of the package that a module imports at run time, without the package's name."""
     tree = ast.parse(path.read_text())
     typing_only = {
         id(node)
@@ -63,10 +70,14 @@ def imports_of(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
         for name in names:
-            parts = name.split(".")
-            if parts[0] == "discrete_diffusion" and len(parts) > 1:
-                found.add(parts[1])
+            if name.startswith("discrete_diffusion."):
+                found.add(name.removeprefix("discrete_diffusion."))
     return found
+
+
+def imports_of(path: Path) -> set[str]:
+    """First-level parts of the package that a module imports at run time."""
+    return {name.split(".")[0] for name in modules_of(path)}
 
 
 def test_imports_go_downwards():
@@ -75,6 +86,19 @@ def test_imports_go_downwards():
         if part in ALLOWED:
             extra = imports_of(path) - ALLOWED[part] - {part}
             assert not extra, f"{path.relative_to(PACKAGE)} imports {sorted(extra)}"
+
+
+def test_no_domain_is_imported():
+    """Outside a domain's folder its name stands in the registry alone; domains do not import each
+    other."""
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        own = parts[1] if parts[0] == "domains" and len(parts) > 2 else None
+        for name in modules_of(path):
+            part, _, rest = name.partition(".")
+            used = rest.split(".")[0]
+            if part == "domains" and used not in CONTRACT | {own}:
+                pytest.fail(f"{'/'.join(parts)} imports discrete_diffusion.{name}")
 
 
 def test_only_the_command_line_imports_hydra():
@@ -104,7 +128,7 @@ from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 from discrete_diffusion.layout import TokenLayout, VocabConfig, RPLAN_VOCAB_CONFIG
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.data.bubble_diagrams import (
+from discrete_diffusion.domains.bubble_diagrams import (
     BubbleDiagram, read_diagrams, write_diagrams, generate_plans)
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discrete_diffusion.data.bubble_diagrams.fields import SizeError
+from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
 from discrete_diffusion.shards import Shard, distributed_shard
 from fake_processes import in_processes
 

@@ -7,6 +7,7 @@ ids to logits serves: ids ``0..14`` are the node vocabulary, ``15..27`` the edge
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -100,6 +101,12 @@ class TokenLayout(nn.Module):
         """Float64[L, V]: the uniform distribution on each position's legal ids."""
         log_k = self.num_legal.double().log().unsqueeze(-1).expand(-1, self.vocab_size)
         return (-log_k).masked_fill(~self.support, neg_inf(torch.float64))
+
+    def digest(self) -> dict[str, str]:
+        """16 hex digits of lengths, ids and support, for checkpoints."""
+        text = f"{self.length} {self.vocab_size} {self.mask_id} {self.pad_id}".encode()
+        text += self.support.to(torch.uint8).numpy().tobytes()
+        return {"layout": hashlib.sha256(text).hexdigest()[:16]}
 
     def is_real(self, x: Tensor) -> Tensor:
         """Bool[B, L]: positions of x that are not PAD."""
@@ -277,22 +284,18 @@ def row_layout(num_rows: int) -> TokenLayout:
     return TokenLayout.flat(num_rows, 3, mask_id=1, pad_id=2)
 
 
-def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
-    """The layout of a ``config.data``: of a graph if it has ``n_max``, of features if it has
-    ``rows``, else plain: ``length``, ``vocab_size``, ``mask_id`` and, optionally, ``pad_id`` and
-    ``source_length``, the number of positions that are given, the first ones.
+def sequence_layout(data_config: Mapping[str, Any]) -> TokenLayout:
+    """The layout of plain sequences, of a ``config.data`` with ``length``, ``vocab_size``,
+    ``mask_id`` and, optionally, ``pad_id`` and ``source_length``, the number of positions that are
+    given, the first ones.
 
-    Raises ``ValueError`` naming the keys if it has none of them.
+    Raises ``ValueError`` naming the key that is not set.
     """
-    if data_config.get("n_max") is not None:
-        return VocabConfig(n_max=data_config["n_max"]).layout()
-    if data_config.get("rows") is not None:
-        return row_layout(data_config["rows"])
     for key in ("length", "vocab_size", "mask_id"):
         if data_config.get(key) is None:
             raise ValueError(
-                f"data.{key} is not set; expected data.n_max (graphs) or data.length, "
-                "data.vocab_size and data.mask_id (plain sequences)"
+                f"data.{key} is not set; plain sequences need data.length, data.vocab_size and "
+                "data.mask_id"
             )
     return TokenLayout.flat(
         data_config["length"],
@@ -303,11 +306,9 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
     )
 
 
-def real_positions(data_config: Mapping[str, Any], sizes: Tensor) -> Tensor:
-    """Int[B] sizes -> Bool[B, L], the positions that carry data: those of as many nodes of a graph,
-    or the first ones of a plain sequence that are not given."""
-    if data_config.get("n_max") is not None:
-        return VocabConfig(n_max=data_config["n_max"]).real_positions(sizes)
+def sequence_positions(data_config: Mapping[str, Any], sizes: Tensor) -> Tensor:
+    """Int[B] sizes -> Bool[B, L], the positions of plain sequences that carry data: the first ones
+    that are not given."""
     position = torch.arange(data_config["length"], device=sizes.device)
     position = position - (data_config.get("source_length") or 0)
     return (position >= 0) & (position < sizes.unsqueeze(1))

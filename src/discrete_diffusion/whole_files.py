@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,3 +29,17 @@ def written_whole(path: Path) -> Iterator[Path]:
 def is_same_file(path: Path, other: Path) -> bool:
     """Whether both exist and are one file, by whatever names or links."""
     return path.exists() and other.exists() and path.samefile(other)
+
+
+def refuse_overwriting(
+    folder: Path, names: Iterable[str], key: str, files: Iterable[str | None]
+) -> None:
+    """``ValueError`` if one of the ``files`` that ``key`` names, or one in a folder among them, is
+    one of the ``names`` that will be written into ``folder``; None names nothing."""
+    for path in [Path(file) for file in files if file is not None]:
+        read = [path, *path.iterdir()] if path.is_dir() else [path]
+        for target in [folder / name for name in names]:
+            if any(is_same_file(target, file) for file in read):
+                raise ValueError(
+                    f"{key}={path}: {target} would be overwritten; choose another out=FOLDER"
+                )

@@ -12,7 +12,7 @@ from torch import nn
 from discrete_diffusion.algorithms import MaskedFeatures, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import build_tokens, complete_data
+from discrete_diffusion.domains import build_tokens, complete_data
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import row_layout
 from discrete_diffusion.models.get_region import GetRegion

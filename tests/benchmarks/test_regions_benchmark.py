@@ -7,7 +7,7 @@ import torch
 
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import complete_data
+from discrete_diffusion.domains import complete_data
 from regions import ARMS, EXPERIMENT, held_out_of, short_run
 from regions_report import difference
 

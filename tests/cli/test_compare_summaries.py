@@ -14,8 +14,8 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import compare
 from discrete_diffusion.cli.compare.cells import plan_cells
 from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
-from discrete_diffusion.data.dialogue import SLOTS, draw_dialogues
-from discrete_diffusion.metrics import score_summaries
+from discrete_diffusion.domains.dialogue import SLOTS, draw_dialogues
+from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.pretrained import INSTALL
 
 BOTH = "algos=[latent-seq2seq,mdlm]"

@@ -10,8 +10,8 @@ from omegaconf import OmegaConf
 
 from checkpoints.made_checkpoints import training_state
 from discrete_diffusion.cli import compose, main, sample
-from discrete_diffusion.data import complete_data
-from discrete_diffusion.data.bubble_diagrams import BubbleDiagram, PartialDiagram, read_diagrams
+from discrete_diffusion.domains import complete_data
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram, read_diagrams
 
 LINES = [
     {
@@ -139,7 +139,7 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
     [
         (
             ["given=p.jsonl", "num_samples=8"],
-            "say how many completions of each dialogue, partial diagram",
+            "say how many completions of each partial diagram",
         ),
         (["given=p.jsonl", "num_samples=64"], "completions=64"),
         (["given=p.jsonl", "num_rooms=4"], "num_rooms=4 does not go with given="),
@@ -148,7 +148,7 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
         (["trajectory=-1"], "trajectory=-1: expected a whole number, at least 0"),
         (["max_arrangements=0"], "max_arrangements=0"),
         (["given=nowhere.jsonl"], "no file of partial diagrams at"),
-        (["given=[a.jsonl,b.jsonl]"], "expected one file of JSON lines; put the lines of several"),
+        (["given=[a.jsonl,b.jsonl]"], "expected one file; put the lines of several"),
         (
             ["given=w.npz"],
             "model.ckpt was trained on diagrams; give partial diagrams, JSON lines (d",
@@ -178,7 +178,7 @@ def test_text_has_no_rooms_to_complete(tmp_path, failure):
     words = ["data=text", "data.path=text.txt", "data.length=16", "algo.backbone=dit"]
     path = checkpoint(tmp_path, *words)
     for word, what in (
-        ("given=p.jsonl", "diagrams or features or dialogues"),
+        ("given=p.jsonl", "diagrams or dialogues or features"),
         ("trajectory=2", "diagrams"),
     ):
         error = failure("sample", f"checkpoint={path}", word)

@@ -15,11 +15,11 @@ from discrete_diffusion.algorithms import Objective, build_algorithm
 from discrete_diffusion.cli import compose, config_dir
 from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.lightning_setup import build_trainer
-from discrete_diffusion.cli.values import check_kinds
-from discrete_diffusion.data import _DATA_BUILDERS, complete_data
+from discrete_diffusion.domains import available_domains, complete_data, domain_of, get_domain
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from discrete_diffusion.sampling import build_sampler, check_sampler
 from discrete_diffusion.stopping import StopSignals
+from discrete_diffusion.value_kinds import check_kinds
 
 GROUPS = {
     group.name: sorted(path.stem for path in group.glob("*.yaml"))
@@ -69,7 +69,7 @@ def test_every_choice_composes_and_builds(group, name, tmp_path):
         algorithm = build_algorithm(config)
     assert isinstance(algorithm, Objective)
     check_sampler(build_sampler(config), algorithm)
-    assert config.data.name in _DATA_BUILDERS
+    assert config.data.name in domain_of(config.data).data_sets
     if name == "fsdp" and not torch.cuda.is_available():
         with pytest.raises(ValueError, match="torch finds no GPU here; take trainer=ddp"):
             build_trainer(config, tmp_path, draw=None, report=None, signals=StopSignals())
@@ -85,7 +85,9 @@ def test_names_are_the_choices():
     for group in ("noise", "forward_process", "sampling", "algo"):
         for name in GROUPS[group]:
             assert OmegaConf.load(config_dir() / group / f"{name}.yaml").name == name
-    assert set(GROUPS["data"]) == set(_DATA_BUILDERS)
+    assert set(GROUPS["data"]) == {
+        name for domain in available_domains() for name in get_domain(domain).data_sets
+    }
 
 
 @pytest.mark.parametrize(

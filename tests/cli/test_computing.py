@@ -15,8 +15,8 @@ from discrete_diffusion.categorical import draw, make_generator
 from discrete_diffusion.cli import compose, config_dir, main, precision
 from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import Started, hush_other_ranks, is_first, started
-from discrete_diffusion.data import complete_data
-from discrete_diffusion.data.bubble_diagrams import read_diagrams
+from discrete_diffusion.domains import complete_data
+from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 
 BASE = OmegaConf.load(config_dir() / "sample.yaml")
 TORCHRUN = {

@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.data.bubble_diagrams import (
+from discrete_diffusion.domains.bubble_diagrams import (
     BubbleDiagram,
     generate_plans,
     read_diagrams,
     write_diagrams,
 )
-from discrete_diffusion.data.bubble_diagrams.cache import cached_plans
+from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cached_plans
 
 PLANS = generate_plans(6, seed=1)
 NINE = BubbleDiagram((0,) * 9, ())
@@ -66,7 +66,7 @@ def test_describe_as_json(capsys, folder):
 
 
 def test_describe_without_a_file_describes_the_embedded_plans(capsys, monkeypatch):
-    from discrete_diffusion.data.bubble_diagrams import cache
+    from discrete_diffusion.domains.bubble_diagrams.procedural import cache
 
     monkeypatch.setattr(cache, "cached_plans", lambda num, seed: cached_plans(200, seed))
     text = output(capsys, "describe")

@@ -10,20 +10,23 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from discrete_diffusion import data as data_package
+from discrete_diffusion import domains
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, sealed, write_weights_file
-from discrete_diffusion.cli import compose, config_dir, evaluate, main, real_data
+from discrete_diffusion.cli import compose, config_dir, evaluate, main
 from discrete_diffusion.data import Examples, TokenDataset
-from discrete_diffusion.data.bubble_diagrams import (
+from discrete_diffusion.domains.bubble_diagrams import (
     BubbleDiagram,
     generate_plans,
     read_diagrams,
+    real_data,
     write_diagrams,
 )
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.metrics import DISTANCES, bubble_metrics, structure_metrics
 
 QUICK = ["floor_draws=2", "bound_draws=1", "time_bins=2", "num_samples=6", "seeds=2"]
 PLAIN = [*QUICK, "pictures=false"]
@@ -58,7 +61,7 @@ def save_plans_model(folder: Path, bias: float = 0.0) -> Path:
             "data.split=[0.667,0.333,0.0]",
         ]
     )
-    data = data_package.build_data(config)
+    data = domains.build_data(config)
     path = folder / "plans.safetensors"
     return save(path, config, data.size_counts(), data.fingerprint(), bias)
 
@@ -254,7 +257,7 @@ def test_unreadable_samples_are_counted(capsys):
 
 
 def test_a_diverged_model_has_null_for_what_is_no_number(monkeypatch, tmp_path, capsys, failure):
-    monkeypatch.setitem(data_package._DATA_BUILDERS, "words", lambda config: Words())
+    monkeypatch.setitem(domains._DOMAINS, "words", WordsDomain())
     path = save_words_model(tmp_path, bias=math.nan)
     main(["evaluate", f"checkpoint={path}", *MODEL])
     found = metrics()
@@ -299,18 +302,36 @@ class Words(TokenDataset):
         return "40 words"
 
 
+class WordsDomain(Domain):
+    """Of a plug-in that has no metrics of samples."""
+
+    name, title = "words", "words"
+    data_sets = {"words": "tokens"}
+    settings = frozenset({"time_bins"})
+
+    def build(self, data):
+        return Words()
+
+    def report(self, data, split, config):
+        raise NotImplementedError
+
+    def sample(self, config, trained):
+        raise NotImplementedError
+
+
 def save_words_model(folder: Path, bias: float = 0.0) -> Path:
     config = compose(overrides=["algo.backbone=dit", "model=dit_tiny"])
-    config.data = {"name": "words", "length": 6, "vocab_size": 6, "mask_id": 5, "batch_size": 8}
+    shape = {"length": 6, "vocab_size": 6, "mask_id": 5}
+    config.data = {"domain": "words", "name": "words", **shape, "batch_size": 8}
     return save(folder / "words.safetensors", config, Words().size_counts(), bias=bias)
 
 
 def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, capsys, failure):
-    monkeypatch.setitem(data_package._DATA_BUILDERS, "words", lambda config: Words())
+    monkeypatch.setitem(domains._DOMAINS, "words", WordsDomain())
     path = save_words_model(tmp_path)
     main(["evaluate", f"checkpoint={path}", *MODEL])
     output = capsys.readouterr().out
-    assert "no sample metrics exist for this data" in output
+    assert "no metrics of samples exist for data=words" in output
     assert "fingerprint" in output  # the data is not what the checkpoint names
     found = metrics()
     assert found["nelbo_plain"] > 0
@@ -390,7 +411,9 @@ def test_what_is_refused_with_a_checkpoint(defaults, plans_model):
     assert error.endswith("was trained for; leave such plans out with skip_invalid=true")
     for key, value in (("codes", "coarse"), ("unit", "metres"), ("threshold", 3)):
         error = sentence(**{key: value})
-        assert error.startswith(f"{key}={value} is for plans of reference=FILE or training=FILE")
+        assert error.startswith(
+            f"{key}={value} is for the files of reference=FILE or training=FILE"
+        )
     error = sentence(reference="plans.jsonl", split="val")
     assert "leave it out with reference=FILE" in error
     Path("plans.jsonl").unlink()

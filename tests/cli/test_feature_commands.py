@@ -19,9 +19,9 @@ from discrete_diffusion.algorithms.row_scaling import RowScaling
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.cli import compose, evaluate, main, sample
-from discrete_diffusion.cli.given_rows import read_given_rows
-from discrete_diffusion.data import build_data, complete_data
-from discrete_diffusion.data.regions import RegionTable, write_regions
+from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.domains.regions import RegionTable, write_regions
+from discrete_diffusion.domains.regions.given_rows import read_given_rows
 
 NUM_MOTIFS, ROWS = 5, 12
 M = NUM_MOTIFS + 1
@@ -342,7 +342,7 @@ def test_features_are_no_samples_of_plans(refused):
         ("sample", ["mask_rate=1"], "mask_rate=1: expected a share between 0 and 1"),
         ("sample", ["mask_rate=half"], "mask_rate=half: expected a share between"),
         ("sample", ["given=a.npz", "mask_rate=0.5"], "mask_rate=0.5 does not go with given="),
-        ("sample", ["given=a.npz", "num_samples=3"], "partial diagram or window you want: compl"),
+        ("sample", ["given=a.npz", "num_samples=3"], "fillings of each window you want: compl"),
         ("sample", ["sampling.name=ancestral"], "which samples tokens; use sampling=row-ancestral"),
         (
             "sample",

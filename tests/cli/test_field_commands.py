@@ -13,8 +13,8 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.train import train
-from discrete_diffusion.data import build_data
-from discrete_diffusion.metrics import Ridge
+from discrete_diffusion.domains import build_data
+from discrete_diffusion.domains.eit.baselines import Ridge
 
 QUICK = ["steps=1", "draws=1", "num_samples=4"]
 DATA = [
@@ -175,7 +175,11 @@ def test_a_file_of_measurements(command):
 @pytest.mark.parametrize(
     ("name", "word", "says"),
     [
-        ("sample", "given=a.npz", "given=a.npz: CKPT was not trained on diagrams or features"),
+        (
+            "sample",
+            "given=a.npz",
+            "given=a.npz: CKPT was not trained on diagrams or dialogues",
+        ),
         ("sample", "num_rooms=4", "num_rooms=4: CKPT was not trained on diagrams"),
         ("sample", "mask_rate=0.3", "mask_rate=0.3: CKPT was not trained on features; leave it"),
         ("evaluate", "mask_rate=0.3", "mask_rate=0.3: CKPT was not trained on features"),

@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 
 from checkpoints.made_checkpoints import training_state
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.data import build_data, complete_data
-from discrete_diffusion.data.bubble_diagrams import generate_plans, write_diagrams
+from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
 
 HOUSE_GAN = dict(enumerate((1, 3, 2, 4, 9, 3, 3, 3, 3, 7, 8, 6, 10)))
 PLANS = generate_plans(40, seed=2)

@@ -11,7 +11,7 @@ import torch
 from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, algorithm_state, build_algorithm
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.listing import print_listing, sampled_by
-from discrete_diffusion.data import _DATA_BUILDERS, complete_data
+from discrete_diffusion.domains import available_domains, complete_data, get_domain
 from discrete_diffusion.models import registry
 from discrete_diffusion.models.registry import available_backbones, register_backbone
 from discrete_diffusion.sampling import _SAMPLER_BUILDERS, fitting_samplers
@@ -22,6 +22,8 @@ SMALL = {
     "field": [],
     "latent": [],
 }
+
+DATA_SETS = [name for domain in available_domains() for name in get_domain(domain).data_sets]
 
 
 def test_the_listing_names_the_algorithms_that_each_sampler_accepts():
@@ -64,7 +66,7 @@ def test_data_says_what_it_comes_with(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     print_listing()
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    told = {row[0]: row[-2:] for row in rows if row and row[0] in _DATA_BUILDERS}
+    told = {row[0]: row[-2:] for row in rows if row and row[0] in DATA_SETS}
     expected = {"eit", "eit-levels"}
     assert {name for name, words in told.items() if words == ["condition", "dtn"]} == expected
 
@@ -92,7 +94,7 @@ def test_every_part_stands_under_its_state(capsys, width):
         "sampling=": ["direct", "ode"],
     }
     everything = {
-        "data=": _DATA_BUILDERS,
+        "data=": DATA_SETS,
         "algo.backbone=": available_backbones(),
         "algo=": _ALGORITHM_BUILDERS,
         "sampling=": _SAMPLER_BUILDERS,

@@ -7,7 +7,7 @@ import torch
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import train
-from discrete_diffusion.data import complete_data
+from discrete_diffusion.domains import complete_data
 
 SMALL = (
     "model.d_model=64",

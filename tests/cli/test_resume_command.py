@@ -14,7 +14,7 @@ from discrete_diffusion import load
 from discrete_diffusion.checkpoints import ResumePoint, read_training_file, sealed
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.resuming import machine_changes
-from discrete_diffusion.evaluation import SampleReport
+from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200", "logger=none"]
 SHORT = [*TINY, "trainer.max_steps=4", "callbacks.num_samples=0", "eval.num_samples=2"]
@@ -110,8 +110,8 @@ def test_no_limit_of_steps_is_no_shorter_run(finished, tmp_path, capsys):
 
 
 def test_a_diverged_run_leaves_metrics_that_are_json(tmp_path, capsys, monkeypatch):
-    measure = SampleReport.measure
-    monkeypatch.setattr(SampleReport, "measure", lambda *a: {**measure(*a), "valid": float("nan")})
+    measure = DiagramReport.measure
+    monkeypatch.setattr(DiagramReport, "measure", lambda *a: {**measure(*a), "valid": float("nan")})
     main(["train", *SHORT, "hydra.run.dir=run"])
     text = (tmp_path / "run" / "metrics.json").read_text()
     assert "NaN" not in text
@@ -146,7 +146,7 @@ def test_a_signal_in_the_final_evaluation_leaves_a_run_to_go_on_with(
     """SIGTERM here, SIGINT before the first step below."""
     number = signal.SIGTERM
     with monkeypatch.context() as patch:
-        patch.setattr(SampleReport, "save", lambda *_: signal.raise_signal(number))
+        patch.setattr(DiagramReport, "save", lambda *_: signal.raise_signal(number))
         status, line = stopped(capsys, *SHORT, "hydra.run.dir=run")
     assert status == 128 + number
     last = tmp_path / "run" / "checkpoints" / "last.ckpt"

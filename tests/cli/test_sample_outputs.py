@@ -13,14 +13,19 @@ from PIL import Image
 from checkpoints.made_checkpoints import training_state
 from composed import composed
 from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli.computing import where_to_compute
 from discrete_diffusion.cli.sample import run
-from discrete_diffusion.cli.sample_source import open_sample_source, sampling_of
-from discrete_diffusion.data import complete_data
-from discrete_diffusion.data.bubble_diagrams import read_diagrams
+from discrete_diffusion.cli.sample_source import open_trained_model, sampling_of
+from discrete_diffusion.domains import complete_data
+from discrete_diffusion.domains.bubble_diagrams import read_diagrams
+from discrete_diffusion.domains.bubble_diagrams import trajectory_files as films
 from discrete_diffusion.sampling import _SAMPLER_BUILDERS, FirstHitting
-from discrete_diffusion.viz import trajectory as films
 
 SMALL = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
+
+
+def opened(config):
+    return open_trained_model(config, where_to_compute(config))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +66,7 @@ def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, failure
         (["picture=trajectory.png"], "trajectory.png is another output; choose another name"),
         (["picture=./trajectory.png"], "trajectory.png is another output"),
         (["picture=samples.jsonl"], "picture=samples.jsonl: choose a name that ends in .png or"),
-        (["trajectory=37"], "trajectory=37: expected at most 36 diagrams"),
+        (["trajectory=37"], "trajectory=37: expected at most 36 samples"),
         (["steps=0"], "steps=0"),
     ],
 )
@@ -110,7 +115,7 @@ def test_a_film_shows_the_states_of_its_own_sample(model, tmp_path, monkeypatch,
 
 def test_an_earlier_model_has_the_settings_that_its_sampler_got_since(model, failure):
     config = compose("sample", [f"checkpoint={model}", "sampling.tokens_per_call=3"])
-    source = open_sample_source(config)
+    source = opened(config)
     assert isinstance(source.sampler, FirstHitting)
     assert source.sampler.tokens_per_call == 3
     words = ["sample", f"checkpoint={model}"]
@@ -165,16 +170,16 @@ def test_settings_that_no_sampler_was_named_for(failure, words, message, unsaid)
 def test_steps_are_refused_when_the_source_is_opened(model):
     config = compose("evaluate", [f"checkpoint={model}", "sampling=entropy-bounded", "steps=3"])
     with pytest.raises(ValueError, match="entropy-bounded sampling chooses its own number of"):
-        open_sample_source(config)
+        opened(config)
 
 
 def test_a_setting_of_a_plug_in_is_left_to_the_sampler_of_the_model(model, monkeypatch):
     """It is known, and refused only because this model has another sampler."""
     config = compose("sample", [f"checkpoint={model}", "sampling.width=3"])
     with pytest.raises(ValueError, match="unknown setting of a sampler 'width'"):
-        open_sample_source(config)
+        opened(config)
     monkeypatch.setitem(_SAMPLER_BUILDERS, "mine", lambda width=1: FirstHitting())
     with pytest.raises(
         ValueError, match=r"sampling\.width: the model was trained with sampling=fir"
     ):
-        open_sample_source(config)
+        opened(config)

@@ -12,10 +12,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import compose, evaluate, main, sample
-from discrete_diffusion.cli.sample_source import open_sample_source
+from discrete_diffusion.cli.computing import where_to_compute
+from discrete_diffusion.cli.sample_source import open_trained_model
 from discrete_diffusion.cli.train import train
-from discrete_diffusion.data.dialogue import SLOTS, DialoguePair, draw_dialogues
-from discrete_diffusion.metrics import score_summaries
+from discrete_diffusion.domains.dialogue import SLOTS, DialoguePair, draw_dialogues
+from discrete_diffusion.domains.dialogue.metrics import score_summaries
 
 PAIRS = draw_dialogues(30)
 VAL, TEST = slice(24, 27), slice(27, 30)
@@ -26,6 +27,10 @@ RUN = [
 ]
 IDS = ["algo=mdlm", "data=dialogue-tokens", "algo.backbone=dit", "model=dit_tiny", *RUN]
 LATENTS = ["algo=latent-seq2seq", *RUN[:-3], "model.num_layers=1"]
+
+
+def opened(config):
+    return open_trained_model(config, where_to_compute(config))
 
 
 def write(path: Path, pairs: list[DialoguePair]) -> Path:
@@ -207,14 +212,14 @@ def test_settings_of_generate(trained, name, sampler):
     checkpoint = trained("latents") / "checkpoints" / "best.ckpt"
     words = [f"checkpoint={checkpoint}", "threads=1", *sampler, "sampling.temperature=0"]
     config = compose(name, [*words, "sampling.top_k=null", "sampling.stop_cosine=null"])
-    found = open_sample_source(config).sampling
+    found = opened(config).sampling
     assert (found["temperature"], found["top_k"], found["stop_cosine"]) == (0, None, None)
     assert found["top_p"] == 0.9
     with pytest.raises(
         ValueError, match=r"sampling\.temperature=-1: expected a number, at least 0"
     ):
-        open_sample_source(compose(name, [*words, "sampling.temperature=-1"]))
-    top_k = open_sample_source(compose(name, [*words, "sampling.top_k=5"])).sampling["top_k"]
+        opened(compose(name, [*words, "sampling.temperature=-1"]))
+    top_k = opened(compose(name, [*words, "sampling.top_k=5"])).sampling["top_k"]
     assert top_k == 5
 
 

@@ -18,9 +18,9 @@ from discrete_diffusion.data import (
     bucket_batches,
     draw_sizes,
 )
-from discrete_diffusion.data.bubble_diagrams import generate_plans
-from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
-from discrete_diffusion.data.bubble_diagrams.tokens import encode
+from discrete_diffusion.domains.bubble_diagrams import generate_plans
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import TokenLayout, VocabConfig
 

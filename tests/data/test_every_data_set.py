@@ -10,8 +10,9 @@ import torch
 from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import config_dir
-from discrete_diffusion.data import BatchStream, Dataset, build_data, complete_data
-from discrete_diffusion.data.bubble_diagrams import generate_plans, write_diagrams
+from discrete_diffusion.data import BatchStream, Dataset
+from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
 
 SMALL: dict[str, dict[str, Any]] = {
     "bubble_diagrams": {"num_plans": 60},

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from discrete_diffusion.algorithms import AR, Algorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import BatchStream, build_data, draw_sizes
+from discrete_diffusion.data import BatchStream, draw_sizes
+from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, draw_samples, fitting_samplers
 from discrete_diffusion.sampling.grid import GridSampler

@@ -10,8 +10,8 @@ import torch
 from discrete_diffusion.algorithms import MDLM, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data.bubble_diagrams import decode, generate_plans
-from discrete_diffusion.data.bubble_diagrams.tokens import encode
+from discrete_diffusion.domains.bubble_diagrams import decode, generate_plans
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.bubble_diagrams import decode, generate_plans
-from discrete_diffusion.data.bubble_diagrams.tokens import encode
+from discrete_diffusion.domains.bubble_diagrams import decode, generate_plans
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 

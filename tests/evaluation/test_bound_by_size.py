@@ -10,9 +10,9 @@ from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.data import SplitBatches
-from discrete_diffusion.data.bubble_diagrams import generate_plans
-from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
-from discrete_diffusion.data.bubble_diagrams.tokens import encode
+from discrete_diffusion.domains.bubble_diagrams import generate_plans
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.evaluation import score_model
 from discrete_diffusion.evaluation.bound import SampleBounds, sample_bounds
 from discrete_diffusion.evaluation.bound_by_size import bound_by_size

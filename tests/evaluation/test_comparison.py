@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells
+from discrete_diffusion.domains.dialogue.comparing import DialogueCells
+from discrete_diffusion.domains.eit.comparing import ImageCells
 from discrete_diffusion.evaluation.comparison import (
     Baseline,
     ComparedModel,
@@ -94,7 +97,7 @@ def test_rows_and_table_are_those_of_the_numbers():
     first, other = bounds(2), bounds(2, shift=1.5)
     metrics = {"valid": [0.25, 0.75], "network_calls": [20.0, 21.0], "unheard_of": [1.0, 1.0]}
     replaced = model("ar", other, instead_of="bd-denoiser", metrics=metrics)
-    comparison = Comparison((model("mdlm", first), replaced), (0, 7))
+    comparison = Comparison((model("mdlm", first), replaced), (0, 7), columns=DiagramCells.columns)
     rows = comparison.rows()
     assert rows[0]["difference"] is None
     assert rows[1]["difference"] == pytest.approx(float((other - first).mean()))
@@ -134,7 +137,7 @@ def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
     models = [images("flow-matching", False, errors[0]), images("mdlm", True, errors[1])]
     models.append(images("udlm", True, errors[2]))
     ridge = Baseline("ridge", {"relative_l2": errors[2][0]}, {"pixel_accuracy": 0.5})
-    comparison = Comparison(tuple(models), (0,), (ridge,))
+    comparison = Comparison(tuple(models), (0,), (ridge,), ImageCells.measured, ImageCells.columns)
     assert comparison.measures == ["relative_l2", "nelbo"]
     rows = comparison.rows()
     apart = paired_difference(errors[2], errors[0])
@@ -174,7 +177,9 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
         for name, each in zip(("latent-seq2seq", "mdlm"), values, strict=True)
     )
     frequent = Baseline("most frequent", {"rouge_l": values[0]["rouge_l"][0]}, {"exact_match": 0.0})
-    comparison = Comparison(models, (0,), (frequent,))
+    comparison = Comparison(
+        models, (0,), (frequent,), DialogueCells.measured, DialogueCells.columns
+    )
     assert comparison.mean(models[1], "rouge_l") == float(values[1]["rouge_l"].mean())
     assert comparison.mean(models[1], "slot_accuracy") == 0.5
     assert math.isnan(comparison.mean(models[1], "relative_l2"))
@@ -207,7 +212,9 @@ def test_models_without_a_measure_in_common_are_refused():
 
 def test_one_seed_has_the_error_of_a_share_of_samples():
     metrics = {"valid": [0.9], "mode_coverage": [0.5], "num_samples": [400]}
-    comparison = Comparison((model("mdlm", bounds(1), metrics=metrics),), (3,))
+    comparison = Comparison(
+        (model("mdlm", bounds(1), metrics=metrics),), (3,), columns=DiagramCells.columns
+    )
     heads, cells = table_cells(comparison)
     assert not any("difference" in head for head in heads)  # to itself
     bound = comparison.models[0].values["nelbo"][0]

@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.data.bubble_diagrams import generate_plans
-from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
-from discrete_diffusion.data.bubble_diagrams.tokens import encode
-from discrete_diffusion.data.text import TextDataset, TextSource, TextVocabulary
+from discrete_diffusion.domains.bubble_diagrams import generate_plans
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
+from discrete_diffusion.domains.text import TextDataset, TextSource, TextVocabulary
 from discrete_diffusion.evaluation import sample_bounds
 from discrete_diffusion.evaluation.equal_terms import (
     EqualTerms,
@@ -118,13 +119,14 @@ def test_samples_have_the_same_sizes_and_a_price():
     algorithm = MDLM(Zeros(VOCAB.vocab_size), Absorbing(data.layout, LogLinear()))
     terms = EqualTerms(num_samples=12)
     one, other = (
-        score_samples_drawn(algorithm, sampler, data, terms)
+        score_samples_drawn(algorithm, sampler, data, terms, DiagramReport(data, "test"))
         for sampler in (FirstHitting(), Ancestral(default_steps=2))
     )
     assert one["network_calls"] > 6 > 2 >= other["network_calls"]
     assert one["room_count_w1"] == other["room_count_w1"]
     assert one["seconds_per_1000_samples"] > 0
-    assert score_samples_drawn(algorithm, FirstHitting(), data, EqualTerms(num_samples=0)) == {}
+    none = EqualTerms(num_samples=0)
+    assert score_samples_drawn(algorithm, FirstHitting(), data, none, None) == {}
 
 
 def test_sample_bounds_average_their_draws():
@@ -166,9 +168,10 @@ def test_a_bound_far_above_knowing_nothing_is_no_result():
 
 def test_real_data_scores_what_training_samples_do():
     data = diagrams()
-    scores = score_real_data(data, 30)
+    report = DiagramReport(data, "test")
+    scores = score_real_data(data, 30, report)
     assert scores["valid"] == scores["transitive"] == 1.0
     assert 0 < scores["relation_tv"] < 0.5
-    assert scores == score_real_data(data, 30)
-    assert score_real_data(data, 0) == {}
-    assert score_real_data(data, 60)["relation_tv"] != scores["relation_tv"]
+    assert scores == score_real_data(data, 30, report)
+    assert score_real_data(data, 0, report) == {}
+    assert score_real_data(data, 60, report)["relation_tv"] != scores["relation_tv"]

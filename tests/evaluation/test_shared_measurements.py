@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.data.bubble_diagrams import generate_plans
-from discrete_diffusion.data.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
-from discrete_diffusion.data.bubble_diagrams.tokens import encode
+from discrete_diffusion.domains.bubble_diagrams import generate_plans
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.evaluation import score_model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB

@@ -42,6 +42,10 @@ def make_config() -> Callable[..., DictConfig]:
         model = OmegaConf.load(PRESETS / f"{preset}.yaml") if preset else OmegaConf.create()
         if data is None:
             data = model.get("counted_with", {"n_max": 8})
+        known = {"n_max": "bubble_diagrams", "num_boundary": "eit"}
+        domain = next((name for key, name in known.items() if key in data), "text")
+        states = {"eit": "eit-levels" if "length" in data else "eit"}
+        data = {"domain": domain, "name": states.get(domain), **data}
         config = {"algo": {"backbone": backbone, **algo}, "model": model}
         return OmegaConf.create({**config, "data": data})
 

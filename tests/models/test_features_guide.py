@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import complete_data
+from discrete_diffusion.domains import complete_data
 from discrete_diffusion.types import Batch
 from guide_code import blocks
 

@@ -13,9 +13,9 @@ from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import Algorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import complete_data
-from discrete_diffusion.data.dialogue import DialogueTokens
-from discrete_diffusion.evaluation import summarise_held_out
+from discrete_diffusion.domains import complete_data
+from discrete_diffusion.domains.dialogue import DialogueTokens
+from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
 from discrete_diffusion.sampling import build_sampler, fitting_samplers
 from discrete_diffusion.training import DiffusionModule
 

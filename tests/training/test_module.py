@@ -14,6 +14,16 @@ from discrete_diffusion.training.module import lr_factor
 from toy_world import ToyWorld
 
 
+class NoReport:
+    """Measures nothing."""
+
+    def measure(self, samples):
+        return {}
+
+    def draw(self, samples, path):
+        pass
+
+
 def test_learning_rate_warms_up_then_stays_or_falls():
     cosine = [lr_factor(s, schedule="cosine", warmup_steps=10, num_steps=110) for s in range(111)]
     assert cosine[0] == pytest.approx(0.1)
@@ -157,7 +167,6 @@ def test_ema_averages_weights_and_leaves_index_buffers_alone(tmp_path):
 
 def test_samples_at_validation_come_from_averaged_weights(tmp_path):
     """The callback stands before EMA in the list, so the average is still in place."""
-    from discrete_diffusion.evaluation import SampleReport
     from discrete_diffusion.training import SampleAtValidation
 
     ema, module, same = EMA(decay=0.9), make_module(), []
@@ -168,7 +177,7 @@ def test_samples_at_validation_come_from_averaged_weights(tmp_path):
         same.append((module.global_step, current.clone(), average.clone()))
         return torch.zeros(num, 3, dtype=torch.long)
 
-    sampling = SampleAtValidation(draw, SampleReport(ToyData()), num_samples=3, folder=tmp_path)
+    sampling = SampleAtValidation(draw, NoReport(), num_samples=3, folder=tmp_path)
     trained = []
     module.on_train_batch_end = lambda *_: trained.append(
         module.algorithm.backbone.head.weight.detach().clone()
@@ -182,14 +191,13 @@ def test_samples_at_validation_come_from_averaged_weights(tmp_path):
 
 
 def test_a_failing_sampler_fails_the_run_before_it_starts(tmp_path):
-    from discrete_diffusion.evaluation import SampleReport
     from discrete_diffusion.training import SampleAtValidation
 
     def draw(num):
         raise RuntimeError("the sampler is broken")
 
     module = make_module()
-    sampling = SampleAtValidation(draw, SampleReport(ToyData()), num_samples=3, folder=tmp_path)
+    sampling = SampleAtValidation(draw, NoReport(), num_samples=3, folder=tmp_path)
     with pytest.raises(RuntimeError, match="the sampler is broken"):
         fit(module, tmp_path, [sampling])
     assert module.global_step == 0

@@ -16,7 +16,8 @@ from toy_training import ToyData, make_module, streams
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import BatchStream, build_data, complete_data
+from discrete_diffusion.data import BatchStream
+from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.models import compiling
 from discrete_diffusion.models.blocks import pack_columns
 from discrete_diffusion.models.compiling import compile_backbone

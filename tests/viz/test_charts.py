@@ -10,10 +10,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, StepPatch
 
+from discrete_diffusion.domains.bubble_diagrams.pictures.adjacency import draw_adjacency
 from discrete_diffusion.viz import (
     BarPanel,
     ReliabilityPanel,
-    draw_adjacency,
     draw_bars,
     draw_bound_by_time,
     draw_reliability,

@@ -21,8 +21,8 @@ from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.algorithms.regression import Regression
 from discrete_diffusion.algorithms.sedd import SEDD
 from discrete_diffusion.algorithms.udlm import UDLM
+from discrete_diffusion.domains import build_layout, data_state, domain_of
 from discrete_diffusion.forward_process import build_forward_process
-from discrete_diffusion.layout import build_layout
 from discrete_diffusion.models.calling import OWN_CONDITIONS
 from discrete_diffusion.models.registry import (
     backbone_spec,
@@ -32,7 +32,6 @@ from discrete_diffusion.models.registry import (
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import build_schedule
 from discrete_diffusion.options import check_options
-from discrete_diffusion.states import data_conditions, data_state
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -69,7 +68,7 @@ def build_algorithm(config: DictConfig) -> Objective:
     check_states(config)
     algorithm = _built(config)
     declared = {*backbone_spec(config.algo.backbone).conditions} - OWN_CONDITIONS
-    algorithm.check_conditions({*data_conditions(config.data), *declared})
+    algorithm.check_conditions({*domain_of(config.data).conditions(config.data), *declared})
     return algorithm
 
 

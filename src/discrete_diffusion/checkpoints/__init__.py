@@ -5,7 +5,6 @@ from discrete_diffusion.checkpoints.contents import (
     INFO_KEY,
     checkpoint_info,
     sealed,
-    vocabulary,
 )
 from discrete_diffusion.checkpoints.files import read_training_file, write_weights_file
 from discrete_diffusion.checkpoints.initialising import (
@@ -32,6 +31,5 @@ __all__ = [
     "read_starting_weights",
     "read_training_file",
     "sealed",
-    "vocabulary",
     "write_weights_file",
 ]

@@ -6,7 +6,7 @@ Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, ca
 ``format``             number of this layout; a reader refuses one it does not know
 ``version``            version of the package that wrote it
 ``config``             the resolved config, enough to rebuild the algorithm
-``vocabulary``         ``n_max``, ``room_types``, ``relations``; for other data a layout digest
+``vocabulary``         what ids or numbers mean, see ``Domain.vocabulary``
 ``size_counts``        training samples of each size
 ``data_fingerprint``   ``TokenDataset.fingerprint()`` of the data trained on
 ``step``               optimiser steps taken
@@ -27,8 +27,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion import __version__
-from discrete_diffusion.layout import VocabConfig, build_layout
-from discrete_diffusion.states import data_state
+from discrete_diffusion.domains import domain_of
 
 FORMAT = 1
 INFO_KEY = "discrete_diffusion"
@@ -47,31 +46,10 @@ def checkpoint_info(
         "format": FORMAT,
         "version": __version__,
         "config": dict(config),
-        "vocabulary": vocabulary(config["data"]),
+        "vocabulary": domain_of(config["data"]).vocabulary(config["data"]),
         "size_counts": list(size_counts),
         "data_fingerprint": data_fingerprint,
     }
-
-
-def vocabulary(data_config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the token ids of a ``config.data`` mean, as far as this version's tables say."""
-    if data_config.get("n_max") is not None:
-        graph = VocabConfig(n_max=data_config["n_max"])
-        return {
-            "n_max": graph.n_max,
-            "room_types": list(graph.node_types),
-            "relations": list(graph.edge_types),
-        }
-    state = data_state(data_config)
-    if state == "latent":
-        keys = ("vocab_size", "eos_id", "pad_id", "source_vocab_size", "source_pad_id")
-        return {key: data_config[key] for key in keys}
-    if state == "field":
-        return {"field_size": data_config["field_size"], "channels": data_config["channels"]}
-    layout = build_layout(data_config)
-    text = f"{layout.length} {layout.vocab_size} {layout.mask_id} {layout.pad_id}".encode()
-    text += layout.support.to(torch.uint8).numpy().tobytes()
-    return {"layout": hashlib.sha256(text).hexdigest()[:16]}
 
 
 def algorithm_weights(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -131,7 +109,8 @@ def _check_config(config: Any, path: object) -> None:
 
 
 def _check_vocabulary(info: Mapping[str, Any], path: object) -> None:
-    written, ours = info["vocabulary"], vocabulary(info["config"]["data"])
+    data = info["config"]["data"]
+    written, ours = info["vocabulary"], domain_of(data).vocabulary(data)
     differing = [key for key in ours if written.get(key) != ours[key]]
     if differing:
         key = differing[0]

@@ -8,20 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from discrete_diffusion.cli.values import check_kinds
+from discrete_diffusion.config_files import config_dir, plain
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 from discrete_diffusion.options import is_number
+from discrete_diffusion.value_kinds import check_kinds
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-
-def config_dir() -> Path:
-    """The folder of the configs: in the installed package, or at the top of a checkout."""
-    packaged = Path(__file__).parents[1] / "configs"
-    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "configs"
 
 
 def compose(
@@ -185,16 +180,6 @@ def model_presets() -> dict[str, tuple[list[str], int]]:
         preset = plain(OmegaConf.load(path))
         presets[path.stem] = (list(preset.get("backbones", [])), int(preset.get("parameters", 0)))
     return presets
-
-
-def plain(config: Any) -> dict[str, Any]:
-    """A config as a plain dict, interpolations resolved."""
-    from omegaconf import OmegaConf
-
-    container = OmegaConf.to_container(config, resolve=True)
-    if not isinstance(container, dict):
-        raise TypeError(f"expected a config with keys, got {type(container).__name__}")
-    return {str(key): value for key, value in container.items()}
 
 
 def check_counts(config: DictConfig, **smallest: int) -> None:

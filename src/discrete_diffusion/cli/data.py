@@ -1,32 +1,15 @@
-"""``discrete-diffusion data``: describe, check and convert plans files; the cache."""
+"""``discrete-diffusion data``: the sub-commands of every kind of data, and the cache."""
 
 from __future__ import annotations
 
 import argparse
-import json
+import inspect
 import re
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
+from discrete_diffusion.domains import available_domains, get_domain
+from discrete_diffusion.domains.domain import SubCommand
 from discrete_diffusion.naming import unknown_name
-
-if TYPE_CHECKING:
-    from discrete_diffusion.data.bubble_diagrams.report import ReadReport
-
-HELP = """\
-discrete-diffusion data: look at plans files before training on them.
-
-  discrete-diffusion data describe [FILE]   what is in it; without FILE, the embedded plans
-  discrete-diffusion data check FILE        every plan that cannot be read, and why
-  discrete-diffusion data convert IN OUT    write it as .jsonl, .json, .graphml, .svg or .png
-  discrete-diffusion data cache [--clear]   where generated data is kept
-
-FILE may be JSON lines (rooms and relations, or rooms and boxes), a JSON file, a House-GAN++ plan,
-Graph2Plan's data.mat, a GraphML file, or a folder of such .json, .jsonl and .graphml files.
-
-  discrete-diffusion data COMMAND --help    the options of a command
-"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -40,184 +23,52 @@ def run(arguments: list[str]) -> None:
     """Run a sub-command with its command-line arguments.
 
     Raises ``ValueError`` or ``OSError`` for what a user can mend; ``SystemExit(1)`` if ``check``
-    found an invalid plan.
+    found something invalid.
     """
-    name = arguments[0] if arguments else "--help"
+    name, commands = arguments[0] if arguments else "--help", _commands()
     if name in ("--help", "-h", "help"):
-        print(HELP, end="")
+        print(_help(commands), end="")
         return
-    if name not in _COMMANDS:
-        raise ValueError(unknown_name("data command", name, _COMMANDS))
-    add_options, function = _COMMANDS[name]
+    if name not in commands:
+        raise ValueError(unknown_name("data command", name, commands))
+    command = commands[name]
     parser = _Parser(
-        prog=f"discrete-diffusion data {name}", description=function.__doc__, allow_abbrev=False
+        prog=f"discrete-diffusion data {name}",
+        description=command.run.__doc__,
+        allow_abbrev=False,
     )
-    add_options(parser)
+    command.add_options(parser)
     options, unknown = parser.parse_known_args(arguments[1:])
     for argument in unknown:
         if argument.startswith("-"):
             known = re.findall(r"--[a-z-]+", parser.format_help())
             raise ValueError(unknown_name(f"option of data {name}", argument, set(known)))
         raise ValueError(f"'{argument}' is one argument too many; see {parser.prog} --help")
-    function(options)
+    command.run(options)
 
 
-def _reading_options(parser: argparse.ArgumentParser) -> None:
-    from discrete_diffusion.data.bubble_diagrams.code_tables import CODE_TABLES
-    from discrete_diffusion.data.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
-    from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-
-    parser.add_argument(
-        "--n-max",
-        type=int,
-        default=RPLAN_VOCAB_CONFIG.n_max,
-        metavar="N",
-        help="most rooms that a plan may have (default: %(default)s, as in training)",
-    )
-    parser.add_argument(
-        "--code-table",
-        metavar="TABLE",
-        help="what integer room codes mean, where neither a plan nor its format says it: "
-        f"{', '.join(CODE_TABLES)} (default: recognised file by file)",
-    )
-    parser.add_argument(
-        "--unit",
-        default=UNITS[0],
-        metavar="U",
-        help=f"plans given as boxes: {', '.join(UNITS)} (default: %(default)s, of a plan drawn on "
-        "256 x 256)",
-    )
-    parser.add_argument(
-        "--threshold",
-        type=float,
-        metavar="T",
-        help="plans given as boxes: boxes closer than this are related, in their own unit "
-        f"(default: {DEFAULT_THRESHOLD:g} pixels, in that unit)",
-    )
+def _commands() -> dict[str, SubCommand]:
+    found: dict[str, SubCommand] = {}
+    for name in available_domains():
+        found |= get_domain(name).commands()
+    cache = SubCommand("[--clear]   where generated data is kept", _options, _cache)
+    return found | {"cache": cache}
 
 
-def _skip_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--skip-invalid",
-        action="store_true",
-        help="leave out and count plans that cannot be read, instead of ending at the first",
-    )
+def _help(commands: dict[str, SubCommand]) -> str:
+    lines = ["discrete-diffusion data: look at data before training on it.", ""]
+    lines += [f"  discrete-diffusion data {name} {each.usage}" for name, each in commands.items()]
+    modules = dict.fromkeys(inspect.getmodule(each.run) for each in commands.values())
+    for module in modules:
+        _, _, more = (inspect.getdoc(module) or "").partition("\n")
+        if more.strip():
+            lines += ["", more.strip()]
+    lines += ["", "  discrete-diffusion data COMMAND --help    the options of a command", ""]
+    return "\n".join(lines)
 
 
-def _describe_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", metavar="FILE", help="default: the embedded plans")
-    _reading_options(parser)
-    _skip_option(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-
-
-def _check_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE")
-    _reading_options(parser)
-
-
-def _convert_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="IN", help="a file or folder of plans")
-    parser.add_argument(
-        "target",
-        metavar="OUT",
-        help="its ending says the format: .jsonl (one plan a line), .json (one list), .graphml "
-        "(several plans: a folder of that name, a file each), .svg or .png (one picture)",
-    )
-    _reading_options(parser)
-    _skip_option(parser)
-    parser.add_argument(
-        "--codes", action="store_true", help=".jsonl and .json: codes instead of names"
-    )
-    parser.add_argument(
-        "--node-link", action="store_true", help=".json: the node-link objects of networkx"
-    )
-    parser.add_argument(
-        "--each", action="store_true", help=".svg and .png: a folder of that name, a file each"
-    )
-    parser.add_argument("--first", type=int, metavar="K", help="only the first K plans")
-
-
-def _cache_options(parser: argparse.ArgumentParser) -> None:
+def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clear", action="store_true", help="delete the cached data")
-
-
-def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
-    from discrete_diffusion.cli.feature_files import refuse_features
-    from discrete_diffusion.data.bubble_diagrams.readers import read_report
-
-    refuse_features(file)
-    return read_report(
-        file,
-        skip_invalid=skip_invalid,
-        n_max=options.n_max,
-        threshold=options.threshold,
-        unit=options.unit,
-        codes=options.code_table,
-    )
-
-
-def _describe(options: argparse.Namespace) -> None:
-    """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
-    from discrete_diffusion.cli.description import print_description
-    from discrete_diffusion.data.bubble_diagrams.description import describe
-    from discrete_diffusion.metrics import structure_metrics
-
-    facts: dict[str, Any]
-    if options.file is None:
-        title, diagrams = _embedded_plans()
-        facts = {"source": title}
-    else:
-        report = _read(options.file, options, skip_invalid=options.skip_invalid)
-        title, diagrams = report.summary(), list(report.diagrams)
-        facts = {
-            "source": str(report.path),
-            f"num_{report.unit}": report.num_records,
-            "num_invalid": len(report.problems),
-            "num_flagged_duplicates": report.num_duplicates,
-            "left_out": dict(report.left_out),
-            "room_codes": list(report.codes),
-            "num_doubtful": report.num_doubtful,
-        }
-    counts, structure = describe(diagrams), structure_metrics(diagrams)
-    if options.json:
-        print(json.dumps({**facts, **asdict(counts), "structure": structure}, indent=2))
-    else:
-        print_description(title, counts, structure)
-
-
-def _embedded_plans() -> tuple[str, list[Any]]:
-    """The plans of ``data=bubble_diagrams``, as its config says."""
-    from omegaconf import OmegaConf
-
-    from discrete_diffusion.cli.compose import config_dir
-    from discrete_diffusion.data.bubble_diagrams.cache import cached_plans
-
-    config = OmegaConf.load(config_dir() / "data" / "bubble_diagrams.yaml")
-    plans = cached_plans(config.num_plans, config.plan_seed)
-    title = f"the embedded plans: {len(plans):,} of seed {config.plan_seed} (data=bubble_diagrams)"
-    return title, plans.to_diagrams()
-
-
-def _check(options: argparse.Namespace) -> None:
-    """Read every plan and print each one that is invalid: file, line, field, reason."""
-    report = _read(options.file, options, skip_invalid=True)
-    for problem in report.problems:
-        print(problem.sentence())
-    if report.num_records > 1 or not report.problems:  # else the one sentence has said it
-        print(report.counts() + ("" if report.problems else "; all can be read"))
-    if report.problems:
-        raise SystemExit(1)
-
-
-def _convert(options: argparse.Namespace) -> None:
-    """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
-    from discrete_diffusion.cli.conversion import Conversion
-
-    conversion = Conversion.plan(options)  # refuses what cannot work before anything is read
-    report = _read(options.source, options, skip_invalid=options.skip_invalid)
-    print(report.summary())
-    print(conversion.write(list(report.diagrams)))
 
 
 def _cache(options: argparse.Namespace) -> None:
@@ -237,14 +88,3 @@ def _cache(options: argparse.Namespace) -> None:
     verb = "deleted" if options.clear else "cached"
     files = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
     print(f"{files}, {sum(sizes.values()):.1f} MB {verb}")
-
-
-_COMMANDS: dict[
-    str,
-    tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], None]],
-] = {
-    "describe": (_describe_options, _describe),
-    "check": (_check_options, _check),
-    "convert": (_convert_options, _convert),
-    "cache": (_cache_options, _cache),
-}

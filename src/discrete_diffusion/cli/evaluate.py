@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts, check_shares
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
-from discrete_diffusion.cli.launch_environment import hush_other_ranks
-from discrete_diffusion.cli.meant_settings import (
+from discrete_diffusion.cli.launch_environment import hush_other_ranks, started
+from discrete_diffusion.cli.request_settings import (
     refuse_meaningless,
     refuse_meaningless_for_files,
     refuse_settings_of_files,
 )
-from discrete_diffusion.cli.sample_outputs import refuse_overwriting
-from discrete_diffusion.cli.sample_sets import sample_files
-from discrete_diffusion.cli.sample_source import open_sample_source
-from discrete_diffusion.states import DIALOGUES, IMAGES
+from discrete_diffusion.cli.sample_source import open_trained_model
+from discrete_diffusion.config_files import as_list
+from discrete_diffusion.domains import get_domain
+from discrete_diffusion.whole_files import refuse_overwriting
 
 if TYPE_CHECKING:
+    from discrete_diffusion.domains.domain import Evaluation
     from discrete_diffusion.evaluation.table import TableSection
 
 logger = logging.getLogger(__name__)
@@ -34,35 +34,12 @@ _WIDTH = 200
 """Columns of the printed table at most: more than any row takes."""
 
 
-class Evaluation(Protocol):
-    """All that was measured, of samples or a model in whatever state."""
-
-    def sections(self) -> list[TableSection]:
-        """The tables."""
-        ...
-
-    def notes(self) -> list[str]:
-        """How to read them."""
-        ...
-
-    def write(self, folder: Path) -> None:
-        """Numbers, table and samples."""
-        ...
-
-    def draw(self, folder: Path) -> None:
-        """The pictures."""
-        ...
-
-
 def run(config: DictConfig) -> None:
     """Measure, print the table, and write everything into ``out``.
 
-    ``metrics.json`` and ``table.md``. For diagrams ``samples.jsonl`` and ``samples.png`` (of the
-    first sampling seed), ``adjacency.png``, ``histograms.png``, ``relations.png``; from a
-    checkpoint on tokens ``calibration.png`` and ``nelbo_by_t.png``; for features ``samples.npz``,
-    ``samples.png`` and ``row_scores.png``; for images ``samples.npz`` and ``samples.png``; for
-    dialogues ``samples.jsonl``. Several processes share the samples to draw and the measuring of
-    the model, the first one does the rest.
+    ``metrics.json``, ``table.md``, the samples of the first sampling seed and pictures, as the kind
+    of data has them: see ``Domain.evaluate``. Several processes share the samples to draw and the
+    measuring of the model, the first one does the rest.
     Raises ``ValueError`` before anything is measured if one of the files would take the place of
     one that is read.
     """
@@ -90,7 +67,7 @@ def run(config: DictConfig) -> None:
     check_computing(config)
     folder = Path(config.out)
     for key, files in (
-        ("samples", sample_files(config)),
+        ("samples", as_list(config.samples)),
         ("reference", [config.reference]),
         ("training", [config.training]),
     ):
@@ -112,29 +89,28 @@ def _given(config: DictConfig) -> str:
 
 
 def _evaluate(config: DictConfig) -> Evaluation:
-    """Files of samples, or a checkpoint as the state of its model has it."""
-    from discrete_diffusion.cli.token_evaluation import evaluate_files, evaluate_tokens
-
+    """Files of samples, or a checkpoint with the samples of its model."""
     if config.checkpoint is None:
-        refuse_meaningless_for_files(config)
-        return evaluate_files(config)
-    from discrete_diffusion.cli.feature_evaluation import evaluate_features
-    from discrete_diffusion.cli.field_evaluation import evaluate_fields
-    from discrete_diffusion.cli.summary_evaluation import evaluate_summaries
-
-    here = where_to_compute(config)
-    source = open_sample_source(config, here.device)
-    refuse_meaningless(config, source)
+        return _evaluate_files(config)
+    trained = open_trained_model(config, where_to_compute(config))
+    refuse_meaningless(config, trained)
     refuse_settings_of_files(config)
-    source.refuse_overwriting_data(config, WRITTEN)
-    evaluations: dict[str, Callable[..., Evaluation]] = {
-        "diagrams": evaluate_tokens,
-        "text": evaluate_tokens,
-        "features": evaluate_features,
-        IMAGES: evaluate_fields,
-        DIALOGUES: evaluate_summaries,
-    }
-    return evaluations[source.trained_on](config, source, here)
+    trained.refuse_overwriting_data(config, WRITTEN)
+    return trained.domain.evaluate(config, trained)
+
+
+def _evaluate_files(config: DictConfig) -> Evaluation:
+    """The work of one process."""
+    domain = get_domain(config.domain)
+    refuse_meaningless_for_files(config, domain)
+    if config.devices not in (None, 1):
+        raise ValueError(
+            f"devices={config.devices}: samples=FILE is measured by one process; leave devices out"
+        )
+    found = started()
+    if found is not None and found.rank > 0:
+        raise SystemExit(0)
+    return domain.evaluate_files(config)
 
 
 def _print_table(sections: list[TableSection]) -> None:

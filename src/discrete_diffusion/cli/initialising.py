@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.config_files import plain
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:

@@ -17,8 +17,10 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
 from discrete_diffusion.checkpoints import ResumePoint
-from discrete_diffusion.cli.compose import plain
 from discrete_diffusion.cli.devices import cluster_environment, set_devices
+from discrete_diffusion.config_files import plain
+from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.domain import Report
 from discrete_diffusion.stopping import StopSignals
 from discrete_diffusion.training import (
     EMA,
@@ -28,7 +30,6 @@ from discrete_diffusion.training import (
     ShardedPrecision,
     ValidationLine,
 )
-from discrete_diffusion.training.callbacks import Report
 
 _THIRD_PARTY_WARNINGS = (
     (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
@@ -101,7 +102,7 @@ def build_callbacks(
     ]
     if options.ema_decay is not None:
         callbacks.append(EMA(decay=options.ema_decay))
-    callbacks.append(ValidationLine())
+    callbacks.append(ValidationLine(domain_of(config.data).headlines))
     if config.logger:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if sys.stderr.isatty():

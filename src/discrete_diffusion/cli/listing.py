@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from discrete_diffusion.cli.compose import choices, config_dir, model_presets, plain
+from discrete_diffusion.cli.compose import choices, model_presets
+from discrete_diffusion.config_files import config_dir, plain
 from discrete_diffusion.models.registry import (
     STATES,
     available_backbones,
@@ -68,14 +69,15 @@ def _data(state: str) -> Table:
     that its samples come with."""
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.states import data_conditions, data_state
+    from discrete_diffusion.domains import domain_of
 
     table = Table("data=", "what it is", box=None)
     for name in choices("data"):
         path = config_dir() / "data" / f"{name}.yaml"
         config = plain(OmegaConf.load(path))
-        if data_state(config) == state:
-            conditions = "".join(f"; condition {each}" for each in data_conditions(config))
+        domain = domain_of(config)
+        if domain.state(config) == state:
+            conditions = "".join(f"; condition {each}" for each in domain.conditions(config))
             table.add_row(name, _first_sentence(path.read_text()) + conditions)
     return table
 

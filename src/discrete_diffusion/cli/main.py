@@ -98,12 +98,8 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.errors import HydraException
 
-    from discrete_diffusion.cli.compose import (
-        complete_overrides,
-        compose,
-        config_dir,
-        with_open_keys,
-    )
+    from discrete_diffusion.cli.compose import complete_overrides, compose, with_open_keys
+    from discrete_diffusion.config_files import config_dir
 
     overrides, flags, user_dir = _sort_out(arguments)
     overrides = with_open_keys(command, overrides)

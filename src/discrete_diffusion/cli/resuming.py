@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.config_files import plain
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.cli.compose import config_dir, plain
+from discrete_diffusion.config_files import config_dir, plain
 
 
 def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dict[str, Any]]:

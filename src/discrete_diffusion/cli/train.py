@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.child_processes import all_processes
-from discrete_diffusion.cli.compose import check_counts, check_shares, plain
+from discrete_diffusion.cli.compose import check_counts, check_shares
 from discrete_diffusion.cli.devices import check_strategy, computes_on_gpu, set_devices
 from discrete_diffusion.cli.initialising import start_from, starting_weights
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first
 from discrete_diffusion.cli.launched_signals import stop_signals
 from discrete_diffusion.cli.precision import check_trainer_precision, check_trainer_units
 from discrete_diffusion.cli.resuming import announce, how_to_go_on, resume_point
-from discrete_diffusion.cli.run_parts import RunParts, build_parts
+from discrete_diffusion.cli.run import Run, build_run
+from discrete_diffusion.config_files import plain
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.naming import counted
 from discrete_diffusion.shards import LostProcessError
@@ -53,7 +54,7 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
     """Train, evaluate and sample as ``config`` says; everything is written into ``folder``.
 
     Writes ``config.yaml``, ``checkpoints/{best,last}.{ckpt,safetensors}``, ``metrics.json`` and
-    the samples, see ``TokenParts`` and ``FeatureParts``.
+    the samples, see ``Report.save``.
     Returns what ``metrics.json`` holds; in the first process, where there are several.
     Raises ``Stop`` on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
     """
@@ -89,7 +90,7 @@ def check_values(config: DictConfig) -> None:
 
 def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, Any]:
     from discrete_diffusion.cli.lightning_setup import build_trainer
-    from discrete_diffusion.data import complete_data
+    from discrete_diffusion.domains import complete_data
     from discrete_diffusion.evaluation.json_values import finite, write_metrics
     from discrete_diffusion.training import RunCheckpoints
 
@@ -98,21 +99,21 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
     check_trainer_units(settled)
     start = starting_weights(config)
     config = complete_data(config)
-    parts = build_parts(config, on_gpu=computes_on_gpu(settled))
+    built = build_run(config, on_gpu=computes_on_gpu(settled))
     resumed = None
     if config.resume is not None:
-        resumed = resume_point(config, parts.algorithm, parts.fingerprint)
+        resumed = resume_point(config, built.algorithm, built.fingerprint)
     elif start is not None:
-        start_from(start, parts.algorithm, config)
+        start_from(start, built.algorithm, config)
     trainer = build_trainer(
-        config, folder, parts.draw, parts.report, signals=signals, resumed=resumed
+        config, folder, built.draw, built.report, signals=signals, resumed=resumed
     )
     if trainer.is_global_zero:
-        _begin(parts, trainer, folder, resumed)
+        _begin(built, trainer, folder, resumed)
     with all_processes(trainer, config.threads):
         try:
-            parts.fit(trainer, resumed)
-            metrics = parts.final_metrics(trainer, folder)
+            built.fit(trainer, resumed)
+            metrics = built.final_metrics(trainer, folder)
         except Stop as stop:
             kept = trainer.checkpoint_callback
             saved = kept.last if isinstance(kept, RunCheckpoints) and kept.holds_run else None
@@ -126,32 +127,32 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
             ) from error
     if trainer.is_global_zero:
         write_metrics(folder, metrics)
-        logger.info("%s", parts.summary(metrics))
+        logger.info("%s", built.report.summary(metrics))
         logger.info("run folder: %s", folder)
     return finite(metrics)
 
 
-def _begin(parts: RunParts, trainer: Trainer, folder: Path, resumed: ResumePoint | None) -> None:
+def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | None) -> None:
     """Write ``config.yaml`` and log what is about to be trained, and on what."""
-    config = parts.config
+    config = built.config
     if resumed is not None:
         announce(resumed, config, trainer, folder)
     elif (earlier := folder / "checkpoints" / "last.ckpt").exists():
         logger.warning("replacing an earlier run; resume=%s would have gone on with it", earlier)
     folder.mkdir(parents=True, exist_ok=True)
     OmegaConf.save(config, folder / "config.yaml", resolve=True)
-    logger.info("data: %s", parts.data.summary())
+    logger.info("data: %s", built.data.summary())
     logger.info(
-        "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{parts.size:,}"
+        "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{built.size:,}"
     )
-    _announce_steps(parts, trainer)
+    _announce_steps(built, trainer)
 
 
-def _announce_steps(parts: RunParts, trainer: Trainer) -> None:
+def _announce_steps(built: Run, trainer: Trainer) -> None:
     """Log how many samples a step takes, and how many steps an epoch has."""
     processes, accumulated = trainer.world_size, trainer.accumulate_grad_batches
-    stream = parts.batches(world_size=processes, accumulate=accumulated)
-    asked, num = parts.config.data.batch_size, len(stream.examples)
+    stream = built.batches(world_size=processes, accumulate=accumulated)
+    asked, num = built.config.data.batch_size, len(stream.examples)
     if stream.batch_size < asked:
         logger.info("data.batch_size=%d, but every batch is all %d training samples", asked, num)
     parts_of_a_step = ""

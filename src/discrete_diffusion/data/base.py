@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,9 @@ from torch import Tensor
 from discrete_diffusion.categorical import draw
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.types import Batch
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.bound import BoundEstimate
 
 SPLITS = ("train", "val", "test")
 
@@ -112,6 +116,15 @@ class TokenDataset(Dataset):
         """Examples in a random one of their equivalent forms, whatever ``augment`` does."""
         return self.augment(examples, generator)
 
+    def further_bounds(self, split: str, bound: BoundEstimate) -> dict[str, float]:
+        """``bound``, measured on every sample of a split, in further units by name."""
+        return {}
+
+    def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
+        """What the bound of a sample is said in where models are compared, and how many nats such a
+        unit is. ``num_tokens``: of a sample, mean."""
+        return "nats per sequence", 1.0
+
     @abstractmethod
     def real_positions(self, sizes: Tensor) -> Tensor:
         """Int[B] sizes -> Bool[B, L], the positions to fill for samples of those sizes."""
@@ -127,3 +140,16 @@ def draw_sizes(counts: list[int], num: int, generator: torch.Generator) -> Tenso
     """Int64[num]: sizes drawn from a histogram of them."""
     log_counts = torch.tensor(counts, dtype=torch.float64).log().clamp(min=-1e9)
     return draw(log_counts.expand(num, -1), generator)
+
+
+def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:
+    """Which of ``num`` things in order are train, val and test.
+
+    Raises ``ValueError`` for shares that do not sum to 1.
+    """
+    if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise ValueError(f"data.split={list(fractions)}: expected three shares that sum to 1")
+    first, second = (round(num * s) for s in (fractions[0], fractions[0] + fractions[1]))
+    return dict(
+        zip(SPLITS, (slice(0, first), slice(first, second), slice(second, num)), strict=True)
+    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -59,19 +59,44 @@ def _error_of_mean(values: Tensor) -> float:
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that every held-out sample has. ``said``: in a sentence; ``up``: whether more is
-    better."""
+    """A number that every held-out sample has.
+
+    ``said``: in a sentence; ``head``: in the table, from the comparison; ``up``: whether more is
+    better; ``note``: what it is, a sentence from the comparison and the split.
+    """
 
     said: str
+    head: Callable[[Comparison], str]
+    note: Callable[[Comparison, str], str]
     up: bool = False
 
 
-MEASURES = {
-    "nelbo": Measure("the bound"),
-    "relative_l2": Measure("relative L2"),
-    "rouge_l": Measure("ROUGE-L", up=True),
-}
-"""By the name that ``ComparedModel.values`` has for it."""
+@dataclass(frozen=True)
+class Column:
+    """A metric of a model. ``head``: its title; ``name``: of the metric; ``digits``: decimals, of
+    percent for shares.
+
+    ``up``: whether more is better, None where neither is. ``share``: shown as percent;
+    ``of_samples``: a share of the samples, which has a binomial standard error. ``quality``:
+    measured on samples, so that real data, baselines and other seeds have values of it.
+    """
+
+    head: str
+    name: str
+    digits: int
+    up: bool | None = False
+    share: bool = False
+    of_samples: bool = False
+    quality: bool = True
+
+    @property
+    def title(self) -> str:
+        return f"{self.head}{', %' if self.share else ''}{arrow(self.up)}"
+
+
+def arrow(up: bool | None) -> str:
+    """Behind a title: which way is better."""
+    return "" if up is None else " ↑" if up else " ↓"
 
 
 @dataclass(frozen=True)
@@ -79,7 +104,7 @@ class ComparedModel:
     """One algorithm with one backbone, trained with S seeds.
 
     ``label``: what tables call it; ``instead_of``: the backbone that was asked for if it could not
-    be used. ``values``: by name, one of ``MEASURES``, numbers of each of M held-out samples,
+    be used. ``values``: by name, a measure, numbers of each of M held-out samples,
     Float64[S, M]; the bound is in the unit of ``quantity`` (None without one). ``metrics``: by
     name, one value per seed.
     """
@@ -128,6 +153,9 @@ class Baseline:
 class Comparison:
     """Models against the first of them, and against ``baselines``, on the same held-out samples.
 
+    ``measured``: by name, what the measures are beside the bound, ``nelbo``; ``columns``: the
+    metrics that the table shows.
+
     Raises ``ValueError`` if their bounds are of different quantities, which never share a column,
     or nothing was measured of the samples of all of them.
     """
@@ -135,6 +163,8 @@ class Comparison:
     models: tuple[ComparedModel, ...]
     seeds: tuple[int, ...]
     baselines: tuple[Baseline, ...] = ()
+    measured: Mapping[str, Measure] = field(default_factory=dict)
+    columns: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
         found = {model.quantity for model in self.models if model.quantity is not None}

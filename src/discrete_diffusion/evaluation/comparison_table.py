@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from discrete_diffusion.evaluation.comparison import (
-    MEASURES,
     Baseline,
+    Column,
     ComparedModel,
     Comparison,
+    Measure,
     PairedDifference,
+    arrow,
 )
 from discrete_diffusion.naming import counted
 
@@ -23,48 +24,12 @@ _LARGE = 1e6
 """Numbers from here on are shown as 1.234e+08."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """``head``: its title; ``name``: of the metric; ``digits``: decimals, of percent for shares.
-
-    ``up``: whether more is better, None where neither is. ``share``: shown as percent;
-    ``of_samples``: a share of the samples, which has a binomial standard error. ``quality``:
-    measured on samples, so that real data, baselines and other seeds have values of it.
-    """
-
-    head: str
-    name: str
-    digits: int
-    up: bool | None = False
-    share: bool = False
-    of_samples: bool = False
-    quality: bool = True
-
-    @property
-    def title(self) -> str:
-        return f"{self.head}{', %' if self.share else ''}{_arrow(self.up)}"
-
-
-COLUMNS = (
-    Column("valid", "valid", 1, up=True, share=True, of_samples=True),
-    Column("transitive", "transitive", 1, up=True, share=True, of_samples=True),
-    Column("relation TV", "relation_tv", 4),
-    Column("conditional relation TV", "conditional_relation_tv", 4),
-    Column("mode coverage", "mode_coverage", 1, up=True, share=True),
-    Column("character TV", "character_tv", 4),
-    Column("known words", "words_in_training", 1, up=True, share=True),
-    Column("relative L2 of one draw", "relative_l2_single", 3),
-    Column("rise with maps of others", "condition_gap", 3, up=True),
-    Column("spread by errors (1 is right)", "spread_ratio", 2, up=None),
-    Column("pixels right", "pixel_accuracy", 1, up=True, share=True),
-    Column("exact match", "exact_match", 1, up=True, share=True, of_samples=True),
-    Column("slots right", "slot_accuracy", 1, up=True, share=True),
-    Column("ROUGE-L with dialogues of others", "shuffled_rouge_l", 3, up=None),
-    Column("rise with dialogues of others, nats", "nelbo_source_gap", 2, up=True),
+COST = (
     Column("network calls per sample", "network_calls", 1, quality=False),
     Column("s of training", "seconds_training", 0, quality=False),
     Column("s per 1,000 samples", "seconds_per_1000_samples", 1, quality=False),
 )
+"""The last columns."""
 
 
 def table_cells(
@@ -73,14 +38,18 @@ def table_cells(
     """Heads and texts of the table; metrics that no model has are left out, and differences where
     there is one model. ``real``: what real data scores, the first row; baselines are the last."""
     models, several = comparison.models, len(comparison.models) > 1
-    columns = [c for c in COLUMNS if any(math.isfinite(m.mean(c.name)) for m in models)]
+    columns = [
+        column
+        for column in (*comparison.columns, *COST)
+        if any(math.isfinite(model.mean(column.name)) for model in models)
+    ]
     heads = ["algorithm", "backbone"]
     for measure in comparison.measures:
-        arrow, first = _arrow(MEASURES[measure].up), comparison.reference(measure).algorithm
-        heads.append(_head(comparison, measure) + arrow)
-        short = MEASURES[measure].said.removeprefix("the ")
+        shown, first = _measure(comparison, measure), comparison.reference(measure).algorithm
+        heads.append(shown.head(comparison) + arrow(shown.up))
+        short = shown.said.removeprefix("the ")
         of = f"{short}, " if len(comparison.measures) > 1 else ""
-        heads += [f"{of}difference to {first}{arrow}"] if several else []
+        heads += [f"{of}difference to {first}{arrow(shown.up)}"] if several else []
     cells = []
     if real:
         blank = [""] * (len(heads) - 1)
@@ -96,17 +65,11 @@ def table_cells(
     return heads, cells
 
 
-def _arrow(up: bool | None) -> str:
-    return "" if up is None else " ↑" if up else " ↓"
+_BOUND = Measure("the bound", lambda c: f"bound, {c.quantity}", lambda c, split: "")
 
 
-def _head(comparison: Comparison, measure: str) -> str:
-    if measure == "nelbo":
-        return f"bound, {comparison.quantity}"
-    if measure == "rouge_l":
-        return "ROUGE-L"
-    draws = comparison.models[0].mean("draws_per_image")
-    return f"relative L2 of {f'the mean of {draws:g} draws' if draws > 1 else 'one draw'}"
+def _measure(comparison: Comparison, name: str) -> Measure:
+    return _BOUND if name == "nelbo" else comparison.measured[name]
 
 
 def _compared(
@@ -165,30 +128,18 @@ def _said_of_samples(comparison: Comparison, split: str, draws: int) -> list[str
                 f"No bound of {', '.join(dict.fromkeys(without))}: it would be of the density of "
                 "numbers, the bound here is of the probability of ids; the two do not compare."
             )
-    if "relative_l2" in comparison.measures:
-        model = comparison.reference("relative_l2")
-        num = model.values["relative_l2"].shape[1]
-        notes.append(
-            f"Images are drawn from the maps of the first {num:,} of the {split} split, "
-            f"{model.mean('draws_per_image'):g} of each, and of those of another image "
-            "with the same noise; relative L2 is the norm of the error by that of the image."
-        )
-    if "rouge_l" in comparison.measures:
-        num = comparison.reference("rouge_l").values["rouge_l"].shape[1]
-        notes.append(
-            f"A summary is drawn of each of the first {counted(num, 'dialogue')} of the {split} "
-            "split, and of the dialogue of another pair; ROUGE-L is F1 of the longest common "
-            "subsequence of words with the reference."
-        )
-    return notes
+    others = [name for name in comparison.measures if name != "nelbo"]
+    return [*notes, *(comparison.measured[name].note(comparison, split) for name in others)]
 
 
 def _said_of_errors(comparison: Comparison) -> str:
     models, several = comparison.models, len(comparison.seeds) > 1
     over = "over held-out samples and seeds" if several else "over held-out samples"
-    shares = any(math.isfinite(m.mean(c.name)) for m in models for c in COLUMNS if c.of_samples)
+    shares = any(
+        math.isfinite(m.mean(c.name)) for m in models for c in comparison.columns if c.of_samples
+    )
     others = "; of other numbers over seeds" if several else "; of shares over the samples drawn"
-    of = " and ".join(MEASURES[measure].said for measure in comparison.measures)
+    of = " and ".join(_measure(comparison, measure).said for measure in comparison.measures)
     return (
         f"± is one standard error: of {of} {over}"
         + f"; of a difference too, paired by sample{' and seed' * several}" * (len(models) > 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,9 +12,8 @@ from torch import Tensor
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import Dataset, TokenDataset, bucket_batches, draw_sizes
-from discrete_diffusion.data.text import TextDataset
+from discrete_diffusion.domains.domain import Report
 from discrete_diffusion.evaluation.bound import sample_bounds
-from discrete_diffusion.evaluation.report import SampleReport
 from discrete_diffusion.sampling import Sampler, draw_samples
 from discrete_diffusion.types import Batch
 
@@ -126,16 +124,13 @@ def held_out_bounds(
     )
     back = torch.cat([part for part, _ in chunks]).argsort()
     uniform = data.splits[split][rows].real.double() @ data.layout.num_legal.double().log()
-    values, unit = found.unordered, 1.0
-    if isinstance(data, TextDataset):
-        characters = data.num_characters[split] / data.num_tokens[split]
-        unit = math.log(2) * float(found.num_real.double().mean()) * characters
+    quantity, unit = data.unit_of_bound(split, float(found.num_real.double().mean()))
     return HeldOutBounds(
-        _quantity(data),
+        quantity,
         data.bound,
         split,
         rows,
-        values[back] / unit,
+        found.unordered[back] / unit,
         uniform=float(uniform.mean()) / unit,
     )
 
@@ -145,6 +140,7 @@ def score_samples_drawn(
     sampler: Sampler,
     data: TokenDataset,
     terms: EqualTerms,
+    report: Report,
     *,
     device: torch.device | str = "cpu",
 ) -> dict[str, Any]:
@@ -164,28 +160,26 @@ def score_samples_drawn(
         "num_samples": terms.num_samples,
         "network_calls": float(output.nfe.double().mean()),
         "seconds_per_1000_samples": 1000 * seconds / terms.num_samples,
-        **SampleReport(data, held_out_split(data)).measure(output.tokens),
+        **report.measure(output.tokens),
     }
 
 
-def score_real_data(data: TokenDataset, num_samples: int, *, seed: int = 0) -> dict[str, float]:
+def score_real_data(
+    data: TokenDataset, num_samples: int, report: Report, *, seed: int = 0
+) -> dict[str, float]:
     """What a model could hope for: metrics of ``num_samples`` training samples, mean of
     ``REAL_DRAWS`` draws, against the same reference as ``score_samples_drawn``; {} for none.
 
-    All of the training split if it holds fewer. The share of known words is that of the reference,
-    training knows all of its own.
+    All of the training split if it holds fewer.
     """
-    report, train = SampleReport(data, held_out_split(data)), data.splits["train"]
+    train = data.splits["train"]
     if num_samples == 0 or len(train) == 0:
         return {}
     found = []
     for draw in range(REAL_DRAWS):
         order = torch.randperm(len(train), generator=make_generator(seed, *_REAL, draw))
         found.append(report.measure(train[order[:num_samples]].x0))
-    scores = {name: sum(f[name] for f in found) / REAL_DRAWS for name in found[0]}
-    if (known := scores.get("words_in_training_reference")) is not None:
-        scores["words_in_training"] = known
-    return scores
+    return {name: sum(f[name] for f in found) / REAL_DRAWS for name in found[0]}
 
 
 def _chunks(
@@ -198,11 +192,3 @@ def _chunks(
         (part, data.augment(examples[part], make_generator(terms.seed, *_ORDERS, k)))
         for k, part in enumerate(bucket_batches(sizes, terms.batch_size))
     ]
-
-
-def _quantity(data: TokenDataset) -> str:
-    if isinstance(data, TextDataset):
-        return "bits per character"
-    if data.bound != "plain":
-        return "nats per unordered diagram"
-    return "nats per sequence" if data.levels is None else "nats per image"

@@ -14,7 +14,6 @@ from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds, sam
 from discrete_diffusion.evaluation.bound_by_size import BoundBySize, bound_by_size
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
-from discrete_diffusion.evaluation.text_scores import text_bits
 from discrete_diffusion.shards import Shard
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
@@ -24,11 +23,12 @@ _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 @dataclass(frozen=True)
 class ModelScores:
     """Measurements of a model on a split. ``by_size``: the bound by size; ``baselines``: the blind
-    and uniform bounds; ``bits``: of text, per character, see ``text_bits``."""
+    and uniform bounds; ``further``: the bound in
+    further units."""
 
     bound: BoundEstimate
     by_size: BoundBySize
-    bits: dict[str, float]
+    further: dict[str, float]
     baselines: dict[str, float]
     by_time: BoundByTime
     calibration: Calibration
@@ -38,7 +38,7 @@ class ModelScores:
         error = self.calibration.error.nanmean(dim=0)
         return {
             **self.bound.as_dict(),
-            **self.bits,
+            **self.further,
             **self.baselines,
             **{
                 f"calibration_error_{group}": float(error[g])
@@ -92,7 +92,7 @@ def score_model(
     return ModelScores(
         bound=bound,
         by_size=bound_by_size(bounds, batches().sizes, data.bound, unit=data.size_unit),
-        bits=text_bits(data, split, bound),
+        further=data.further_bounds(split, bound),
         baselines=baselines,
         by_time=bound_by_time(
             algorithm,

@@ -1,82 +1,31 @@
-"""The pictures of an evaluation, from its numbers."""
+"""The pictures of what held-out data says of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from discrete_diffusion.data.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime
 from discrete_diffusion.evaluation.calibration import Calibration
-from discrete_diffusion.evaluation.diagram_counts import count_diagrams
 from discrete_diffusion.evaluation.model_scores import ModelScores
-from discrete_diffusion.rooms import RELATIONS
-from discrete_diffusion.viz import (
-    BarPanel,
-    ReliabilityPanel,
-    draw_adjacency,
-    draw_bars,
-    draw_bound_by_time,
-    draw_reliability,
-)
-from discrete_diffusion.viz.palette import ROOM_STYLES
-
-FEWEST_PAIRS = 50
-"""A pair of room types seen less often is left out of the heat maps."""
-
-_GROUP_TITLES = {"node": "rooms", "edge": "relations"}
+from discrete_diffusion.viz import ReliabilityPanel, draw_bound_by_time, draw_reliability
 
 
-def draw_sample_pictures(
-    samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram], folder: Path
+def draw_model_pictures(
+    scores: ModelScores, folder: Path, *, absorbing: bool, titles: Mapping[str, str]
 ) -> None:
-    """``adjacency.png``, ``histograms.png`` and ``relations.png``: real against sampled."""
-    real, sampled = count_diagrams(reference), count_diagrams(samples)
-    names = [style.name for style in ROOM_STYLES]
-    draw_adjacency(
-        real.share_related(FEWEST_PAIRS),
-        sampled.share_related(FEWEST_PAIRS),
-        names,
-        folder / "adjacency.png",
-        note="How often two rooms of one diagram are related, by their types. "
-        f"A dot: fewer than {FEWEST_PAIRS} such pairs.",
-    )
-    draw_bars(
-        [
-            BarPanel("Rooms per diagram", "rooms", "diagrams", real.rooms, sampled.rooms),
-            BarPanel("Relations per room", "relations", "rooms", real.degrees, sampled.degrees),
-            BarPanel("Relations per diagram", "relations", "diagrams", real.edges, sampled.edges),
-        ],
-        folder / "histograms.png",
-    )
-    draw_bars(
-        [
-            BarPanel("Room types", "", "rooms", real.room_types, sampled.room_types, names),
-            BarPanel(
-                "Relations",
-                "seen from the room whose type comes first",
-                "relations",
-                real.relations,
-                sampled.relations,
-                RELATIONS[:-1],
-            ),
-        ],
-        folder / "relations.png",
-    )
+    """``calibration.png`` and ``nelbo_by_t.png``; ``absorbing``: tokens are masked, not changed;
+    ``titles``: of token groups, the name in the plural without one."""
+    draw_calibration(scores.calibration, folder / "calibration.png", titles)
+    draw_time(scores.by_time, folder / "nelbo_by_t.png", absorbing=absorbing, titles=titles)
 
 
-def draw_model_pictures(scores: ModelScores, folder: Path, *, absorbing: bool) -> None:
-    """``calibration.png`` and ``nelbo_by_t.png``; ``absorbing``: tokens are masked, not changed."""
-    draw_calibration(scores.calibration, folder / "calibration.png")
-    draw_time(scores.by_time, folder / "nelbo_by_t.png", absorbing=absorbing)
-
-
-def draw_calibration(calibration: Calibration, path: Path) -> None:
+def draw_calibration(calibration: Calibration, path: Path, titles: Mapping[str, str]) -> None:
     """A reliability diagram for every token group that has events."""
     error = calibration.error
     panels = [
         ReliabilityPanel(
-            name=_title(group).capitalize(),
+            name=_title(group, titles).capitalize(),
             predicted=calibration.predicted[:, g].numpy(),
             observed=calibration.observed[:, g].numpy(),
             num_events=calibration.num_events[:, g].numpy(),
@@ -88,19 +37,21 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
     draw_reliability(calibration.shares, panels, path)
 
 
-def draw_time(by_time: BoundByTime, path: Path, *, absorbing: bool) -> None:
+def draw_time(
+    by_time: BoundByTime, path: Path, *, absorbing: bool, titles: Mapping[str, str]
+) -> None:
     """The integrand of the bound and the cross-entropy per token."""
-    titles = [_title(group) for group in by_time.groups]
+    shown = [_title(group, titles) for group in by_time.groups]
     draw_bound_by_time(
         by_time.edges.numpy(),
-        {title: by_time.integrand[:, g].numpy() for g, title in enumerate(titles)},
-        {title: by_time.cross_entropy[:, g].numpy() for g, title in enumerate(titles)},
+        {title: by_time.integrand[:, g].numpy() for g, title in enumerate(shown)},
+        {title: by_time.cross_entropy[:, g].numpy() for g, title in enumerate(shown)},
         path,
         standard_error=by_time.standard_error.numpy(),
-        uniform={title: float(by_time.uniform[g]) for g, title in enumerate(titles)},
+        uniform={title: float(by_time.uniform[g]) for g, title in enumerate(shown)},
         token="masked token" if absorbing else "token",
     )
 
 
-def _title(group: str) -> str:
-    return _GROUP_TITLES.get(group, f"{group}s")
+def _title(group: str, titles: Mapping[str, str]) -> str:
+    return titles.get(group, f"{group}s")

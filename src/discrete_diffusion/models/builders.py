@@ -102,15 +102,15 @@ def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
 
 def _graph_vocabulary(config: DictConfig, backbone: str, vocab_size: int) -> VocabConfig:
     """The vocabularies of ``data.n_max`` nodes, which must have ``vocab_size`` ids."""
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.domains import domain_of
 
-    n_max = section(config, "data").get("n_max")
-    if n_max is None:
+    data = section(config, "data")
+    vocab_config = domain_of(data).graph(data)
+    if vocab_config is None:
         raise ValueError(
             f"backbone {backbone!r} reads graphs and needs data.n_max, the largest number of "
             "nodes; for plain sequences set algo.backbone=dit or algo.backbone=my-transformer"
         )
-    vocab_config = VocabConfig(n_max=n_max)
     if vocab_size != vocab_config.vocab_size:
         raise ValueError(
             f"backbone {backbone!r} predicts {vocab_config.vocab_size} ids "
@@ -121,7 +121,7 @@ def _graph_vocabulary(config: DictConfig, backbone: str, vocab_size: int) -> Voc
 
 
 def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.layout import build_layout
+    from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.dit import DiT
 
     options = _model_options(
@@ -139,7 +139,7 @@ def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
 
 
 def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.layout import build_layout
+    from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.my_transformer import MyTransformer
 
     layout = build_layout(section(config, "data"))
@@ -175,7 +175,7 @@ def build_dtn_unet(config: DictConfig, channels: int) -> nn.Module:
 
 
 def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.layout import build_layout
+    from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.film_unet_tokens import FilmUNetTokens
 
     data = section(config, "data")

@@ -15,15 +15,13 @@ registered below.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.models import builders
 from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.plugins import load_plugins
 from discrete_diffusion.states import STATES
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ ENTRY_POINT_GROUP = "discrete_diffusion.backbones"
 
 _BACKBONE_BUILDERS: dict[str, Builder] = {}
 _REGISTERED: dict[str, tuple[Builder, BackboneSpec]] = {}
-_LOADED_PLUGINS: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True)
@@ -163,33 +160,14 @@ def _is_same(one: Builder, other: Builder) -> bool:
 
 
 def _load_plugins() -> None:
-    """Import the entry points that were not imported yet; a broken one warns and is left out."""
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
-        key = (entry_point.name, entry_point.value)
-        if key in _LOADED_PLUGINS:
-            continue
-        _LOADED_PLUGINS.add(key)
-        try:
-            _load_plugin(entry_point)
-        except Exception as error:  # a stranger's code: it must not take the others down
-            package = entry_point.dist.name if entry_point.dist else "an unknown package"
-            warnings.warn(
-                f"backbone plug-in {entry_point.name!r} ({entry_point.value}, from {package}) "
-                f"was left out: {type(error).__name__}: {error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    """Import the entry points that were not imported yet; a builder takes the entry point's name
+    if it has none yet."""
 
+    def register(name: str, builder: Builder) -> None:
+        if not any(known is builder for known in _BACKBONE_BUILDERS.values()):
+            register_backbone(name)(builder)
 
-def _load_plugin(entry_point: EntryPoint) -> None:
-    """A module registers on import; a builder takes the entry point's name if it has none yet."""
-    loaded = entry_point.load()
-    if isinstance(loaded, ModuleType):
-        return
-    if not callable(loaded):
-        raise TypeError(f"expected a module or a builder, got {type(loaded).__name__}")
-    if not any(builder is loaded for builder in _BACKBONE_BUILDERS.values()):
-        register_backbone(entry_point.name)(loaded)
+    load_plugins(ENTRY_POINT_GROUP, "backbone", register)
 
 
 register_backbone("bd-denoiser", default_model="bd_small", data_keys=("n_max",))(

@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from discrete_diffusion.domains.domain import Headline, Report
 from discrete_diffusion.training.sharding import whole_weights
 
 logger = logging.getLogger(__name__)
-
-_LOGGED_SHARES = ("valid", "exactly_one_living_room", "transitive", "exact_match", "slot_accuracy")
-_LOGGED_NUMBERS = (
-    "per_motif_r",
-    "per_motif_r2",
-    "relative_l2",
-    "condition_gap",
-    "rouge_l",
-    "shuffled_rouge_l",
-)
-
-
-class Report(Protocol):
-    """What makes numbers, files and pictures of samples, whatever they are."""
-
-    def measure(self, samples: Any) -> dict[str, float]:
-        """Numbers by name."""
-
-    def save(self, samples: Any, folder: Path) -> None:
-        """Write them into a folder."""
-
-    def draw(self, samples: Any, path: Path) -> None:
-        """Picture the first ones."""
 
 
 class SampleAtValidation(Callback):
@@ -72,7 +50,12 @@ class SampleAtValidation(Callback):
 
 
 class ValidationLine(Callback):
-    """One line of text per validation, for logs that no progress bar reaches."""
+    """One line of text per validation, for logs that no progress bar reaches.
+
+    ``headlines``: the numbers of samples that it says."""
+
+    def __init__(self, headlines: Sequence[Headline] = ()) -> None:
+        self.headlines = headlines
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.sanity_checking or not trainer.is_global_zero:
@@ -86,10 +69,7 @@ class ValidationLine(Callback):
             parts.append(f"{skipped.total} steps skipped")
         bound, error = values.get("val/nelbo"), values.get("val/nelbo_standard_error")
         parts.append(f"val NELBO {bound:.3f} ± {error:.3f} nats")
-        for name in _LOGGED_SHARES:
-            if (share := values.get(f"val/{name}")) is not None:
-                parts.append(f"{name.replace('_', ' ')} {100 * share:.1f} %")
-        for name in _LOGGED_NUMBERS:
-            if (number := values.get(f"val/{name}")) is not None:
-                parts.append(f"{name.replace('_', ' ')} {number:.3f}")
+        for headline in self.headlines:
+            if (value := values.get(f"val/{headline.name}")) is not None:
+                parts.append(headline.said(value))
         logger.info("%s", "  ".join(parts))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compare.kinds import Kind, has_one_backbone_each, kind_of
 from discrete_diffusion.cli.compare.options import (
     options_by_name,
     options_of,
@@ -24,9 +23,10 @@ from discrete_diffusion.cli.compare.options import (
 from discrete_diffusion.cli.compare.recipes import Recipe, recipes
 from discrete_diffusion.cli.compose import compose_plainly, model_presets
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.cli.values import check_kinds
+from discrete_diffusion.domains import complete_data, data_state, domain_of
+from discrete_diffusion.domains.cell_measurement import CellMeasurement, has_one_backbone_each
 from discrete_diffusion.models.registry import backbone_spec
-from discrete_diffusion.states import data_state
+from discrete_diffusion.value_kinds import check_kinds
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Objective
@@ -73,9 +73,9 @@ class Cell:
         return data_state(self.config.data)
 
     @property
-    def kind(self) -> Kind:
-        """What is measured of its samples; the same for all cells."""
-        return kind_of(self.config.data)
+    def measurement(self) -> CellMeasurement:
+        """What is measured of it; the same for all cells."""
+        return domain_of(self.config.data).cell_measurement()
 
 
 def plan_cells(
@@ -246,7 +246,8 @@ class _Planner:
             config = self._compose(tuple(overrides))
             check_kinds(config, preset_config)
         built = build_on_meta(config)
-        if (refusal := kind_of(config.data).refusal(built, self.num_samples)) is not None:
+        measurement = domain_of(config.data).cell_measurement()
+        if (refusal := measurement.refusal(built, self.num_samples)) is not None:
             raise ValueError(refusal)
         size = sum(p.numel() for p in built.parameters())
         return Cell(algorithm, backbone, 0, tuple(overrides), config, size)
@@ -279,7 +280,6 @@ def build_on_meta(config: DictConfig) -> Objective:
 
     from discrete_diffusion.algorithms import build_algorithm
     from discrete_diffusion.cli.train import check_values
-    from discrete_diffusion.data import complete_data
     from discrete_diffusion.sampling import build_sampler, check_sampler
 
     check_values(config)

@@ -87,7 +87,7 @@ def compare(
         bound_samples=config.bound_samples,
         bound_draws=config.bound_draws,
         num_samples=config.eval.num_samples,
-        draws=cells[0].kind.draws(config.eval.draws),
+        draws=cells[0].measurement.draws(config.eval.draws),
     )
     out = Path(str(config.out)).absolute()
     folders = {cell.name: CellFolder(out / "cells" / cell.name) for cell in cells}

@@ -23,12 +23,12 @@ def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
         for name in dict.fromkeys(cell.data for cell in cells)
     }
     for name in others:
-        cells[0].kind.check_same(found[first], found[name])
+        cells[0].measurement.check_same(found[first], found[name])
     return found
 
 
 def _read(config: DictConfig) -> Dataset:
-    from discrete_diffusion.data import build_data, complete_data
+    from discrete_diffusion.domains import build_data, complete_data
     from discrete_diffusion.evaluation.equal_terms import held_out_split
 
     data = build_data(complete_data(config))

@@ -12,13 +12,14 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compose import plain
+from discrete_diffusion.config_files import plain
 from discrete_diffusion.options import leaves
 from discrete_diffusion.whole_files import written_whole
 
 _FREE = (
     *("resume", "threads", "logger", "eval", "callbacks.num_samples", "trainer.devices"),
     *("data.codes", "data.unit", "data.threshold"),
+    "data.domain",  # data.name says it too, where it is missing
 )
 """Config keys that may differ from one call to the next: the numbers do not depend on them, or the
 fingerprint of the data tells."""

@@ -26,8 +26,7 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
 
     from discrete_diffusion.checkpoints import read_checkpoint
     from discrete_diffusion.cli.compare.folder import config_digest, measured_with
-    from discrete_diffusion.cli.compare.kinds import kind_of
-    from discrete_diffusion.data import build_data
+    from discrete_diffusion.domains import build_data, domain_of
     from discrete_diffusion.evaluation.equal_terms import held_out_split
     from discrete_diffusion.evaluation.json_values import finite
     from discrete_diffusion.sampling import build_sampler
@@ -42,8 +41,10 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     data = build_data(checkpoint.config)
     sampler = build_sampler(config)
     found: dict[str, Any] = dict.fromkeys(_MEASURED)
-    found |= kind_of(config.data).measure(
-        algorithm, sampler, data, terms, device=device, folder=folder.path
+    found |= (
+        domain_of(config.data)
+        .cell_measurement()
+        .measure(algorithm, sampler, data, terms, device=device, folder=folder.path)
     )
     metrics = found.pop("metrics")
     return finite(

@@ -10,19 +10,22 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compare.requests import key_of
-from discrete_diffusion.cli.compose import config_dir, plain, quoted
+from discrete_diffusion.cli.compose import quoted
+from discrete_diffusion.config_files import config_dir, plain
+from discrete_diffusion.domains import (
+    available_domains,
+    data_state,
+    domain_of,
+    get_domain,
+)
 from discrete_diffusion.models.registry import backbone_spec, usable_backbones
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.states import IMAGES, data_conditions, data_kind, data_state
 
 Compose = Callable[[Sequence[str]], DictConfig]
 """Overrides -> the ``train`` config, to be read only."""
 
-TOKEN_STEPS = 20
-"""Of samplers of images that are ids, unless said otherwise."""
-
 _STATES = ("tokens", "field", "latent")
-"""What is compared: ids, and what there are ids of as well (``SAME_SAMPLES``)."""
+"""What is compared: ids, and what there are ids of as well."""
 
 _FALLBACK = "dit"
 """The backbone that stands in, if it can, where the one asked for cannot be used."""
@@ -44,7 +47,7 @@ class Recipe:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What the data brings with every sample."""
-        return data_conditions(self.config.data)
+        return domain_of(self.config.data).conditions(self.config.data)
 
     @cached_property
     def usable(self) -> list[str]:
@@ -132,13 +135,9 @@ def _data_words(
 ) -> list[str]:
     """Overrides that turn ``composed`` into the samples of ``base`` in the state that an algorithm
     works on; none if it is that already."""
-    from discrete_diffusion.data import SAME_SAMPLES
-
     if composed == base and data_state(base) == state:
         return []
-    forms = {data_state(base): str(base.name)}
-    if (other := SAME_SAMPLES.get(str(base.name))) is not None:
-        forms[data_state(_shipped("data", other))] = other
+    forms = domain_of(base).forms(base)
     wanted = forms.get(state)
     if wanted is None:
         known = " or ".join(f"data={each}" for each in _with_form(state))
@@ -155,10 +154,12 @@ def _data_words(
 
 def _with_form(state: str) -> list[str]:
     """Data sets whose samples come in two states, one of which this is."""
-    from discrete_diffusion.data import SAME_SAMPLES
-
-    states = {name: data_state(_shipped("data", name)) for name in SAME_SAMPLES}
-    return [name for name, other in SAME_SAMPLES.items() if state in (states[name], states[other])]
+    return [
+        name
+        for domain in map(get_domain, available_domains())
+        for name in domain.data_sets
+        if state in domain.data_sets.values() and len({*domain.data_sets.values()}) > 1
+    ]
 
 
 def _word(value: object) -> str:
@@ -174,11 +175,10 @@ def _sampling_words(
     name: str, kind: Any, kinds: Collection[Any], config: DictConfig, compose: Compose
 ) -> list[str]:
     """Overrides for the sampler of samples that come in two states: the algorithm's own where the
-    one asked for is for others; of images that are ids with ``TOKEN_STEPS`` if nothing says
-    otherwise. None for other data."""
-    from discrete_diffusion.data import SAME_SAMPLES
-
-    if config.data.name not in SAME_SAMPLES:
+    one asked for is for others; of ids with the
+    ``token_steps`` of the domain if nothing says otherwise. None for other data."""
+    domain = domain_of(config.data)
+    if len(domain.forms(config.data)) < 2:
         return []
     asked = sampler = str(config.sampling.name)
     if not _fits(asked, kind) and any(_fits(asked, other) for other in kinds):
@@ -186,9 +186,9 @@ def _sampling_words(
     default = _shipped("sampling", sampler).get("default_steps")
     steps = default if sampler != asked else config.sampling.get("default_steps")
     words = [f"sampling={sampler}"] if sampler != asked else []
-    of_ids = data_kind(config.data) == IMAGES and _state(kind) == "tokens"
-    if of_ids and default is not None and steps == default:
-        words.append(f"sampling.default_steps={TOKEN_STEPS}")
+    fewer = domain.token_steps if _state(kind) == "tokens" else None
+    if fewer is not None and default is not None and steps == default:
+        words.append(f"sampling.default_steps={fewer}")
     return words
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.cli.compare.cells import Cell
     from discrete_diffusion.cli.compare.folder import CellFolder
-    from discrete_diffusion.cli.compare.kinds import Kind, Quality
     from discrete_diffusion.data import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement, FigureAxis
     from discrete_diffusion.evaluation.comparison import Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
@@ -55,11 +55,11 @@ def write_comparison(
     from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells
     from discrete_diffusion.evaluation.json_values import finite
 
-    kind = cells[0].kind
+    measurement = cells[0].measurement
     found = {cell.name: folders[cell.name].result or {} for cell in cells}
     comparison = _comparison(cells, found, data)
     first = found[cells[0].name]
-    real = real_data(out / REAL_DATA, data[cells[0].data], comparison, kind)
+    real = real_data(out / REAL_DATA, data[cells[0].data], comparison, measurement)
     heads, rows = table_cells(comparison, real.get("metrics"))
     notes = said_of_table(comparison, cells, data, first, terms, real)
     results = finite(
@@ -76,7 +76,7 @@ def write_comparison(
             "models": comparison.rows(),
             "baselines": comparison.baseline_rows(),
             "real_data": real,
-            "cells": {name: _summary(result, kind) for name, result in found.items()},
+            "cells": {name: _summary(result, measurement) for name, result in found.items()},
             "notes": notes,
         }
     )
@@ -89,8 +89,8 @@ def write_comparison(
         writer.writeheader()
         writer.writerows(results["models"])
     written = ["table.md", "table.csv", "results.json"]
-    written += _draw(comparison, kind.qualities, out / _PARETO, setting_of(cells, first))
-    written += kind.show(comparison, cells, folders, out)
+    written += _draw(comparison, measurement.axes, out / _PARETO, setting_of(cells, first))
+    written += measurement.show(comparison, cells, folders, out)
     print_table(heads, rows, notes)
     logger.info("%s: %s", ", ".join(written), out)
     return results
@@ -105,8 +105,10 @@ def _comparison(
     grouped: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         grouped.setdefault((cell.algorithm, cell.backbone), []).append(cell)
-    kind = cells[0].kind
-    measures = [key for key in kind.measures if key == "bounds" or _of_same_draws(key, found)]
+    measurement = cells[0].measurement
+    measures = [
+        key for key in measurement.measures if key == "bounds" or _of_same_draws(key, found)
+    ]
     models = []
     for (algorithm, backbone), group in grouped.items():
         results = [found[cell.name] for cell in group]
@@ -131,7 +133,9 @@ def _comparison(
     return Comparison(
         models=tuple(models),
         seeds=tuple(seeds),
-        baselines=kind.baselines(next(iter(data.values())), drawn[0]) if drawn else (),
+        baselines=measurement.baselines(next(iter(data.values())), drawn[0]) if drawn else (),
+        measured=measurement.measured,
+        columns=measurement.columns,
     )
 
 
@@ -160,12 +164,12 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
     return [math.nan if value is None else float(value) for value in values]
 
 
-def _summary(result: dict[str, Any], kind: Kind) -> dict[str, Any]:
+def _summary(result: dict[str, Any], measurement: CellMeasurement) -> dict[str, Any]:
     """A cell without its values per sample, which stay in ``cell.json``."""
     kept = ("steps", "metrics", "statistics", "hardware")
     means = {
         "bound" if key == "bounds" else key: sum(numbers) / len(numbers)
-        for key in sorted(kind.measures)
+        for key in sorted(measurement.measures)
         if (numbers := _numbers(result.get(key) or []))
     }
     return {**means, **{key: result[key] for key in kept}}
@@ -177,10 +181,9 @@ def _write(path: Path, text: str) -> None:
 
 
 def _draw(
-    comparison: Comparison, qualities: Sequence[Quality], path: Path, setting: str
+    comparison: Comparison, qualities: Sequence[FigureAxis], path: Path, setting: str
 ) -> list[str]:
     """The figure, if there is anything to show; the names of the files written."""
-    from discrete_diffusion.evaluation.comparison import MEASURES
     from discrete_diffusion.viz import ModelPoint, draw_pareto
 
     models, measure = comparison.models, comparison.measures[0]
@@ -203,7 +206,7 @@ def _draw(
                 replaced=model.instead_of is not None,
             )
         )
-    unit = str(comparison.quantity) if measure == "nelbo" else MEASURES[measure].said
+    unit = str(comparison.quantity) if measure == "nelbo" else comparison.measured[measure].said
     draw_pareto(
         points,
         path,

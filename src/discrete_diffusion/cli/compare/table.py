@@ -11,8 +11,8 @@ from discrete_diffusion.cli.compare.folder import read_json, write_json
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell
-    from discrete_diffusion.cli.compare.kinds import Kind
     from discrete_diffusion.data import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.evaluation.comparison import Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
@@ -62,10 +62,12 @@ def said_of_table(
             f"Real data: {real['num_samples']:,} training samples in place of a model's, against "
             f"the same {result['split']} split, mean of {real['draws']} draws."
         )
-    return [*notes, *cells[0].kind.notes(cells), f"{result['hardware']}."]
+    return [*notes, *cells[0].measurement.notes(cells), f"{result['hardware']}."]
 
 
-def real_data(path: Path, data: Dataset, comparison: Comparison, kind: Kind) -> dict[str, Any]:
+def real_data(
+    path: Path, data: Dataset, comparison: Comparison, measurement: CellMeasurement
+) -> dict[str, Any]:
     """What real data scores at the sizes of the samples, kept in ``path``; {} without samples, and
     where these are measured against true ones."""
     from discrete_diffusion.evaluation.equal_terms import REAL_DRAWS
@@ -81,7 +83,7 @@ def real_data(path: Path, data: Dataset, comparison: Comparison, kind: Kind) -> 
     made_of = {"data_fingerprint": data.fingerprint(), "num_samples": num, "draws": REAL_DRAWS}
     kept = read_json(path, ("metrics", *made_of))
     if kept is None or any(kept[key] != value for key, value in made_of.items()):
-        kept = {**made_of, "metrics": kind.real_data(data, num)}
+        kept = {**made_of, "metrics": measurement.real_data(data, num)}
         write_json(path, kept)
     return kept if kept["metrics"] else {}
 

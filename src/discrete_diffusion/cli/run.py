@@ -1,0 +1,177 @@
+"""What a ``train`` config builds, and what a run does with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config_files import plain
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Trainer
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.checkpoints import ResumePoint
+    from discrete_diffusion.data import BatchStream, SplitBatches
+    from discrete_diffusion.domains.domain import Report
+    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.shards import Shard
+    from discrete_diffusion.training import DiffusionModule
+
+SAMPLE_STREAM, BOUND_STREAM = 2, 3
+"""Keep the draws of samples and of the final bound apart from those of training."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a config builds; the module holds the algorithm, on whatever device it is."""
+
+    config: DictConfig
+    data: Any
+    """The data set: of the class that its domain has."""
+    module: DiffusionModule
+    sampler: Any
+    """A sampler that fits the algorithm."""
+    fingerprint: str
+
+    @property
+    def algorithm(self) -> Any:
+        return self.module.algorithm
+
+    @property
+    def size(self) -> int:
+        return sum(p.numel() for p in self.algorithm.parameters())
+
+    @cached_property
+    def report(self) -> Report:
+        """What draws, measures and writes samples; made once."""
+        from discrete_diffusion.domains import domain_of
+
+        return domain_of(self.config.data).report(self.data, "val", self.config)
+
+    @cached_property
+    def shard(self) -> Shard:
+        """This process among those of the run; first asked for by all of them at once."""
+        from discrete_diffusion.shards import distributed_shard
+
+        return distributed_shard()
+
+    @property
+    def model(self) -> Model:
+        """The current weights, where they are now."""
+        from discrete_diffusion.evaluation.trained_model import Model
+
+        device = next(self.algorithm.parameters()).device
+        return Model(self.algorithm, self.sampler, device, shard=self.shard)
+
+    def draw(self, num: int) -> Any:
+        """The same ``num`` samples from the current weights every time, as the report takes them.
+
+        Several processes share the work and all get the samples."""
+        return self.report.sample(self.model, num, self.config.seed, (SAMPLE_STREAM,))
+
+    def batches(self, **options: Any) -> BatchStream:
+        """What is trained on; options of ``BatchStream``."""
+        from discrete_diffusion.data import BatchStream
+
+        config = self.config
+        return BatchStream(
+            self.data, batch_size=config.data.batch_size, seed=config.seed, **options
+        )
+
+    def held_out(self, **options: Any) -> SplitBatches:
+        """The validation split; options of ``SplitBatches``."""
+        from discrete_diffusion.data import SplitBatches
+
+        config = self.config
+        return SplitBatches(
+            self.data, "val", batch_size=config.data.batch_size, seed=config.seed, **options
+        )
+
+    def fit(self, trainer: Trainer, resumed: ResumePoint | None) -> None:
+        """Train, from where ``resumed`` says."""
+        ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
+        train = self.batches(**ranks, accumulate=trainer.accumulate_grad_batches)
+        if resumed is not None and resumed.stream is not None:
+            train.load_state_dict(resumed.stream)  # Lightning forgets it after a whole epoch
+        val = self.held_out(**ranks, even=True)
+        trainer.fit(self.module, train, val, ckpt_path=self.config.resume, weights_only=True)
+
+    def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
+        """Averaged weights: the bound on the validation split, and fresh samples.
+
+        Several processes share the work; the first one measures the samples and has the result.
+        """
+        from discrete_diffusion.evaluation import estimate_bound
+        from discrete_diffusion.training import whole_weights
+
+        config, device = self.config, trainer.strategy.root_device
+        self.algorithm.to(device)
+        with whole_weights(trainer):
+            bound = estimate_bound(
+                self.algorithm,
+                self.held_out(),
+                quantity=self.module.bound,
+                draws=config.eval.bound_draws,
+                seed=config.seed + BOUND_STREAM,
+                device=device,
+                shard=self.shard,
+            )
+            samples = self.draw(config.eval.num_samples)
+            statistics = self.algorithm.statistics() | self.report.model_facts(
+                self.model,
+                config.eval.num_samples,
+                draws=config.eval.bound_draws,
+                seed=config.seed + BOUND_STREAM,
+            )
+        if not trainer.is_global_zero:
+            return {}
+        self.report.save(samples, folder)
+        return {
+            "algorithm": config.algo.name,
+            "backbone": config.algo.backbone,
+            "parameters": self.size,
+            "seed": config.seed,
+            "steps": trainer.global_step,
+            "skipped_steps": self.module.skipped_steps.total,
+            "data_fingerprint": self.fingerprint,
+            **self.report.findings(bound, samples),
+            **statistics,
+        }
+
+
+def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
+    """Everything but the trainer; cheap checks come before the data is read."""
+    import torch
+
+    from discrete_diffusion.algorithms import build_algorithm
+    from discrete_diffusion.checkpoints import checkpoint_info
+    from discrete_diffusion.domains import build_data
+    from discrete_diffusion.models.compiling import check_compiler
+    from discrete_diffusion.sampling import build_sampler, check_sampler
+    from discrete_diffusion.training import DiffusionModule
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    if config.compile:
+        check_compiler(torch.device("cuda" if on_gpu else "cpu"))
+    torch.manual_seed(config.seed)
+    algorithm = build_algorithm(config)
+    sampler = build_sampler(config)
+    check_sampler(sampler, algorithm)
+    data = build_data(config)
+    algorithm.fit(data.splits["train"].batch())
+    fingerprint = data.fingerprint()
+    module = DiffusionModule(
+        algorithm,
+        bound=algorithm.bound or data.bound,
+        seed=config.seed,
+        checkpoint_info=checkpoint_info(
+            plain(config), data.size_counts(), data_fingerprint=fingerprint
+        ),
+        compiled=config.compile,
+        **plain(config.optim),
+    )
+    return Run(config, data, module, sampler, fingerprint)

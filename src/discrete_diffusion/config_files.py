@@ -1,0 +1,31 @@
+"""The shipped configs, and configs as plain containers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def config_dir() -> Path:
+    """The folder of the configs: in the installed package, or at the top of a checkout."""
+    packaged = Path(__file__).parent / "configs"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "configs"
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A config as a plain dict, interpolations resolved."""
+    from omegaconf import OmegaConf
+
+    container = OmegaConf.to_container(config, resolve=True)
+    if not isinstance(container, dict):
+        raise TypeError(f"expected a config with keys, got {type(container).__name__}")
+    return {str(key): value for key, value in container.items()}
+
+
+def as_list(value: Any) -> list[str]:
+    """``FILE`` or ``[A,B]`` of a config as a list; empty for null."""
+    from omegaconf import ListConfig
+
+    if value is None:
+        return []
+    return [str(each) for each in value] if isinstance(value, ListConfig) else [str(value)]

@@ -1,0 +1,142 @@
+"""Kinds of data by name. Each is a folder with a class ``Domain``, and a YAML per data set.
+
+Every ``config.data`` names its kind: ``domain: text``. Two ways to add one from outside:
+
+* decorate its class: ``@register_domain``;
+* ship it: an entry point of the group ``discrete_diffusion.domains`` in an installed package.
+
+A kind is imported when it is first asked for, and with it the libraries that it alone needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.plugins import load_plugins
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.data import Dataset, TokenDataset
+    from discrete_diffusion.domains.domain import Domain
+    from discrete_diffusion.layout import TokenLayout
+
+ENTRY_POINT_GROUP = "discrete_diffusion.domains"
+
+_BUILT_IN = ("bubble_diagrams", "text", "regions", "eit", "dialogue")
+"""Folders here; the module ``domain`` of each registers its class."""
+
+_DOMAINS: dict[str, Domain] = {}
+
+_UNNAMED = {
+    "bubble_diagrams": "bubble_diagrams",
+    "plans": "bubble_diagrams",
+    "text": "text",
+    "regions": "regions",
+    "eit": "eit",
+    "eit-levels": "eit",
+    "dialogue": "dialogue",
+    "dialogue-tokens": "dialogue",
+}
+"""Data sets whose configs did not name their domain yet: those of earlier checkpoints."""
+
+_Class = TypeVar("_Class", bound="type[Domain]")
+
+
+def register_domain(domain: _Class) -> _Class:
+    """Class decorator: make a kind of data known by its ``name``.
+
+    Raises ``ValueError`` if another class has the name.
+    """
+    name, known = domain.name, _DOMAINS.get(domain.name)
+    if known is not None and _origin(type(known)) != _origin(domain):
+        raise ValueError(
+            f"domain {name!r} is already registered by {_origin(type(known))}; choose another name"
+        )
+    _DOMAINS[name] = domain()
+    return domain
+
+
+def get_domain(name: str) -> Domain:
+    """The kind of data of that name; ``ValueError`` with the closest match if there is none."""
+    if name in _BUILT_IN and name not in _DOMAINS:
+        import_module(f"{__name__}.{name}.domain")
+    if name not in _DOMAINS:
+        load_plugins(ENTRY_POINT_GROUP, "domain")
+    if name not in _DOMAINS:
+        raise ValueError(unknown_name("domain", name, available_domains()))
+    return _DOMAINS[name]
+
+
+def available_domains() -> list[str]:
+    """The sorted names of all kinds of data, plug-ins included."""
+    load_plugins(ENTRY_POINT_GROUP, "domain")
+    return sorted({*_BUILT_IN, *_DOMAINS})
+
+
+def domain_of(data_config: Mapping[str, Any]) -> Domain:
+    """The kind of data that a ``config.data`` names; ``ValueError`` if it names none."""
+    name = data_config.get("domain")
+    if name is None:
+        data_set = data_config.get("name")
+        name = _UNNAMED.get(str(data_set))
+        if name is None:
+            raise ValueError(
+                f"data.domain is not set (data.name={data_set}); set it to one of "
+                f"{', '.join(available_domains())}"
+            )
+    return get_domain(str(name))
+
+
+def data_state(data_config: Mapping[str, Any]) -> str:
+    """What the samples of a ``config.data`` are, one of ``states.STATES``."""
+    return domain_of(data_config).state(data_config)
+
+
+def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
+    """The layout of the samples of a ``config.data``.
+
+    Raises ``ValueError`` naming the keys that it lacks.
+    """
+    return domain_of(data_config).layout(data_config)
+
+
+def complete_data(config: DictConfig) -> DictConfig:
+    """A composed config whose ``data`` states the layout, or the number of features, read off the
+    data where that decides it.
+
+    Call it before anything is built from the config; a checkpoint holds the completed one. Returns
+    a copy.
+    """
+    completed = deepcopy(config)
+    domain_of(completed.data).complete(completed.data)
+    return completed
+
+
+def build_data(config: DictConfig) -> Dataset:
+    """The data set of a completed config, read from ``config.data``."""
+    domain, name = domain_of(config.data), str(config.data.name)
+    if name not in domain.data_sets:
+        raise ValueError(unknown_name("data set", name, domain.data_sets))
+    return domain.build(config.data)
+
+
+def build_tokens(config: DictConfig) -> TokenDataset:
+    """The same, for what works on tokens alone; ``ValueError`` for other data."""
+    from discrete_diffusion.data import TokenDataset
+
+    data = build_data(config)
+    if not isinstance(data, TokenDataset):
+        raise ValueError(
+            f"data={config.data.name} holds {data.state}; this works on tokens only: choose "
+            "another data set"
+        )
+    return data
+
+
+def _origin(domain: type[Domain]) -> str:
+    return f"{domain.__module__}.{domain.__qualname__}"

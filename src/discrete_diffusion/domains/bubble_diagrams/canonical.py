@@ -1,0 +1,185 @@
+"""An order of the nodes computed from the graph alone, and how many orders a graph has.
+
+Rooms carry no order of their own. ``canonical_orders`` sorts them by type, then by how far left and
+how far up their own relations put them, then by colour refinement, then by exact branching, so that
+graphs equal up to relabelling get identical tokens. Every step but the last is vectorised.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from discrete_diffusion.domains.bubble_diagrams.automorphisms import label_canonically
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
+
+Ints = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
+
+_CHUNK = 1 << 24
+"""Entries of the largest temporary array when nodes are compared (bytes)."""
+
+
+@dataclass(frozen=True)
+class CanonicalOrders:
+    """What ``canonical_orders`` returns.
+
+    ``orders``: Int64[B, n_max], new node k is old node ``orders[b, k]``; identity from slot n on.
+    ``log_num_orders``: Float64[B], ``log(n!/|Aut G|)``: how many token sequences stand for G.
+    """
+
+    orders: Tensor
+    log_num_orders: Tensor
+
+
+def canonical_orders(
+    x0: Tensor, num_nodes: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG
+) -> CanonicalOrders:
+    """A canonical order of the nodes of every graph, and ``log(n!/|Aut G|)``.
+
+    The key of a node is (type, left-to-right score, top-to-bottom score, refined colour); scores
+    add the signs of ``RELATION_X_ORDER`` and ``RELATION_Y_ORDER`` over the node's own relations and
+    are 0 for vocabularies other than the room relations. Nodes that the key leaves tied are ordered
+    by the lexicographically smallest tokens among the leaves of a search over refinements. Aut G
+    holds the permutations that keep types and relations (swapping an edge's ends maps r to its
+    inverse). Refinement hashes into 64 bits; a collision leaves a tie and costs only time.
+
+    ``x0``: Int[B, L] clean tokens of the concatenated vocabulary; ``num_nodes``: Int[B].
+    Results are on the CPU. Raises ``ValueError`` naming sample and position for tokens that are not
+    clean.
+    """
+    x0, num_nodes = x0.cpu(), num_nodes.cpu()
+    vocab.layout().check(x0, vocab.real_positions(num_nodes))
+    tokens, counts = x0.numpy(), num_nodes.numpy()
+    orders = np.tile(np.arange(vocab.n_max), (len(tokens), 1))
+    log_num_orders = np.zeros(len(tokens))
+    for n in np.unique(counts).tolist():
+        rows = np.flatnonzero(counts == n)
+        graphs = tokens[rows]
+        found, log_num_automorphisms = _orders(
+            graphs[:, :n].astype(np.int64), _pair_matrix(graphs, n, vocab), vocab
+        )
+        orders[rows, :n] = found
+        log_num_orders[rows] = math.log(math.factorial(n)) - log_num_automorphisms
+    return CanonicalOrders(torch.from_numpy(orders), torch.from_numpy(log_num_orders))
+
+
+def canonical_order(
+    types: Ints, pairs: Ints, vocab: VocabConfig = RPLAN_VOCAB_CONFIG
+) -> tuple[int, ...]:
+    """The canonical order of one graph: types (n,), full relation matrix pairs (n, n)."""
+    orders, _ = _orders(types[None], pairs[None], vocab)
+    return tuple(orders[0].tolist())
+
+
+def _pair_matrix(tokens: Ints, n: int, vocab: VocabConfig) -> Ints:
+    """Edge types (G, n, n) of tokens (G, L): inverse below the diagonal, "no edge" on it."""
+    upper_i, upper_j = np.triu_indices(n, k=1)
+    n_max = vocab.n_max
+    position = n_max + upper_i * n_max - upper_i * (upper_i + 1) // 2 + (upper_j - upper_i - 1)
+    upper = tokens[:, position] - vocab.edge_offset
+    pairs = np.full((len(tokens), n, n), vocab.no_edge)
+    pairs[:, upper_i, upper_j] = upper
+    pairs[:, upper_j, upper_i] = np.array(vocab.edge_inverse)[upper]
+    return pairs
+
+
+def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray[np.float64]]:
+    """Canonical orders (G, n) and log |Aut| (G,) of graphs with n nodes each."""
+    num_graphs, n = types.shape
+    keys = [types]
+    if vocab.edge_types == RELATIONS:
+        keys += [np.array(sign)[pairs].sum(-1) for sign in (RELATION_X_ORDER, RELATION_Y_ORDER)]
+    colours = _refine(keys, pairs)
+    orders = np.lexsort((colours, *reversed(keys)), axis=-1)
+
+    log_num_automorphisms = np.zeros(num_graphs)
+    sorted_colours = np.take_along_axis(colours, orders, axis=-1)
+    tied = np.flatnonzero((sorted_colours[:, 1:] == sorted_colours[:, :-1]).any(-1))
+    chunk = max(1, _CHUNK // n**3)
+    log_factorial = np.array([math.log(math.factorial(m)) for m in range(n + 1)])
+    for start in range(0, len(tied), chunk):
+        rows = tied[start : start + chunk]
+        twins = _twins(types[rows], pairs[rows], vocab)
+        rank_in_class = np.tril(twins, k=-1).sum(-1)  # twins may stand in any order: m! of them
+        group = (log_factorial[twins.sum(-1)] * (rank_in_class == 0)).sum(-1)
+        for k, row in enumerate(rows.tolist()):
+            ranks = _ranks(orders[row], [*(key[row] for key in keys), colours[row]])
+            ranks = ranks * n + rank_in_class[k]
+            orders[row] = np.argsort(ranks)
+            if len(np.unique(ranks)) < n:
+                labelling = label_canonically(ranks, pairs[row])
+                orders[row] = labelling.order
+                group[k] += math.log(labelling.num_automorphisms)
+        log_num_automorphisms[rows] = group
+    return orders, log_num_automorphisms
+
+
+def _ranks(order: Ints, keys: list[NDArray]) -> Ints:
+    """Dense ranks (n,) of the nodes of one graph by their keys, ``order`` being sorted by them."""
+    by_key = np.stack([key[order].astype(np.uint64) for key in keys])
+    step = (by_key[:, 1:] != by_key[:, :-1]).any(0)
+    ranks = np.empty_like(order)
+    ranks[order] = np.concatenate([[0], np.cumsum(step)])
+    return ranks
+
+
+def _twins(types: Ints, pairs: Ints, vocab: VocabConfig) -> NDArray[np.bool_]:
+    """Bool (G, n, n): u and v can change places and nothing changes; True on the diagonal.
+
+    They have one type, the same relation to every third node, and a symmetric one to each other:
+    an equivalence. A permutation within a class is an automorphism, and every automorphism is one
+    of those times one that keeps the ranks within the classes.
+    """
+    eye = np.eye(types.shape[-1], dtype=bool)
+    third_agrees = pairs[:, :, None, :] == pairs[:, None, :, :]  # (G, u, v, third)
+    agrees = (third_agrees | eye[:, None, :] | eye[None, :, :]).all(-1)
+    symmetric = np.array(vocab.edge_inverse)[pairs] == pairs
+    return (agrees & symmetric & (types[:, :, None] == types[:, None, :])) | eye
+
+
+def _mix(values: Hashes) -> Hashes:
+    """The splitmix64 finaliser: a bijection of 64-bit integers that spreads every bit."""
+    values = values ^ (values >> np.uint64(30))
+    values = values * np.uint64(0xBF58476D1CE4E5B9)
+    values = values ^ (values >> np.uint64(27))
+    values = values * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+_STEP = np.array([0x9E3779B97F4A7C15], dtype=np.uint64)
+
+
+def _refine(keys: list[Ints], pairs: Ints) -> Hashes:
+    """Colour refinement (1-Weisfeiler-Leman) of graphs (G, n): a 64-bit colour per node.
+
+    Two nodes start with one colour if their keys agree; each round hashes a node's colour with the
+    multiset of its (relation, neighbour's colour), until it separates nothing more.
+    """
+    colours: Hashes = np.zeros(keys[0].shape, dtype=np.uint64)
+    for key in keys:
+        colours = _mix(colours * _STEP + key.astype(np.uint64) + _STEP)
+    n = colours.shape[-1]
+    num_colours = _num_distinct(colours)
+    active = np.flatnonzero(num_colours < n)
+    while active.size:
+        neighbour = _mix(colours[active, None, :] + (pairs[active].astype(np.uint64) + 1) * _STEP)
+        refined = _mix(colours[active] * _STEP + neighbour.sum(-1, dtype=np.uint64))
+        refined_num = _num_distinct(refined)
+        colours[active] = refined
+        separated = refined_num > num_colours[active]
+        num_colours[active] = refined_num
+        active = active[separated & (refined_num < n)]
+    return colours
+
+
+def _num_distinct(colours: Hashes) -> Ints:
+    """Int (G,): how many different colours each row has."""
+    ordered = np.sort(colours, axis=-1)
+    return 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(-1)

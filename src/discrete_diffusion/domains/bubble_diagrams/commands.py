@@ -1,0 +1,185 @@
+"""``discrete-diffusion data describe | check | convert``: files of plans.
+
+FILE may be JSON lines (rooms and relations, or rooms and boxes), a JSON file, a House-GAN++ plan,
+Graph2Plan's data.mat, a GraphML file, or a folder of such .json, .jsonl and .graphml files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.domain import SubCommand
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams.files.report import ReadReport
+
+
+def _reading_options(parser: argparse.ArgumentParser) -> None:
+    from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
+    from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
+    from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+
+    parser.add_argument(
+        "--n-max",
+        type=int,
+        default=RPLAN_VOCAB_CONFIG.n_max,
+        metavar="N",
+        help="most rooms that a plan may have (default: %(default)s, as in training)",
+    )
+    parser.add_argument(
+        "--code-table",
+        metavar="TABLE",
+        help="what integer room codes mean, where neither a plan nor its format says it: "
+        f"{', '.join(CODE_TABLES)} (default: recognised file by file)",
+    )
+    parser.add_argument(
+        "--unit",
+        default=UNITS[0],
+        metavar="U",
+        help=f"plans given as boxes: {', '.join(UNITS)} (default: %(default)s, of a plan drawn on "
+        "256 x 256)",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="T",
+        help="plans given as boxes: boxes closer than this are related, in their own unit "
+        f"(default: {DEFAULT_THRESHOLD:g} pixels, in that unit)",
+    )
+
+
+def _skip_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--skip-invalid",
+        action="store_true",
+        help="leave out and count plans that cannot be read, instead of ending at the first",
+    )
+
+
+def _describe_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", nargs="?", metavar="FILE", help="default: the embedded plans")
+    _reading_options(parser)
+    _skip_option(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _check_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE")
+    _reading_options(parser)
+
+
+def _convert_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="IN", help="a file or folder of plans")
+    parser.add_argument(
+        "target",
+        metavar="OUT",
+        help="its ending says the format: .jsonl (one plan a line), .json (one list), .graphml "
+        "(several plans: a folder of that name, a file each), .svg or .png (one picture)",
+    )
+    _reading_options(parser)
+    _skip_option(parser)
+    parser.add_argument(
+        "--codes", action="store_true", help=".jsonl and .json: codes instead of names"
+    )
+    parser.add_argument(
+        "--node-link", action="store_true", help=".json: the node-link objects of networkx"
+    )
+    parser.add_argument(
+        "--each", action="store_true", help=".svg and .png: a folder of that name, a file each"
+    )
+    parser.add_argument("--first", type=int, metavar="K", help="only the first K plans")
+
+
+def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
+    from discrete_diffusion.domains.bubble_diagrams.files.feature_files import refuse_features
+    from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+
+    refuse_features(file)
+    return read_report(
+        file,
+        skip_invalid=skip_invalid,
+        n_max=options.n_max,
+        threshold=options.threshold,
+        unit=options.unit,
+        codes=options.code_table,
+    )
+
+
+def _describe(options: argparse.Namespace) -> None:
+    """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
+    from discrete_diffusion.domains.bubble_diagrams.description import describe
+    from discrete_diffusion.domains.bubble_diagrams.description_table import print_description
+    from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+
+    facts: dict[str, Any]
+    if options.file is None:
+        title, diagrams = _embedded_plans()
+        facts = {"source": title}
+    else:
+        report = _read(options.file, options, skip_invalid=options.skip_invalid)
+        title, diagrams = report.summary(), list(report.diagrams)
+        facts = {
+            "source": str(report.path),
+            f"num_{report.unit}": report.num_records,
+            "num_invalid": len(report.problems),
+            "num_flagged_duplicates": report.num_duplicates,
+            "left_out": dict(report.left_out),
+            "room_codes": list(report.codes),
+            "num_doubtful": report.num_doubtful,
+        }
+    counts, structure = describe(diagrams), structure_metrics(diagrams)
+    if options.json:
+        print(json.dumps({**facts, **asdict(counts), "structure": structure}, indent=2))
+    else:
+        print_description(title, counts, structure)
+
+
+def _embedded_plans() -> tuple[str, list[Any]]:
+    """The plans of ``data=bubble_diagrams``, as its config says."""
+    from omegaconf import OmegaConf
+
+    from discrete_diffusion.config_files import config_dir
+    from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cached_plans
+
+    config = OmegaConf.load(config_dir() / "data" / "bubble_diagrams.yaml")
+    plans = cached_plans(config.num_plans, config.plan_seed)
+    title = f"the embedded plans: {len(plans):,} of seed {config.plan_seed} (data=bubble_diagrams)"
+    return title, plans.to_diagrams()
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Read every plan and print each one that is invalid: file, line, field, reason."""
+    report = _read(options.file, options, skip_invalid=True)
+    for problem in report.problems:
+        print(problem.sentence())
+    if report.num_records > 1 or not report.problems:  # else the one sentence has said it
+        print(report.counts() + ("" if report.problems else "; all can be read"))
+    if report.problems:
+        raise SystemExit(1)
+
+
+def _convert(options: argparse.Namespace) -> None:
+    """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
+    from discrete_diffusion.domains.bubble_diagrams.conversion import Conversion
+
+    conversion = Conversion.plan(options)  # refuses what cannot work before anything is read
+    report = _read(options.source, options, skip_invalid=options.skip_invalid)
+    print(report.summary())
+    print(conversion.write(list(report.diagrams)))
+
+
+COMMANDS = {
+    "describe": SubCommand(
+        "[FILE]   what is in it; without FILE, the embedded plans", _describe_options, _describe
+    ),
+    "check": SubCommand(
+        "FILE        every plan that cannot be read, and why", _check_options, _check
+    ),
+    "convert": SubCommand(
+        "IN OUT    write it as .jsonl, .json, .graphml, .svg or .png", _convert_options, _convert
+    ),
+}
+"""Sub-commands of ``discrete-diffusion data``."""

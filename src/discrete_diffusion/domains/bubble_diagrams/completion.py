@@ -1,0 +1,187 @@
+"""Completions of partial diagrams: arranged, scored, sampled, numbered as in the file again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode
+from discrete_diffusion.domains.bubble_diagrams.arranging import (
+    Arranged,
+    Arranger,
+    known_and_real,
+)
+from discrete_diffusion.domains.bubble_diagrams.dataset import NODE_ORDERS
+from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.domains.bubble_diagrams.tokens import relabel
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.sampling import draw_samples
+from discrete_diffusion.sampling.draw_samples import draw_seeds, rows_at_once
+from discrete_diffusion.shards import Shard
+
+if TYPE_CHECKING:
+    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.sampling import Sampler
+    from discrete_diffusion.types import SampleOutput
+
+_EXACT_SAMPLERS = ("first-hitting", "autoregressive")
+"""One token per call, they draw from the model."""
+_EXACT_ORDERS = ("margin", "entropy", "entropy-bounded")
+"""They too, if the network is not told t and the order does not read the tokens drawn."""
+
+
+@dataclass(frozen=True)
+class Completions:
+    """What ``complete`` returns.
+
+    ``diagrams``: those of the first partial diagram, then those of the second, ...; rooms numbered
+    as in the partial one, whose metadata they carry, with ``given``, its line.
+    ``network_calls``, ``num_unknown``: Int64[M], of each diagram, what it took and how many tokens
+    it drew. ``num_scored``: sequences shown to the network to weigh arrangements, over all, in
+    ``num_batches`` forward passes. ``arrangement_errors``: by line, where only a random part of the
+    arrangements was weighed, ``Weighed.error``.
+    ``trajectory``: Int64[K, trajectories, L], numbered as in the file, or None.
+    """
+
+    diagrams: list[BubbleDiagram]
+    network_calls: Tensor
+    num_unknown: Tensor
+    num_scored: int
+    num_batches: int
+    arrangement_errors: dict[int, float]
+    trajectory: Tensor | None
+
+
+def complete(
+    sampler: Sampler,
+    algorithm: Algorithm,
+    partials: Sequence[PartialDiagram],
+    *,
+    vocab: VocabConfig,
+    node_order: str,
+    generator: torch.Generator,
+    completions: int = 1,
+    steps: int | None = None,
+    batch_size: int | None = None,
+    max_arrangements: int | None = None,
+    lines: Sequence[int] | None = None,
+    trajectories: int = 0,
+    shard: Shard | None = None,
+) -> Completions:
+    """``completions`` diagrams for each partial one, every room and relation kept.
+
+    ``lines``: what ``given`` and errors call each partial diagram; 1, 2, ... by default.
+    ``trajectories``: so many diagrams, the first ones, keep the states on their way.
+    ``batch_size``, ``shard``: as for ``draw_samples``; lines are weighed by one process each.
+
+    Draws (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in G.
+    A model of ``node_order`` canonical knows diagrams in that order only, so m is drawn first, in
+    proportion to Z_m, the model's probability of the tokens that m fixes; then the rest, with those
+    tokens clamped. All ways of ``ArrangementTree`` are weighed if the network need not be shown
+    more than 60 sequences per completion for that; else some are, drawn by their Z so far:
+    importance sampling, see ``weigh``, the more exact the more completions.
+    ``max_arrangements``: so many ways are kept at each step instead.
+    For other orders a slot is as good as any other (random) or the file's own (given): one m.
+
+    A complete diagram costs no network call. Raises ``ValueError`` for no partial diagrams, an
+    unknown ``node_order`` or a sampler that does not fit, and ``UnseenError`` naming line and room
+    or relation, see ``first_unseen``.
+    """
+    if not partials:
+        raise ValueError("no partial diagrams to complete; give at least one")
+    if node_order not in NODE_ORDERS:
+        raise ValueError(unknown_name("node order", node_order, NODE_ORDERS))
+    sampler.check(algorithm)
+    sampler.check_steps(algorithm, steps)
+    lines = range(1, len(partials) + 1) if lines is None else lines
+    device = algorithm.layout.support.device
+    batch_size = rows_at_once(device) if batch_size is None else batch_size
+    arranger = Arranger(
+        algorithm, vocab, node_order, max_arrangements, batch_size, generator.device, completions
+    )
+    shard = shard or Shard()
+    seeds = draw_seeds(generator, len(partials))
+    arranged = shard.map(arranger.arrange, zip(partials, lines, seeds, strict=True))
+    tokens = torch.cat([part.tokens for part in arranged])
+    known, real = known_and_real(tokens, vocab)
+    output = draw_samples(
+        sampler,
+        algorithm,
+        real,
+        generator=generator,
+        steps=steps,
+        batch_size=batch_size,
+        clamp=torch.where(known, tokens, -1),
+        trajectories=trajectories,
+        shard=shard,
+    )
+    return _numbered_as_given(output, arranged, (real & ~known).sum(dim=1), vocab)
+
+
+def _numbered_as_given(
+    output: SampleOutput, arranged: Sequence[Arranged], num_unknown: Tensor, vocab: VocabConfig
+) -> Completions:
+    """The samples with the rooms back at their own numbers."""
+    back = torch.cat([part.orders for part in arranged]).argsort(dim=1)
+    num_rooms = (output.tokens[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
+
+    def numbered(x: Tensor) -> Tensor:
+        return relabel(x, num_rooms[: len(x)], back[: len(x)], vocab)
+
+    metadata = [
+        {**part.partial.metadata, "given": part.line} for part in arranged for _ in part.tokens
+    ]
+    diagrams = zip(decode(numbered(output.tokens), vocab), metadata, strict=True)
+    frames = output.trajectory
+    return Completions(
+        diagrams=[replace(diagram, metadata=known) for diagram, known in diagrams],
+        network_calls=output.nfe,
+        num_unknown=num_unknown,
+        num_scored=sum(part.num_scored for part in arranged),
+        num_batches=sum(part.num_batches for part in arranged),
+        arrangement_errors={part.line: part.error for part in arranged if part.error is not None},
+        trajectory=None if frames is None else torch.stack([numbered(x) for x in frames]),
+    )
+
+
+def approximations(sampler: Sampler, algorithm: Algorithm, completed: Completions) -> list[str]:
+    """Why completions are not exact draws of the model's conditional; empty if they are."""
+    if not completed.network_calls.any():
+        return []  # nothing was unknown
+    reasons = []
+    if not algorithm.process.absorbing:
+        reasons.append(
+            f"with {algorithm.process.name} noise the network takes given tokens for noisy ones"
+        )
+    reasons += _approximate_order(sampler, algorithm, completed)
+    if sampler.temperature != 1 or sampler.top_p != 1:
+        reasons.append("temperature and top_p change the distribution")
+    if completed.arrangement_errors:
+        errors = completed.arrangement_errors.items()
+        lines = ", ".join(f"{line} ({100 * error:.2g} %)" for line, error in errors)
+        reasons.append(
+            f"only a random part of the arrangements of line {lines} was weighed, within the error "
+            f"of their total that is in brackets; a larger max_arrangements weighs more"
+        )
+    return reasons
+
+
+def _approximate_order(
+    sampler: Sampler, algorithm: Algorithm, completed: Completions
+) -> Iterator[str]:
+    """Why drawing in the sampler's order and numbers is not drawing from the model."""
+    ordered = sampler.name in _EXACT_ORDERS and getattr(sampler, "order", "") != "confidence"
+    if not ordered and sampler.name not in _EXACT_SAMPLERS:
+        yield f"sampling={sampler.name} is approximate"
+        return
+    budget = getattr(sampler, "budget", None)  # of 0 joins certain tokens only, at no loss
+    fewer_calls = bool((completed.network_calls < completed.num_unknown).any())
+    if fewer_calls if budget is None else budget > 0:
+        yield "several tokens are drawn per call"
+    if ordered and algorithm.time_conditioning:
+        yield f"sampling={sampler.name} is exact only for a network that is not told t"

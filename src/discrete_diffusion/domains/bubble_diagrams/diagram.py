@@ -1,0 +1,175 @@
+"""``BubbleDiagram``: rooms and the spatial relations between them."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_order
+from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
+    CODES_FIELD,
+    OUR_TABLE,
+    in_our_codes,
+)
+from discrete_diffusion.domains.bubble_diagrams.files.fields import (
+    NUM_RELATIONS,
+    DiagramError,
+    checked_boxes,
+    checked_relations,
+    checked_rooms,
+    inverse_relation,
+    read_relations,
+    read_rooms,
+)
+from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["NUM_RELATIONS", "BubbleDiagram", "DiagramError"]
+
+_RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
+
+
+@dataclass(frozen=True)
+class BubbleDiagram:
+    """A floor plan as a graph.
+
+    ``rooms``: room type codes (``ROOM_TYPES``), one per room.
+    ``relations``: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j"; a pair
+        that is not listed has no relation.
+    ``boxes``: optional (x0, y0, x1, y1) per room, y downwards, any unit.
+    ``metadata``: anything else worth keeping; ignored by equality.
+
+    Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
+    """
+
+    rooms: tuple[int, ...]
+    relations: tuple[tuple[int, int, int], ...]
+    boxes: tuple[tuple[float, float, float, float], ...] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rooms", checked_rooms(self.rooms))
+        n = len(self.rooms)
+        object.__setattr__(self, "relations", checked_relations(self.relations, n))
+        if self.boxes is not None:
+            object.__setattr__(self, "boxes", checked_boxes(self.boxes, n))
+        for key in _RESERVED_KEYS:
+            if key in self.metadata:
+                raise DiagramError("metadata", f"the key {key!r} is taken by the diagram itself")
+
+    @property
+    def num_rooms(self) -> int:
+        return len(self.rooms)
+
+    @property
+    def room_names(self) -> tuple[str, ...]:
+        return tuple(ROOM_TYPES[room] for room in self.rooms)
+
+    def relabelled(self, order: Sequence[int]) -> BubbleDiagram:
+        """The same diagram with its rooms renumbered: new room k is old room ``order[k]``.
+
+        Relations follow, a pair whose ends changed places reads 9 - r; boxes follow, metadata is
+        kept as it is. Raises ``ValueError`` if ``order`` is not a permutation of the rooms.
+        """
+        order = [int(old) for old in order]
+        if sorted(order) != list(range(self.num_rooms)):
+            raise ValueError(f"order={order} is not a permutation of 0..{self.num_rooms - 1}")
+        new = {old: k for k, old in enumerate(order)}
+        return BubbleDiagram(
+            rooms=tuple(self.rooms[old] for old in order),
+            relations=tuple(
+                (new[i], new[j], r) if new[i] < new[j] else (new[j], new[i], inverse_relation(r))
+                for i, j, r in self.relations
+            ),
+            boxes=None if self.boxes is None else tuple(self.boxes[old] for old in order),
+            metadata=self.metadata,
+        )
+
+    def canonical_key(self) -> Hashable:
+        """A key that two diagrams share iff they are equal up to relabelling (boxes ignored)."""
+        pairs = np.full((self.num_rooms, self.num_rooms), NO_EDGE)
+        for i, j, r in self.relations:
+            pairs[i, j], pairs[j, i] = r, inverse_relation(r)
+        relabelled = self.relabelled(canonical_order(np.array(self.rooms), pairs))
+        return relabelled.rooms, relabelled.relations
+
+    def to_json(self, *, names: bool = True) -> dict[str, Any]:
+        """The interchange object {"rooms", "relations", "boxes" if known, **metadata}.
+
+        ``names``: room types and relations by name; otherwise by code, and "codes" names the table.
+        """
+        data: dict[str, Any] = {
+            "rooms": list(self.room_names if names else self.rooms),
+            "relations": [[i, j, RELATIONS[r] if names else r] for i, j, r in self.relations],
+        }
+        if not names:
+            data[CODES_FIELD] = OUR_TABLE
+        if self.boxes is not None:
+            data["boxes"] = [list(box) for box in self.boxes]
+        return data | dict(self.metadata)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> BubbleDiagram:
+        """Read an interchange object (see ``to_json``): names or codes, pairs in either order.
+
+        ``codes``: the table of room codes (``CODE_TABLES``) where the object names none.
+        "no-edge" lists nothing; keys other than rooms, relations, boxes and codes become metadata.
+        Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
+        """
+        if not isinstance(data, Mapping):
+            raise DiagramError("diagram", f"expected an object, got {reprlib.repr(data)}")
+        for key in ("rooms", "relations"):
+            if key not in data:
+                raise DiagramError(key, "missing; a diagram has the fields 'rooms' and 'relations'")
+        data = in_our_codes(data, codes)
+        rooms = read_rooms(data["rooms"], "rooms")
+        boxes = data.get("boxes")
+        if boxes is not None and not isinstance(boxes, list | tuple):
+            raise DiagramError("boxes", f"expected a list of boxes, got {reprlib.repr(boxes)}")
+        return cls(
+            rooms=rooms,
+            relations=read_relations(data["relations"], len(rooms), "relations"),
+            boxes=None if boxes is None else tuple(boxes),
+            metadata={key: value for key, value in data.items() if key not in _RESERVED_KEYS},
+        )
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """A directed graph: node k has ``room`` (and ``x0 y0 x1 y1``), edge (i, j) ``relation``."""
+        from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
+
+        return graph_formats.to_networkx(self)
+
+    @classmethod
+    def from_networkx(cls, graph: networkx.DiGraph) -> BubbleDiagram:
+        """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
+
+        Raises ``ValueError`` for an undirected graph or a missing or wrong attribute.
+        """
+        from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
+
+        return graph_formats.from_networkx(graph)
+
+    def to_node_link(self) -> dict[str, Any]:
+        """``to_networkx`` as the node-link object that ``networkx.node_link_graph`` reads."""
+        from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
+
+        return graph_formats.to_node_link(self)
+
+    def to_graphml(self) -> str:
+        """GraphML text of ``to_networkx``, metadata as a JSON string."""
+        from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
+
+        return graph_formats.to_graphml(self)
+
+    @classmethod
+    def from_graphml(cls, text: str) -> BubbleDiagram:
+        """The inverse of ``to_graphml``; raises ``ValueError`` for anything else."""
+        from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
+
+        return graph_formats.from_graphml(text)

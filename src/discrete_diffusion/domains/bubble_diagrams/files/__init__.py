@@ -1,0 +1,1 @@
+"""Plans and partial diagrams in files of several formats."""

@@ -1,0 +1,94 @@
+"""Relations that cannot hold together, named by where they are stated."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, inverse_relation
+from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
+
+_CONTAINMENT = tuple({"inside": -1, "surrounding": 1}.get(name, 0) for name in RELATIONS)
+_ORDERS = (
+    ("left of", RELATION_X_ORDER),
+    ("above", RELATION_Y_ORDER),
+    ("inside", _CONTAINMENT),
+)
+"""What -1 in the table says of room i and room j; 1 says it of j and i, 0 nothing."""
+
+
+class StatedRelation(NamedTuple):
+    """ "room ``i`` is ``RELATIONS[code]`` room ``j``", as given in ``field``."""
+
+    field: str
+    i: int
+    j: int
+    code: int
+
+    def __str__(self) -> str:
+        return f"{self.field} (room {self.i} {RELATIONS[self.code]} room {self.j})"
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """The two rooms, the smaller number first."""
+        return min(self.i, self.j), max(self.i, self.j)
+
+    def seen_from(self, room: int) -> int:
+        """The relation's code with ``room``, one of the two, named first."""
+        return self.code if room == self.i else inverse_relation(self.code)
+
+
+_Arcs = dict[int, list[tuple[int, StatedRelation]]]
+"""For each room what comes after it in an order, and which relation says so."""
+
+
+def check_contradictions(stated: Iterable[StatedRelation]) -> None:
+    """``DiagramError`` for the first relation that contradicts those before it.
+
+    That is a second relation of a pair, and one that closes a cycle: of rooms each left of the
+    next, above the next, or inside the next.
+    """
+    by_pair: dict[tuple[int, int], StatedRelation] = {}
+    arcs: tuple[_Arcs, ...] = tuple({} for _ in _ORDERS)
+    for relation in stated:
+        _check_pair(relation, by_pair)
+        by_pair[relation.pair] = relation
+        for (what, signs), known in zip(_ORDERS, arcs, strict=True):
+            if signs[relation.code] == 0:
+                continue
+            ends = relation.i, relation.j
+            first, second = ends if signs[relation.code] < 0 else ends[::-1]
+            if cycle := _path(known, second, first):
+                others = ", ".join(map(str, cycle))
+                raise DiagramError(
+                    relation.field,
+                    f"room {relation.i} {RELATIONS[relation.code]} room {relation.j} contradicts "
+                    f"{others}: room {first} would be {what} itself",
+                )
+            known.setdefault(first, []).append((second, relation))
+
+
+def _check_pair(relation: StatedRelation, by_pair: dict[tuple[int, int], StatedRelation]) -> None:
+    before = by_pair.get(relation.pair)
+    if before is None:
+        return
+    name = RELATIONS[relation.code]
+    said = RELATIONS[before.seen_from(relation.i)]
+    rooms = f"rooms {relation.i} and {relation.j}"
+    if said == name:
+        raise DiagramError(relation.field, f"{rooms} are listed twice, see {before.field}")
+    raise DiagramError(relation.field, f"{rooms}: {name}, but {before.field} says {said}")
+
+
+def _path(arcs: _Arcs, start: int, goal: int) -> list[StatedRelation]:
+    """The relations of a shortest way from one room to another; empty if there is none."""
+    ways: dict[int, list[StatedRelation]] = {start: []}
+    pending = deque([start])
+    while pending:
+        room = pending.popleft()
+        for after, relation in arcs.get(room, ()):
+            if after not in ways:
+                ways[after] = [*ways[room], relation]
+                pending.append(after)
+    return ways.get(goal, [])

@@ -1,0 +1,91 @@
+"""JSON text, read strictly: nothing in it is lost or guessed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, RepeatedKeys
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, with their numbers from 1 on, without a byte order
+    mark."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if (text := line.removeprefix(BYTE_ORDER_MARK)).strip():
+                yield number, text
+
+
+def one_document(path: Path) -> bool:
+    """Whether a whole file is one JSON object of several lines, or one list, whatever its name."""
+    _, first = next(numbered_lines(path), (0, b""))
+    if not first.lstrip().startswith((b"{", b"[")) or _is_object(first):
+        return False
+    try:
+        data = load_json(path.read_bytes().removeprefix(BYTE_ORDER_MARK))
+    except DiagramError:
+        return False
+    return isinstance(data, dict | list)
+
+
+def holds_lines(path: Path) -> bool:
+    """Whether a file is JSON lines: its first line is an object and there are more lines."""
+    lines = numbered_lines(path)
+    _, first = next(lines, (0, b""))
+    return _is_object(first) and next(lines, None) is not None
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(load_json(line), dict)
+    except DiagramError:
+        return False
+
+
+def load_json(text: bytes) -> Any:
+    """The one JSON value of ``text`` (UTF-8); objects with a key twice become ``RepeatedKeys``.
+
+    Raises ``DiagramError`` without a field if there is no such value.
+    """
+    if not text.strip():
+        raise DiagramError("", "empty; expected a JSON object")
+    try:
+        return json.loads(text.decode("utf-8"), object_pairs_hook=_object)
+    except UnicodeDecodeError as error:
+        byte = text[error.start]
+        raise DiagramError(
+            "", f"not UTF-8 text: byte 0x{byte:02x} at position {error.start}"
+        ) from error
+    except json.JSONDecodeError as error:
+        between = error.doc[: error.pos].lstrip()
+        if error.msg == "Extra data" and "\r" in between and "\n" not in between:
+            reason = "its lines end in CR alone, no line end that is read; save the file with LF"
+            raise DiagramError("", reason) from error
+        raise DiagramError("", f"not valid JSON{_what_is_wrong(error)}") from error
+    except ValueError as error:  # an integer of more digits than Python reads
+        raise DiagramError("", f"not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise DiagramError("", "not valid JSON: nested too deeply") from error
+
+
+def _what_is_wrong(error: json.JSONDecodeError) -> str:
+    """That the text ends too early, or where it can be read no further."""
+    if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
+        end = error.doc.rstrip()
+        shown = end[-20:] if len(end) <= 20 else f"...{end[-20:]}"
+        return f", or cut short: it ends too early, after {shown!r}"
+    line = f"line {error.lineno}, " if error.lineno > 1 else ""
+    return f": {error.msg} at {line}character {error.colno - 1}"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    keys = [key for key, _ in pairs]
+    return RepeatedKeys(found, repeated=next(key for key in keys if keys.count(key) > 1))

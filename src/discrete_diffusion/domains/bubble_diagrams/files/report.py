@@ -1,0 +1,128 @@
+"""What came of reading plans: every line, record or file of the source is accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.naming import counted
+
+
+class Problem(NamedTuple):
+    """A plan that cannot be read.
+
+    ``path``: the file it is in. ``record``: where, e.g. "line 3" or "record 17" (numbered from 1),
+    empty if the file holds one plan. ``field``: what is wrong in it, empty if all of it is.
+    ``reason``: got, expected, remedy.
+    """
+
+    path: Path
+    record: str
+    field: str
+    reason: str
+
+    def sentence(self) -> str:
+        """``plans.jsonl, line 3, field 'rooms[1]': ...``"""
+        where = f", field '{self.field}'" if self.field else ""
+        return f"{place_of(self.path, self.record)}{where}: {self.reason}"
+
+
+class Doubt(NamedTuple):
+    """Plans that another table of room codes makes more sense of than the one they are read by.
+
+    ``num`` of ``total`` plans in ``path``, which nothing but their codes decides; ``first``: where
+    the first of them stands. ``reason``: what is wrong with them.
+    """
+
+    path: Path
+    num: int
+    total: int
+    first: str
+    reason: str
+
+    def sentence(self) -> str:
+        """``a.jsonl: 10 of 110 plans, the first at a.jsonl, line 101, have no living room ...``"""
+        return (
+            f"{self.path}: {self.num:,} of {counted(self.total, 'plan')}, the first at "
+            f"{self.first}, {self.reason}; if tables are mixed, give each a file of its own or say "
+            'codes in each record ("codes": "housegan")'
+        )
+
+
+def place_of(path: Path, record: str) -> str:
+    """``plans.jsonl, line 3``; the file alone where it holds one plan."""
+    return f"{path}, {record}" if record else str(path)
+
+
+@dataclass(frozen=True)
+class ReadReport:
+    """What ``read_report`` returns.
+
+    ``path``: the file or folder. ``diagrams``: in its order. ``num_records``: lines, records or
+    files that hold a plan each, ``unit`` what they are called, so that
+    ``num_records = len(diagrams) + len(problems) + num_duplicates``. ``problems``: the invalid
+    ones. ``num_duplicates``: those the source itself flags as duplicates. ``left_out``: what else
+    the diagrams do not hold, counted by name ("self-loops", "walls", "node attributes").
+    ``code_tables``: those that integer room codes were read by, with the files of each; none if
+    rooms go by name. ``doubts``: plans that may belong to another one, diagrams all the same.
+    """
+
+    path: Path
+    diagrams: tuple[BubbleDiagram, ...]
+    num_records: int
+    unit: str
+    problems: tuple[Problem, ...]
+    num_duplicates: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    code_tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The names of the tables that were used."""
+        return tuple(self.code_tables)
+
+    @property
+    def num_doubtful(self) -> int:
+        return sum(doubt.num for doubt in self.doubts)
+
+    def counts(self) -> str:
+        """How many diagrams were read, and how many of what was left out."""
+        read, total = (
+            _counted(len(self.diagrams), "diagrams"),
+            _counted(self.num_records, self.unit),
+        )
+        codes = f" (room codes of {self._used_tables()})" if self.codes else ""
+        text = f"{self.path}{codes}: {read} from {total}"
+        if self.doubts:
+            text += f"; {self.num_doubtful:,} with doubtful room codes"
+        if self.num_duplicates:
+            text += f"; {self.num_duplicates:,} flagged as duplicates left out"
+        for name, count in self.left_out.items():
+            text += f"; {_counted(count, name)} left out"
+        if self.problems:
+            text += f"; {len(self.problems):,} invalid left out"
+        return text
+
+    def _used_tables(self) -> str:
+        """``rplan and coarse``; where files differ, ``rplan in a.jsonl, housegan in b.jsonl``."""
+        files = list(self.code_tables.values())
+        if all(each == files[0] for each in files):
+            return " and ".join(self.codes)
+        parts = []
+        for name, (first, *others) in self.code_tables.items():
+            more = f" and {counted(len(others), 'more file')}" if others else ""
+            parts.append(f"{name} in {first.name}{more}")
+        return ", ".join(parts)
+
+    def summary(self) -> str:
+        """One sentence: the counts, and the first reason if something is invalid."""
+        first = f", the first: {self.problems[0].sentence()}" if self.problems else ""
+        return self.counts() + first
+
+
+def _counted(count: int, plural: str) -> str:
+    return f"{count:,} {plural.removesuffix('s') if count == 1 else plural}"

@@ -1,0 +1,89 @@
+"""Plans written to files: JSON lines, one JSON list, GraphML, and networkx's node-link JSON.
+
+A file appears whole or not at all; missing folders are made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.whole_files import written_whole
+
+Paths = str | os.PathLike[str]
+
+
+def write_diagrams(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
+    """Write diagrams as JSON lines, room types and relations by name or else by code.
+
+    ``read_diagrams`` reads the file back to equal diagrams. Raises ``ValueError`` naming the
+    diagram whose metadata cannot be written as JSON.
+    """
+    objects = (diagram.to_json(names=names) for diagram in diagrams)
+    _write(path, (line + "\n" for line in _texts(objects)))
+
+
+def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
+    """Write diagrams as one JSON list; otherwise like ``write_diagrams``."""
+    _write_list(path, [diagram.to_json(names=names) for diagram in diagrams])
+
+
+def write_node_link(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
+    """Write diagrams as a list of networkx's node-link objects, a single one without the list.
+
+    ``BubbleDiagram.from_networkx(networkx.node_link_graph(.., edges="edges"))`` is the inverse.
+    """
+    objects = [diagram.to_node_link() for diagram in diagrams]
+    if len(objects) == 1:
+        _write(path, _texts(objects))
+    else:
+        _write_list(path, objects)
+
+
+def write_graphml(path: Paths, diagram: BubbleDiagram) -> None:
+    """Write one diagram as GraphML, which ``read_diagrams`` reads back."""
+    _write(path, [diagram.to_graphml()])
+
+
+def write_each(
+    folder: Path,
+    suffix: str,
+    diagrams: Sequence[BubbleDiagram],
+    write: Callable[[Path, BubbleDiagram], object],
+) -> None:
+    """Write diagram k as ``folder/000k.suffix``, numbered from 1 in as many digits as it takes.
+
+    Raises ``ValueError`` if the folder exists and is not empty.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} exists already; choose a name whose folder is new or empty")
+    folder.mkdir(parents=True, exist_ok=True)
+    digits = max(4, len(str(len(diagrams))))
+    for number, diagram in enumerate(diagrams, start=1):
+        write(folder / f"{number:0{digits}}{suffix}", diagram)
+
+
+def _write_list(path: Paths, objects: list[dict[str, Any]]) -> None:
+    _write(path, ["[\n" + ",\n".join(_texts(objects)) + "\n]\n"])
+
+
+def _texts(objects: Iterable[dict[str, Any]]) -> Iterable[str]:
+    for k, data in enumerate(objects):
+        try:
+            yield json.dumps(data, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(
+                f"diagram {k}: its metadata cannot be written as JSON ({error})"
+            ) from error
+
+
+def _write(path: Paths, texts: Iterable[str]) -> None:
+    with (
+        written_whole(Path(path)) as unfinished,
+        unfinished.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        file.writelines(texts)

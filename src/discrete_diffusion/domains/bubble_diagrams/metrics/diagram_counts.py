@@ -1,0 +1,63 @@
+"""What a set of diagrams is made of, counted: the numbers behind the histograms and heat maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+
+Counts = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DiagramCounts:
+    """Counts that do not depend on the order of rooms.
+
+    ``rooms``: Float64[n + 1], diagrams with k rooms; ``degrees``: rooms with k relations;
+    ``edges``: diagrams with k relations; each as long as its largest value needs.
+    ``room_types``: Float64[13], rooms of each type.
+    ``relations``: Float64[10], related pairs by relation, read from the lower room type; between
+    equal types half as r and half as 9 - r.
+    ``pairs``, ``related``: Float64[13, 13], symmetric: pairs of rooms by their types, and those
+    that have a relation.
+    """
+
+    rooms: Counts
+    degrees: Counts
+    edges: Counts
+    room_types: Counts
+    relations: Counts
+    pairs: Counts
+    related: Counts
+
+    def share_related(self, least: int = 1) -> Counts:
+        """Float64[13, 13]: share of pairs that are related; NaN for fewer than ``least`` pairs."""
+        enough = self.pairs >= max(least, 1)
+        return np.where(enough, self.related / np.where(enough, self.pairs, 1), np.nan)
+
+
+def count_diagrams(diagrams: Sequence[BubbleDiagram]) -> DiagramCounts:
+    """Count a set of diagrams; raises ``ValueError`` if it is empty."""
+    counted = DiagramSet.of(diagrams)
+    arrays, by_pair = counted.arrays, counted.pair_histogram
+    pairs, unrelated = by_pair.sum(axis=2), by_pair[:, :, -1]
+    edges = np.bincount(arrays.diagram, minlength=len(counted))
+    return DiagramCounts(
+        rooms=np.bincount(arrays.num_rooms).astype(np.float64),
+        degrees=np.trim_zeros(counted.degree_histogram.sum(axis=0), "b"),
+        edges=np.bincount(edges).astype(np.float64),
+        room_types=counted.room_counts.sum(axis=0).astype(np.float64),
+        relations=by_pair[:, :, :-1].sum(axis=(0, 1)),
+        pairs=_symmetric(pairs),
+        related=_symmetric(pairs - unrelated),
+    )
+
+
+def _symmetric(upper: Counts) -> Counts:
+    """An upper triangle mirrored below its diagonal."""
+    return upper + np.triu(upper, 1).T

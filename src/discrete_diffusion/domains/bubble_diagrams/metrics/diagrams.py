@@ -1,0 +1,136 @@
+"""Metrics of bubble diagrams by name: are samples sound plans, and do they look like real ones?
+
+Every metric ignores the order in which a diagram lists its rooms. A set without a diagram is
+refused with ``ValueError``: no share or histogram is defined for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.metrics.coverage import (
+    distinct_multisets,
+    diversity,
+    mode_coverage,
+    novelty,
+)
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.distances import (
+    conditional_pair_distance,
+    conditional_relation_distance,
+    degree_distance,
+    node_distance,
+    relation_distance,
+    room_count_w1,
+)
+from discrete_diffusion.domains.bubble_diagrams.metrics.mmd import graph_mmd
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
+    edge_presence,
+    edges_per_diagram,
+    structure_metrics,
+)
+
+_DISTANCE_MEANINGS = {
+    "node_tv": "total variation between the room types",
+    "node_js": "Jensen-Shannon divergence between the room types, nats",
+    "relation_tv": "total variation between the relations, read from the lower room type",
+    "relation_js": "Jensen-Shannon divergence between the relations, nats",
+    "conditional_relation_tv": "relation TV per pair of room types, weighted by the reference",
+    "conditional_relation_tv_unweighted": "relation TV per pair of room types, plain mean",
+    "conditional_relation_js": "relation JS per pair of room types, weighted, nats",
+    "conditional_relation_js_unweighted": "relation JS per pair of room types, plain mean, nats",
+    "conditional_pair_tv": "relation TV with no-edge per pair of room types, weighted",
+    "conditional_pair_tv_unweighted": "relation TV with no-edge per pair of types, plain mean",
+    "conditional_pair_js": "relation JS with no-edge per pair of room types, weighted, nats",
+    "conditional_pair_js_unweighted": "relation JS with no-edge per type pair, plain mean, nats",
+    "degree_tv": "total variation between the degrees per room type, weighted by the reference",
+    "degree_tv_unweighted": "total variation between the degrees per room type, plain mean",
+    "room_count_w1": "Wasserstein-1 distance between the room counts, rooms",
+    "mmd_degree": "squared MMD of degree histograms, Gaussian kernel of bandwidth 0.27",
+    "mmd_clustering": "squared MMD of clustering histograms, bandwidth 0.27",
+    "mmd_spectrum": "squared MMD of normalised-Laplacian spectra, bandwidth 1.2",
+}
+
+DISTANCES: tuple[str, ...] = tuple(_DISTANCE_MEANINGS)
+"""The metrics that are distances from the reference: 0 is best, and a ratio to a floor makes sense.
+"""
+
+METRIC_MEANINGS: dict[str, str] = {
+    "valid": "share connected, with at most one living room and at most one entrance",
+    "connected": "share in which any room can be reached from any other",
+    "at_most_one_living_room": "share with at most one living room",
+    "at_most_one_entrance": "share with at most one entrance",
+    "exactly_one_living_room": "share with exactly one living room (stricter than valid)",
+    "transitive": "share whose relations contradict each other on neither axis",
+    "horizontally_transitive": "share without a contradiction between left and right",
+    "vertically_transitive": "share without a contradiction between above and below",
+    "inside_valid": "share with no room inside a room of a forbidden type",
+    "edges_per_diagram": "relations per diagram, mean",
+    "edge_presence": "relations / possible pairs of rooms, pooled over diagrams",
+    **_DISTANCE_MEANINGS,
+    "mode_coverage": "share of the reference's distinct multisets of room types that occur",
+    "mode_coverage_weighted": "share of the reference's diagrams whose multiset occurs",
+    "distinct_multisets": "different multisets of room types among the samples",
+    "diversity": "distinct diagrams / diagrams, relabellings counted as one",
+    "novelty": "share that is no relabelling of a training diagram",
+    "edges_per_diagram_reference": "relations per diagram of the reference, mean",
+    "edge_presence_reference": "relations / possible pairs of the reference",
+}
+"""One line on every metric of ``bubble_metrics``, in its order."""
+
+
+def bubble_metrics(
+    samples: Sequence[BubbleDiagram],
+    reference: Sequence[BubbleDiagram],
+    *,
+    training: Sequence[BubbleDiagram] | None = None,
+) -> dict[str, float]:
+    """Every metric of samples against a reference, by name; ``METRIC_MEANINGS`` says what each is.
+
+    ``novelty`` is there if ``training`` is given. Distances and coverage depend on the sizes of
+    both sets: quote them with it, beside ``metric_floors``. To measure several sets against one
+    reference, make it a ``DiagramSet`` first: its side is then computed once.
+    """
+    drawn, real = DiagramSet.of(samples), DiagramSet.of(reference)
+    coverage = mode_coverage(drawn, real)
+    return {
+        **structure_metrics(drawn),
+        **_distance_metrics(drawn, real),
+        "mode_coverage": coverage.plain,
+        "mode_coverage_weighted": coverage.weighted,
+        "distinct_multisets": float(distinct_multisets(drawn)),
+        "diversity": diversity(drawn),
+        **({} if training is None else {"novelty": novelty(drawn, training)}),
+        "edges_per_diagram_reference": edges_per_diagram(real),
+        "edge_presence_reference": edge_presence(real),
+    }
+
+
+def _distance_metrics(samples: DiagramSet, reference: DiagramSet) -> dict[str, float]:
+    """The metrics of ``DISTANCES``, in its order."""
+    node, relation = node_distance(samples, reference), relation_distance(samples, reference)
+    given_edge = conditional_relation_distance(samples, reference)
+    pair = conditional_pair_distance(samples, reference)
+    degree = degree_distance(samples, reference)
+    graphs = graph_mmd(samples, reference)
+    return {
+        "node_tv": node.tv,
+        "node_js": node.js,
+        "relation_tv": relation.tv,
+        "relation_js": relation.js,
+        "conditional_relation_tv": given_edge.tv,
+        "conditional_relation_tv_unweighted": given_edge.tv_unweighted,
+        "conditional_relation_js": given_edge.js,
+        "conditional_relation_js_unweighted": given_edge.js_unweighted,
+        "conditional_pair_tv": pair.tv,
+        "conditional_pair_tv_unweighted": pair.tv_unweighted,
+        "conditional_pair_js": pair.js,
+        "conditional_pair_js_unweighted": pair.js_unweighted,
+        "degree_tv": degree.tv,
+        "degree_tv_unweighted": degree.tv_unweighted,
+        "room_count_w1": room_count_w1(samples, reference),
+        "mmd_degree": graphs.degree,
+        "mmd_clustering": graphs.clustering,
+        "mmd_spectrum": graphs.spectrum,
+    }

@@ -1,0 +1,268 @@
+"""``PartialDiagram``: a bubble diagram of which some rooms or relations are not known yet."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
+    BEDROOM,
+    CODE_TABLES,
+    OUR_TABLE,
+    in_our_codes,
+    own_table,
+)
+from discrete_diffusion.domains.bubble_diagrams.files.contradictions import (
+    StatedRelation,
+    check_contradictions,
+)
+from discrete_diffusion.domains.bubble_diagrams.files.fields import (
+    DiagramError,
+    check_keys,
+    check_metadata,
+    checked_integer,
+    relation_code,
+    required_list,
+    room_code,
+)
+from discrete_diffusion.domains.bubble_diagrams.tokens import count_nodes
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+
+_MASTER = "MasterRoom"
+_FIELDS = ("rooms", "relations")
+_NO_BOXES = (
+    "a partial diagram has none: they say how every pair of rooms lies, and would not be those of "
+    "its completions; leave them out (discrete-diffusion data convert reads relations off boxes)"
+)
+
+
+@dataclass(frozen=True)
+class PartialDiagram:
+    """What is known of a floor plan.
+
+    ``rooms``: a room type code per room, None where it is unknown.
+    ``relations``: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j", r in
+        0..10, where 10 ("no-edge") says that there is none; a pair that is not listed is unknown.
+    ``metadata``: anything else worth keeping; ignored by equality. Not ``boxes``: those say how
+        every pair of rooms lies, known or not.
+
+    Relations may contradict each other: states of a sampler do. ``from_json`` refuses them.
+    Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
+    """
+
+    rooms: tuple[int | None, ...]
+    relations: tuple[tuple[int, int, int], ...]
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        n = len(self.rooms)
+        if n == 0:
+            raise DiagramError("rooms", "a diagram needs at least one room")
+        for k, room in enumerate(self.rooms):
+            if room is not None and not 0 <= room < len(ROOM_TYPES):
+                raise DiagramError(f"rooms[{k}]", f"{room} is no room type code")
+        for k, (i, j, r) in enumerate(self.relations):
+            if not (0 <= i < j < n and 0 <= r <= NO_EDGE):
+                expected = f"expected i < j < {n} rooms and a code 0..{NO_EDGE}"
+                raise DiagramError(f"relations[{k}]", f"({i}, {j}, {r}): {expected}")
+        if len({(i, j) for i, j, _ in self.relations}) < len(self.relations):
+            raise DiagramError("relations", "a pair of rooms is listed twice")
+        if "boxes" in self.metadata:
+            raise DiagramError("boxes", _NO_BOXES)
+        object.__setattr__(self, "relations", tuple(sorted(self.relations)))
+
+    @property
+    def num_rooms(self) -> int:
+        return len(self.rooms)
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing is unknown."""
+        n = self.num_rooms
+        return None not in self.rooms and len(self.relations) == n * (n - 1) // 2
+
+    @classmethod
+    def from_diagram(cls, diagram: BubbleDiagram) -> PartialDiagram:
+        """All of a diagram but its boxes, "no-edge" for its pairs without a relation."""
+        codes = {(i, j): r for i, j, r in diagram.relations}
+        n = diagram.num_rooms
+        pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+        return cls(
+            rooms=diagram.rooms,
+            relations=tuple((i, j, codes.get((i, j), NO_EDGE)) for i, j in pairs),
+            metadata=diagram.metadata,
+        )
+
+    def agrees_with(self, diagram: BubbleDiagram) -> bool:
+        """Whether a diagram with the same numbers of its rooms has every room and relation."""
+        codes = {(i, j): r for i, j, r in diagram.relations}
+        return (
+            self.num_rooms == diagram.num_rooms
+            and all(a in (None, b) for a, b in zip(self.rooms, diagram.rooms, strict=True))
+            and all(codes.get((i, j), NO_EDGE) == r for i, j, r in self.relations)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that ``from_json`` reads: names, null for an unknown room."""
+        return {
+            "rooms": [None if room is None else ROOM_TYPES[room] for room in self.rooms],
+            "relations": [[i, j, RELATIONS[r]] for i, j, r in self.relations],
+            **self.metadata,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> PartialDiagram:
+        """Read an interchange object of which something is unknown: names or codes (of the table
+        ``codes``, if it names none itself).
+
+        A room may be null; so may a relation, which says as little as leaving the pair out, and so
+        may all of ``relations``. A pair may be given in either order. Other keys become metadata. A
+        code that means any bedroom is taken only where it is certainly the largest: the only one,
+        no room null and none a MasterRoom.
+        Raises ``DiagramError`` naming the field that is wrong, misspelt or contradicts an earlier
+        one, see ``check_contradictions``.
+        """
+        if not isinstance(data, Mapping):
+            raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
+        check_keys(data)
+        _check_spelling(data)
+        _check_bedrooms(data.get("rooms"), own_table(data) or codes)
+        data = in_our_codes(data, codes)
+        rooms = [
+            None if room is None else room_code(room, f"rooms[{k}]")
+            for k, room in enumerate(required_list(data, "rooms"))
+        ]
+        if not rooms:
+            raise DiagramError("rooms", "a diagram needs at least one room; null is an unknown one")
+        given = [
+            _stated(triple, f"relations[{k}]", len(rooms))
+            for k, triple in enumerate(_relations(data))
+        ]
+        stated = [relation for relation in given if relation is not None]
+        check_contradictions(stated)
+        metadata = {key: data[key] for key in data if key not in _FIELDS}
+        check_metadata(metadata)
+        relations = tuple((*s.pair, s.seen_from(s.pair[0])) for s in stated)
+        return cls(tuple(rooms), relations, metadata)
+
+
+def _relations(data: Mapping[str, Any]) -> list[Any]:
+    return [] if data.get("relations") is None else required_list(data, "relations")
+
+
+def _check_spelling(data: Mapping[str, Any]) -> None:
+    """``DiagramError`` for a key that is one letter away from a field, or, without ``relations``,
+    close to it: what it says would be lost among the metadata."""
+    for key in data:
+        if key in _FIELDS:
+            continue
+        meant = [field for field in _FIELDS if _is_one_letter_off(key.casefold(), field)]
+        if "relations" not in data:
+            meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
+        if meant:
+            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?")
+
+
+def _check_bedrooms(rooms: object, codes: str) -> None:
+    """``DiagramError`` for a bedroom of which nobody has said whether it is the MasterRoom: the
+    largest bedroom is, and without boxes that is only certain of the single one."""
+    if not isinstance(rooms, list):
+        return
+    table = CODE_TABLES[codes]
+    bedrooms = [
+        k for k, room in enumerate(rooms) if type(room) is int and table.known.get(room) == BEDROOM
+    ]
+    if not bedrooms or (len(bedrooms) == 1 and None not in rooms and _MASTER not in rooms):
+        return
+    first = bedrooms[0]
+    raise DiagramError(
+        f"rooms[{first}]",
+        f"code {rooms[first]} of {codes} is any bedroom, and the largest of a plan is its "
+        'MasterRoom: which one, the line does not say; write "MasterRoom" or "SecondRoom", or null '
+        "for either",
+    )
+
+
+def _is_one_letter_off(word: str, other: str) -> bool:
+    """One letter more, less or another; the same word too."""
+    k = next((k for k, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), None)
+    k = min(len(word), len(other)) if k is None else k
+    return other[k + 1 :] in (word[k:], word[k + 1 :]) or word[k + 1 :] == other[k:]
+
+
+def _stated(triple: object, where: str, num_rooms: int) -> StatedRelation | None:
+    """The relation of one entry of the list; None if it is unknown."""
+    if not isinstance(triple, list | tuple) or len(triple) != 3:
+        raise DiagramError(where, f"expected [i, j, relation], got {reprlib.repr(triple)}")
+    i, j = (checked_integer(number, where, "a room number") for number in triple[:2])
+    if not (0 <= i < num_rooms and 0 <= j < num_rooms and i != j):
+        shown = f"({reprlib.repr(i)}, {reprlib.repr(j)})"
+        expected = f"expected two different rooms in 0..{num_rooms - 1}"
+        raise DiagramError(where, f"pair {shown}: {expected}")
+    if triple[2] is None:
+        return None
+    return StatedRelation(where, i, j, relation_code(triple[2], where))
+
+
+@dataclass(frozen=True)
+class EncodedPartials:
+    """What ``encode_partial`` returns.
+
+    ``tokens``: Int64[B, L] ids of the concatenated vocabulary, MASK where unknown, PAD wherever
+    ``real`` is False. ``real``: Bool[B, L]. ``num_rooms``: Int64[B].
+    """
+
+    tokens: Tensor
+    real: Tensor
+    num_rooms: Tensor
+
+
+def encode_partial(
+    partials: Sequence[PartialDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG
+) -> EncodedPartials:
+    """Partial diagrams as tokens, in the positions of ``encode``; MASK is what is not known.
+
+    Raises ``ValueError`` for more than ``vocab.n_max`` rooms.
+    """
+    num_rooms = torch.tensor([partial.num_rooms for partial in partials], dtype=torch.long)
+    real = vocab.real_positions(num_rooms)
+    tokens = torch.where(real, vocab.mask_id, vocab.pad_id)
+    for row, partial in zip(tokens, partials, strict=True):
+        for k, room in enumerate(partial.rooms):
+            if room is not None:
+                row[k] = room
+        for i, j, r in partial.relations:
+            row[vocab.edge_position(i, j)] = vocab.edge_offset + r
+    return EncodedPartials(tokens, real, num_rooms)
+
+
+def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[PartialDiagram]:
+    """The partial diagrams of tokens Int[B, L]: MASK is unknown; the inverse of ``encode_partial``.
+
+    Raises ``ValueError`` for another shape or dtype, and naming sample, position and id for a
+    foreign id or a PAD at a real position.
+    """
+    num_rooms = count_nodes(tokens, vocab)
+    tokens = tokens.cpu()
+    real, unknown = vocab.real_positions(num_rooms), tokens == vocab.mask_id
+    layout = vocab.layout()
+    layout.check(torch.where(unknown & real, layout.support.long().argmax(dim=1), tokens), real)
+    pairs = list(enumerate(vocab.endpoints, start=vocab.n_max))
+    partials = []
+    for row, n in zip(tokens.tolist(), num_rooms.tolist(), strict=True):
+        known = [(i, j, row[k]) for k, (i, j) in pairs if j < n and row[k] != vocab.mask_id]
+        partials.append(
+            PartialDiagram(
+                rooms=tuple(None if room == vocab.mask_id else room for room in row[:n]),
+                relations=tuple((i, j, token - vocab.edge_offset) for i, j, token in known),
+            )
+        )
+    return partials

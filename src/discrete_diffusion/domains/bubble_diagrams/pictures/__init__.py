@@ -1,0 +1,1 @@
+"""Pictures of diagrams: one, a grid, completions, a trajectory, heat maps."""

@@ -1,0 +1,217 @@
+"""What a diagram demands of its picture, as arrays over pairs of rooms.
+
+Axes: ``B`` problems, ``n`` rooms; an entry [b, i, j] speaks about room i relative to room j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discrete_diffusion.domains.bubble_diagrams.pictures.palette import room_style
+from discrete_diffusion.rooms import NO_EDGE, RELATION_X_ORDER, RELATION_Y_ORDER
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+INSIDE, SURROUNDING = 4, 5
+ORDER_MARGIN = 0.3
+"""Centres that a relation orders end up at least this far apart on that axis."""
+GAP, STRANGER_GAP = 0.34, 0.5
+"""Free space between the bubbles of related rooms, and of rooms without a relation."""
+INNER_GAP = 0.1
+"""Free space between an inner bubble and the rim of its outer one."""
+FAR = 1e6
+
+_PACKING = (0.0, 1.0, 2.0, 2.155, 2.414, 2.702, 3.0, 3.0)
+"""Radius of the smallest circle around k unit circles, k = 0..7."""
+
+
+class Plan(Protocol):
+    """What a placement reads of a diagram, whole or partial; see ``PartialDiagram``.
+
+    ``rooms``: a room type code per room, None where it is unknown. ``relations``: (i, j, r); pairs
+    that are "no-edge" and pairs that are not listed demand the same.
+    """
+
+    @property
+    def rooms(self) -> Sequence[int | None]: ...
+
+    @property
+    def relations(self) -> Sequence[tuple[int, int, int]]: ...
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Hard and soft demands of B diagrams with n rooms each.
+
+    ``radii``: Float[B, n].
+    ``inside``: Bool[B, n, n], bubble i lies in bubble j (transitive, free of cycles).
+    ``related``: Bool[B, n, n], a relation is listed.
+    ``apart``: Bool[B, n, n], the bubbles must not overlap.
+    ``order``: Float[B, n, n, 2] in {-1, 0, 1}: sign of x_i - x_j and y_i - y_j, 0 if free;
+        free of cycles.
+    ``corridor``: Float[B, n, n, 2], how far |x_i - x_j| should go at most (straight relations).
+    ``least``, ``most``: Float[B, n, n], bounds on the distance of centres that must hold.
+    ``touching``: Float[B, n, n], distance at which two bubbles that must be apart touch.
+    ``soft_margin``: Float[B, n, n, 1], how far ordered centres would like to be apart.
+    ``soft_least``, ``soft_most``: Float[B, n, n], distances wished for; ``push`` and ``pull``
+        weigh the two wishes.
+    """
+
+    radii: Array
+    inside: Mask
+    related: Mask
+    apart: Mask
+    order: Array
+    corridor: Array
+    least: Array
+    most: Array
+    touching: Array
+    soft_margin: Array
+    soft_least: Array
+    soft_most: Array
+    push: Array
+    pull: Array
+
+    def repeat(self, times: int) -> Constraints:
+        """Every problem ``times`` times in a row."""
+        return Constraints(**{f.name: getattr(self, f.name).repeat(times, 0) for f in fields(self)})
+
+    def spring_targets(self) -> Array:
+        """Float[B, n, n, 2]: where p_i - p_j would rest if a relation were a spring."""
+        length = np.sqrt((self.order**2).sum(axis=-1, keepdims=True)).clip(min=1.0)
+        rest = self.radii[:, :, None] + self.radii[:, None, :] + GAP
+        return self.order / length * rest[..., None]
+
+    def ranks(self) -> Array:
+        """Float[B, n, 2]: place of each room in a linear extension of the x and the y order."""
+        behind = np.stack([_closure(self.order[..., axis] > 0) for axis in range(2)], axis=-1)
+        return behind.sum(axis=2).argsort(axis=1, kind="stable").argsort(axis=1) * 1.0
+
+
+def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
+    """The demands of diagrams that all have the same number of rooms."""
+    num, n = len(diagrams), len(diagrams[0].rooms)
+    order = np.zeros((num, n, n, 2))
+    related = np.zeros((num, n, n), dtype=bool)
+    contained = np.zeros((num, n, n), dtype=bool)
+    for b, diagram in enumerate(diagrams):
+        for i, j, r in diagram.relations:
+            if r == NO_EDGE:
+                continue
+            related[b, i, j] = related[b, j, i] = True
+            order[b, i, j] = RELATION_X_ORDER[r], RELATION_Y_ORDER[r]
+            order[b, j, i] = -order[b, i, j]
+            if r in (INSIDE, SURROUNDING):
+                contained[(b, i, j) if r == INSIDE else (b, j, i)] = True
+    inside = _nesting(contained)
+    order = _without_cycles(order)
+    base = np.array([[room_style(room).radius for room in d.rooms] for d in diagrams])
+    radii = _grown_radii(base, inside)
+    return _demands(order, related, inside, radii)
+
+
+def _without_cycles(order: Array) -> Array:
+    """Order Float[B, n, n, 2] with the demands dropped, per axis, that contradict the others."""
+    before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
+    kept = order.copy()
+    for b in range(len(order)):
+        for axis in range(2):
+            if _closure(before[b, axis][None])[0].diagonal().any():
+                place = _nearly_sorted(before[b, axis])
+                agrees = np.sign(place[:, None] - place[None, :]) == order[b, :, :, axis]
+                kept[b, :, :, axis] *= agrees
+    return kept
+
+
+def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
+    """Place of each room Int[n] in a sequence that contradicts few of the arcs Bool[n, n].
+
+    Eades, Lin and Smyth (1993): sources go to the front, sinks to the back, and where there is
+    neither, the room that precedes the most and follows the fewest goes to the front.
+    """
+    front: list[int] = []
+    back: list[int] = []
+    left = list(range(len(before)))
+    while left:
+        arcs = before[np.ix_(left, left)]
+        precedes, follows = arcs.sum(axis=1), arcs.sum(axis=0)
+        if (precedes == 0).any():
+            back.insert(0, left.pop(int((precedes == 0).argmax())))
+        elif (follows == 0).any():
+            front.append(left.pop(int((follows == 0).argmax())))
+        else:
+            front.append(left.pop(int((precedes - follows).argmax())))
+    return np.array(front + back).argsort()
+
+
+def _nesting(contained: Mask) -> Mask:
+    """Transitive closure of Bool[B, n, n] after dropping the containments that lie on a cycle."""
+    closure = _closure(contained)
+    return _closure(contained & ~closure.swapaxes(1, 2))
+
+
+def _closure(relation: Mask) -> Mask:
+    closure = relation.copy()
+    for k in range(relation.shape[1]):
+        closure |= closure[:, :, k, None] & closure[:, k, None, :]
+    return closure
+
+
+def _grown_radii(base: Array, inside: Mask) -> Array:
+    """Radii Float[B, n]: inner bubbles shrink to fit, outer ones grow for those and a label."""
+    around = np.where(inside, base[:, None, :], FAR).min(axis=2)
+    radii = np.minimum(base, np.maximum(0.74 * around, 0.5))
+    for _ in range(base.shape[1]):
+        holds = inside.swapaxes(1, 2)  # [b, outer, inner]
+        widest = np.where(holds, radii[:, None, :], 0.0).max(axis=2) + INNER_GAP / 2
+        direct = holds & ~_through_another(holds)
+        count = direct.sum(axis=2)
+        factor = np.array(_PACKING)[count.clip(max=7)] * np.sqrt((count / 7).clip(min=1.0))
+        needed = np.where(count > 0, factor * widest + INNER_GAP + 0.36, 0.0)
+        grown = np.maximum(radii, needed)
+        if (grown == radii).all():
+            break
+        radii = grown
+    return radii
+
+
+def _through_another(holds: Mask) -> Mask:
+    """Bool[B, n, n]: i holds j by way of a third bubble."""
+    return np.einsum("bik,bkj->bij", holds * 1.0, holds * 1.0) > 0
+
+
+def _demands(order: Array, related: Mask, inside: Mask, radii: Array) -> Constraints:
+    n = radii.shape[1]
+    nested = inside | inside.swapaxes(1, 2)
+    shared = np.einsum("bki,bkj->bij", inside * 1.0, inside * 1.0) > 0
+    other = ~np.eye(n, dtype=bool)
+    apart = ~nested & ~shared & other
+    total = radii[:, :, None] + radii[:, None, :]
+    larger = np.maximum(radii[:, :, None], radii[:, None, :])
+    slack = np.abs(radii[:, :, None] - radii[:, None, :]) - INNER_GAP
+    straight = (np.abs(order).sum(axis=-1, keepdims=True) == 1) & (order == 0)
+    diagonal = (np.abs(order).sum(axis=-1) == 2)[..., None]
+    gap = np.where(related, GAP, STRANGER_GAP)
+    return Constraints(
+        radii=radii,
+        inside=inside,
+        related=related,
+        apart=apart,
+        order=order,
+        corridor=np.where(straight, 0.45 * larger[..., None], FAR),
+        least=np.where(apart, total + 0.75 * gap, 0.0),
+        most=np.where(nested, slack, FAR),
+        touching=np.where(apart, total + 0.02, 0.0),
+        soft_margin=np.where(diagonal, 0.8 * larger[..., None], ORDER_MARGIN + 0.1),
+        soft_least=np.where(apart, total + gap, np.where(nested, 0.85 * slack, 0.0)),
+        soft_most=np.where(nested, slack, np.where(related, total + 0.55, total + 1.4)) * other
+        + FAR * ~other,
+        push=np.where(apart, 1.0, 0.1),
+        pull=np.where(nested, 2.0, np.where(related, 0.12, 0.04)),
+    )

@@ -1,0 +1,195 @@
+"""The embedded data set: seeded, vectorised, procedural floor plans.
+
+Room programme -> sites around the living room -> dissection into boxes -> relations by the
+geometric rule. What no plan may have (rooms that overlap, rooms that cannot be reached, a bedroom
+inside a bathroom) is drawn again with the same programme, so that room counts keep their
+distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
+from discrete_diffusion.domains.bubble_diagrams.procedural.dissection import dissect
+from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
+    N_MAX,
+    PAD,
+    draw_programmes,
+)
+from discrete_diffusion.domains.bubble_diagrams.procedural.siting import choose_sites
+from discrete_diffusion.domains.bubble_diagrams.tokens import EncodedDiagrams
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.rooms import FORBIDDEN_INSIDE, NO_EDGE, RELATIONS
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+GENERATOR_VERSION = 1
+"""To be raised whenever the same seed gives other plans: cached files carry it in their name."""
+
+BLOCK_SIZE = 1024
+"""Plans are drawn in blocks of this many, each from its own random stream (seed, block)."""
+
+MIN_ROOM_SIDE = 8
+"""Pixels; a room with a shorter side is no room."""
+
+MAX_PLAN_SIDE = 256
+"""Pixels; plans are drawn on a sheet of this size."""
+
+_MAX_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class PlanArrays:
+    """P plans as arrays; room 0 is the living room, the others follow by type code.
+
+    ``room_types``: Int64[P, N_MAX] codes of ``ROOM_TYPES``, PAD (14) in unused slots.
+    ``num_rooms``: Int64[P], 4 to 8.
+    ``boxes``: Int64[P, N_MAX, 4] (x0, y0, x1, y1) in pixels of a 256 x 256 plan, y downwards; 0 in
+        unused slots.
+    ``relations``: Int64[P, N_MAX, N_MAX], entry (i, j) for i < j the code r of "room i is
+        RELATIONS[r] room j"; "no-edge" (10) everywhere else, unused slots included.
+    """
+
+    room_types: Ints
+    num_rooms: Ints
+    boxes: Ints
+    relations: Ints
+
+    def __len__(self) -> int:
+        return len(self.num_rooms)
+
+    def __getitem__(self, plans: slice | Ints | Flags) -> PlanArrays:
+        """The plans that a slice, an index array or a mask selects."""
+        return PlanArrays(*(getattr(self, field.name)[plans] for field in fields(self)))
+
+    def encode(self) -> EncodedDiagrams:
+        """Tokens over ``RPLAN_VOCAB_CONFIG``, as ``encode(self.to_diagrams())`` gives them."""
+        vocab = RPLAN_VOCAB_CONFIG
+        num_rooms = torch.from_numpy(self.num_rooms)
+        real = vocab.real_positions(num_rooms)
+        pairs = self.relations[:, *np.triu_indices(vocab.n_max, k=1)] + vocab.edge_offset
+        x0 = torch.from_numpy(np.concatenate([self.room_types, pairs], axis=1))
+        return EncodedDiagrams(x0.masked_fill(~real, vocab.pad_id), real, num_rooms)
+
+    def to_diagrams(self) -> list[BubbleDiagram]:
+        """The same plans as objects, boxes included."""
+        counts = self.num_rooms.tolist()
+        types, boxes = self.room_types.tolist(), self.boxes.tolist()
+        plan, i, j = (self.relations != NO_EDGE).nonzero()
+        triples = list(
+            zip(i.tolist(), j.tolist(), self.relations[plan, i, j].tolist(), strict=True)
+        )
+        ends = np.searchsorted(plan, np.arange(len(self)), side="right").tolist()
+        starts = [0, *ends]
+        return [
+            BubbleDiagram(
+                rooms=tuple(types[k][:n]),
+                relations=tuple(triples[starts[k] : ends[k]]),
+                boxes=tuple(map(tuple, boxes[k][:n])),
+            )
+            for k, n in enumerate(counts)
+        ]
+
+
+def generate_plans(num: int, seed: int = 0) -> list[BubbleDiagram]:
+    """``num`` procedural floor plans with boxes; see ``draw_plans`` for what they are like.
+
+    The living room comes first, the other rooms follow by type code. Raises ``ValueError`` for a
+    negative ``num`` or ``seed``.
+    """
+    return draw_plans(num, seed).to_diagrams()
+
+
+def draw_plans(num: int, seed: int = 0) -> PlanArrays:
+    """``num`` procedural floor plans as arrays.
+
+    Every plan has 4 to 8 rooms, exactly one living room, at most one entrance, is connected, and
+    contains no room in one where it cannot be. The same seed gives the same plans, and plan k does
+    not depend on ``num``. Global random state is neither read nor changed.
+
+    Raises ``ValueError`` for a negative ``num`` or ``seed``.
+    """
+    for name, value in (("num", num), ("seed", seed)):
+        if value < 0:
+            raise ValueError(f"{name}={value}: expected an integer >= 0")
+    num_blocks = max(1, -(-num // BLOCK_SIZE))
+    blocks = [_draw_block(np.random.default_rng([seed, block])) for block in range(num_blocks)]
+    joined = (
+        np.concatenate([getattr(b, f.name) for b in blocks])[:num] for f in fields(PlanArrays)
+    )
+    return PlanArrays(*joined)
+
+
+def _draw_block(rng: np.random.Generator) -> PlanArrays:
+    """``BLOCK_SIZE`` sound plans: draw, check, and draw the unsound ones again."""
+    rooms = draw_programmes(BLOCK_SIZE, rng)
+    boxes = np.zeros((BLOCK_SIZE, N_MAX, 4), dtype=np.int64)
+    relations = np.full((BLOCK_SIZE, N_MAX, N_MAX), NO_EDGE, dtype=np.int64)
+    todo = np.arange(BLOCK_SIZE)
+    for _ in range(_MAX_ROUNDS):
+        pending = rooms[todo]
+        drawn = dissect(pending, choose_sites(pending, rng), rng)
+        real = pending != PAD
+        both_real = real[:, :, None] & real[:, None, :]
+        related = np.where(both_real, relations_from_boxes(drawn), NO_EDGE)
+        sound = (
+            _are_disjoint(drawn, both_real)
+            & _are_well_sized(drawn, real)
+            & _are_connected(related, real)
+            & _have_no_forbidden_containment(pending, related)
+        )
+        boxes[todo[sound]], relations[todo[sound]] = drawn[sound], related[sound]
+        todo = todo[~sound]
+        if len(todo) == 0:
+            break
+    assert len(todo) == 0, f"{len(todo)} plans still unsound after {_MAX_ROUNDS} rounds"
+    return PlanArrays(rooms, (rooms != PAD).sum(1), boxes, relations)
+
+
+def _are_well_sized(boxes: Ints, real: Flags) -> Flags:
+    """Bool[P]: no room is a sliver, and the plan fits on the sheet."""
+    sides = boxes[..., 2:] - boxes[..., :2]
+    fits = np.all(boxes <= MAX_PLAN_SIDE, axis=(1, 2))
+    return ((sides >= MIN_ROOM_SIDE).all(-1) | ~real).all(-1) & fits
+
+
+def _are_disjoint(boxes: Ints, both_real: Flags) -> Flags:
+    """Bool[P]: rooms other than the living room are disjoint or nested."""
+    low = np.maximum(boxes[:, :, None, :2], boxes[:, None, :, :2])
+    high = np.minimum(boxes[:, :, None, 2:], boxes[:, None, :, 2:])
+    shared = (high - low).clip(0).prod(-1)
+    area = (boxes[..., 2:] - boxes[..., :2]).prod(-1)
+    nested = shared == np.minimum(area[:, :, None], area[:, None, :])
+    clash = (shared > 0) & ~nested & both_real
+    return np.all(~clash[:, 1:, 1:], axis=(1, 2))
+
+
+def _are_connected(relations: Ints, real: Flags) -> Flags:
+    """Bool[P]: every room can be reached from the living room along relations."""
+    edge = relations != NO_EDGE
+    edge |= edge.transpose(0, 2, 1)
+    reached = np.zeros_like(real)
+    reached[:, 0] = True
+    for _ in range(N_MAX - 1):
+        reached |= (edge & reached[:, :, None]).any(1)
+    return np.all(reached | ~real, axis=1)
+
+
+def _have_no_forbidden_containment(rooms: Ints, relations: Ints) -> Flags:
+    """Bool[P]: no "inside" or "surrounding" relation is on the forbidden list."""
+    forbidden = np.zeros((PAD + 1, PAD + 1), dtype=bool)  # inner, outer
+    for inner, outer in FORBIDDEN_INSIDE.items():
+        forbidden[inner, list(outer)] = True
+    first_in_second = forbidden[rooms[:, :, None], rooms[:, None, :]]
+    second_in_first = forbidden[rooms[:, None, :], rooms[:, :, None]]
+    inside, surrounding = RELATIONS.index("inside"), RELATIONS.index("surrounding")
+    wrong = (relations == inside) & first_in_second
+    wrong |= (relations == surrounding) & second_in_first
+    return np.all(~wrong, axis=(1, 2))

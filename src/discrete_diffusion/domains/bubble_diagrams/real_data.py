@@ -1,0 +1,183 @@
+"""What an evaluation compares with: held-out plans of a checkpoint, a file, or fresh ones."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omegaconf import DictConfig
+
+from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
+from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
+from discrete_diffusion.evaluation.held_out import (
+    UnreadableDataError,
+    checkpoint_data,
+    held_out_split,
+    name_of_split,
+)
+from discrete_diffusion.layout import VocabConfig
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.files.report import ReadReport
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+logger = logging.getLogger(__name__)
+
+REFERENCE_SEED = 271_828_182
+"""``plan_seed`` of the reference plans of samples that come without one; no recipe trains on it."""
+
+NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
+"""How many of them are the reference, and how many the floors are drawn from."""
+
+
+@dataclass(frozen=True)
+class RealData:
+    """``reference``: the plans to compare samples with, described by ``name``; ``training``: those
+    the model was trained on, None if unknown; ``known``: all real plans at hand, for the floors.
+
+    ``data``, ``split``: what to measure the model on; None without a checkpoint.
+    """
+
+    name: str
+    reference: list[BubbleDiagram]
+    training: list[BubbleDiagram] | None
+    known: list[BubbleDiagram]
+    data: DiagramDataset | None = None
+    split: str = "test"
+
+
+def read_plans(path: str, config: DictConfig, *, trained_for: int | None = None) -> ReadReport:
+    """The plans of a file, in any format the readers take, counted in the log.
+
+    Raises the readers' errors, and ``ValueError`` if there is no plan. A plan may have as many
+    rooms as the model was trained for, without a model ``n_max``.
+    """
+    from discrete_diffusion.domains.bubble_diagrams.files.feature_files import refuse_features
+    from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
+    from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+
+    refuse_features(path)
+    most = config.n_max if trained_for is None else trained_for
+    try:
+        report = read_report(
+            path,
+            skip_invalid=config.skip_invalid,
+            n_max=most,
+            threshold=config.threshold,
+            unit=config.unit,
+            codes=config.codes,
+        )
+    except ValueError as error:
+        if not isinstance(error.__cause__, SizeError):
+            raise
+        found = str(error).rpartition("; ")[0]  # the remedy that follows is for other commands
+        raise ValueError(
+            f"{found}; allow more with n_max={error.__cause__.num_rooms}"
+            if trained_for is None
+            else f"{found}, which {config.checkpoint} was trained for; leave such plans out with "
+            "skip_invalid=true"
+        ) from error
+    logger.info("%s", report.summary())
+    if not report.diagrams:
+        raise ValueError(f"{path} holds no plan that can be measured; expected at least one")
+    return report
+
+
+def real_data_for_samples(config: DictConfig) -> RealData:
+    """``reference=FILE``, or plans that the embedded generator draws for nothing else."""
+    from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cached_plans
+
+    if config.split is not None:
+        raise ValueError(
+            f"split={config.split} chooses among the data of a checkpoint; leave it out with "
+            "samples=FILE"
+        )
+    training = None if config.training is None else _plans(config.training, config)
+    if config.reference is not None:
+        reference = _plans(config.reference, config)
+        return RealData(str(config.reference), reference, training, reference)
+    known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
+    name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}"
+    logger.info("no reference=FILE: comparing with %s", name)
+    return RealData(name, known[:NUM_REFERENCE], training, known)
+
+
+def real_data_for_model(config: DictConfig, trained: TrainedModel) -> RealData:
+    """The split that a checkpoint held out, or ``reference=FILE``."""
+
+    own = _own_data(config, trained)
+    if config.reference is not None:
+        return _file_for_model(config, trained, own)
+    assert own is not None  # or _own_data would have raised
+    split = held_out_split(own, config.split, "choose another split or give reference=FILE")
+    name = name_of_split(trained, own, split)
+    training = _training(config, own.vocab.n_max, own)
+    return RealData(name, _diagrams(own, split), training, _known(own), own, split)
+
+
+def _plans(path: str, config: DictConfig, *, trained_for: int | None = None) -> list[BubbleDiagram]:
+    return list(read_plans(path, config, trained_for=trained_for).diagrams)
+
+
+def _file_for_model(
+    config: DictConfig, trained: TrainedModel, own: DiagramDataset | None
+) -> RealData:
+    """A reference file of plans as the test split; training data from the checkpoint's own, if it
+    is there."""
+
+    trained_on = trained.data_config
+    if config.split is not None:
+        raise ValueError(
+            f"split={config.split} chooses among the checkpoint's own data; leave it out with "
+            "reference=FILE"
+        )
+    vocab = VocabConfig(n_max=trained_on.n_max)
+    reference = _plans(config.reference, config, trained_for=vocab.n_max)
+    nothing = encode([], vocab)
+    data = DiagramDataset(
+        {"train": nothing, "val": nothing, "test": encode(reference, vocab)},
+        vocab,
+        node_order=trained_on.node_order,
+    )
+    if own is not None:
+        data.splits["train"] = own.splits["train"]
+    training = _training(config, vocab.n_max, own)
+    return RealData(str(config.reference), reference, training, reference, data, "test")
+
+
+def _own_data(config: DictConfig, trained: TrainedModel) -> DiagramDataset | None:
+    """The data a checkpoint was trained on, rebuilt from its config.
+
+    None if that fails and there is a reference file instead; else ``ValueError`` says to give one.
+    """
+    try:
+        return checkpoint_data(trained)
+    except UnreadableDataError as error:
+        if config.reference is None:
+            raise ValueError(f"{error}; give reference=FILE") from error
+        logger.warning("the checkpoint's training data cannot be read (%s)", error.reason)
+        return None
+
+
+def _known(data: DiagramDataset) -> list[BubbleDiagram]:
+    """The plans of all splits, without images that training was given beside them."""
+
+    parts = [data.originals(name).x0 for name in SPLITS]
+    return [diagram for x0 in parts if len(x0) for diagram in decode(x0, data.vocab)]
+
+
+def _diagrams(data: DiagramDataset, split: str) -> list[BubbleDiagram]:
+
+    return decode(data.splits[split].x0, data.vocab) if len(data.splits[split]) else []
+
+
+def _training(
+    config: DictConfig, n_max: int, own: DiagramDataset | None
+) -> list[BubbleDiagram] | None:
+    """``training=FILE``, or the checkpoint's own; None if there is neither."""
+    if config.training is not None:
+        return _plans(config.training, config, trained_for=n_max)
+    return (_diagrams(own, "train") or None) if own is not None else None

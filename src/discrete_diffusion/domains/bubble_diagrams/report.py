@@ -1,0 +1,56 @@
+"""What is said of sampled diagrams: numbers, and something to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from torch import Tensor
+
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.domain import HEADLINES
+from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
+from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.tokens import decode
+from discrete_diffusion.evaluation.token_report import TokenReport
+
+MAX_DRAWN = 36
+
+
+class DiagramReport(TokenReport):
+    """Metrics of sampled diagrams against a split, and a picture."""
+
+    headlines = HEADLINES
+    data: DiagramDataset
+
+    @cached_property
+    def reference(self) -> DiagramSet | None:
+        """Measured once, for every use; None without held-out diagrams."""
+        held_out = self.data.splits[self.split].x0
+        return DiagramSet(decode(held_out, self.data.vocab)) if len(held_out) else None
+
+    def measure(self, samples: Tensor) -> dict[str, float]:
+        if len(samples) == 0 or self.reference is None:
+            return {}
+        return bubble_metrics(decode(samples, self.data.vocab), self.reference)
+
+    def save(self, samples: Tensor, folder: Path) -> None:
+        if len(samples):
+            save_diagrams(decode(samples, self.data.vocab), folder)
+
+    def draw(self, samples: Tensor, path: Path) -> None:
+        if len(samples):
+            draw_grid(decode(samples[:MAX_DRAWN], self.data.vocab), path)
+
+
+def save_diagrams(
+    diagrams: Sequence[BubbleDiagram], folder: Path, picture: str = "samples.png"
+) -> None:
+    """Write ``samples.jsonl`` and a grid of the first ones (.png or .svg) into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_diagrams(folder / "samples.jsonl", diagrams)
+    draw_grid(diagrams[:MAX_DRAWN], folder / picture)

@@ -1,0 +1,78 @@
+"""``sample`` of a model of diagrams: fresh ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
+from discrete_diffusion.domains.bubble_diagrams.tokens import decode
+from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
+from discrete_diffusion.domains.domain import Sampled
+from discrete_diffusion.evaluation.token_samples import TokenSamples, draw_token_samples
+from discrete_diffusion.layout import VocabConfig
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+
+NUM_SAMPLES = 64
+
+
+def sample_diagrams(config: DictConfig, trained: TrainedModel) -> Sampled:
+    """Draw ``num_samples`` diagrams, all of ``num_rooms`` rooms if that is given.
+
+    Writes ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
+    trained.check_weights()
+    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+    with trained.sharing() as shard:
+        drawn = draw_diagrams(
+            trained,
+            trained.on(shard),
+            num,
+            config.seed,
+            num_rooms=config.num_rooms,
+            trajectories=config.trajectory,
+        )
+    folder, vocab = Path(str(config.out)), VocabConfig(n_max=trained.data_config.n_max)
+    diagrams = decode(drawn.tokens, vocab)
+    save_diagrams(diagrams, folder, config.picture)
+    numbers = structure_metrics(diagrams)
+    save_trajectory(drawn.trajectory, folder, vocab)
+    facts = {
+        "num_samples": len(diagrams),
+        "network_calls_per_sample": drawn.network_calls,
+        "seconds": drawn.seconds,
+        **numbers,
+    }
+    shares = ", ".join(f"{k} {100 * numbers[k]:.1f} %" for k in ("valid", "transitive"))
+    return Sampled(
+        facts,
+        f"{len(diagrams)} samples in {drawn.seconds:.1f} s: {shares}; {folder / config.picture}",
+    )
+
+
+def draw_diagrams(
+    trained: TrainedModel,
+    model: Model,
+    num: int,
+    seed: int,
+    *,
+    num_rooms: int | None = None,
+    trajectories: int = 0,
+) -> TokenSamples:
+    """``num`` diagrams as tokens; numbers of rooms like those of the training data, or
+    ``num_rooms``."""
+    data = trained.data_config
+    return draw_token_samples(
+        model,
+        lambda sizes: domain_of(data).real_positions(data, sizes),
+        num,
+        size_counts=trained.checkpoint.size_counts,
+        entropy=(seed,),
+        size=num_rooms,
+        trajectories=trajectories,
+    )

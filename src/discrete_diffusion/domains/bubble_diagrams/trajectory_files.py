@@ -1,0 +1,51 @@
+"""The files that show how diagrams came out of the noise."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from pathlib import Path
+
+from torch import Tensor
+
+from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram, decode_partial
+from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import (
+    animate,
+    draw_film_strip,
+)
+from discrete_diffusion.layout import VocabConfig
+
+logger = logging.getLogger(__name__)
+
+TRAJECTORY = ("trajectory.gif", "trajectory.png")
+
+
+def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig) -> None:
+    """Write how samples Int[K, M, L] came out of the noise: ``trajectory.gif``, all of them, and
+    ``trajectory.png``, a film strip of the first. Each is shown by the states that are new to it.
+
+    Without any, those of an earlier run are removed: they show other samples.
+    """
+    if trajectory is None:
+        _remove_earlier(folder)
+        return
+    states = [_own_states(decode_partial(x, vocab)) for x in trajectory.unbind(dim=1)]
+    count = max(map(len, states))
+    logger.info("drawing %d frames of %d diagrams", count, len(states))
+    animation, strip = (folder / name for name in TRAJECTORY)
+    animate(states, animation)
+    draw_film_strip(states[0], strip)
+    logger.info("on the way out of the noise: %s, %s", animation, strip)
+
+
+def _own_states(states: list[PartialDiagram]) -> list[PartialDiagram]:
+    """Those that differ from the one before: other samples may have changed in between."""
+    return states[:1] + [new for old, new in pairwise(states) if new != old]
+
+
+def _remove_earlier(folder: Path) -> None:
+    earlier = [folder / name for name in TRAJECTORY if (folder / name).is_file()]
+    for path in earlier:
+        path.unlink()
+    if earlier:
+        logger.info("removed, as they show earlier samples: %s", ", ".join(map(str, earlier)))

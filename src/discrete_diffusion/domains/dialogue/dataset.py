@@ -1,0 +1,257 @@
+"""Dialogues with their summaries as a ``Dataset``: texts between which latent vectors stand, or one
+row of ids."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.data.base import SPLITS, Dataset, Examples, TokenDataset
+from discrete_diffusion.domains.dialogue.grammar import DialoguePair
+from discrete_diffusion.domains.dialogue.splitting import Splits, nearest_other
+from discrete_diffusion.domains.dialogue.words import Tokenizer, WordVocabulary
+from discrete_diffusion.layout import TokenLayout, sequence_layout, sequence_positions
+
+
+@dataclass(frozen=True)
+class PairIds:
+    """The pairs of one split as ids.
+
+    ``sources``: Int64[M, S] dialogues, PAD behind. ``targets``: Int64[M, T] summaries, ended by
+    EOS, PAD behind; ``target_sizes``: Int64[M], their ids with EOS, as PAD may be EOS.
+    ``encoded_targets``: Int64[M, S] the summaries in ids of dialogues, without EOS, PAD behind.
+    ``cut_sources``, ``cut_targets``, ``cut_encoded``: how many were longer and lost their end (a
+    cut summary ends in EOS, too). ``unknown_share``: of the ids of dialogues and summaries, those
+    that stand for unknown words.
+    """
+
+    sources: Tensor
+    targets: Tensor
+    target_sizes: Tensor
+    encoded_targets: Tensor
+    cut_sources: int
+    cut_targets: int
+    cut_encoded: int
+    unknown_share: float
+
+    @classmethod
+    def encode(
+        cls,
+        pairs: Sequence[DialoguePair],
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        *,
+        source_length: int,
+        target_length: int,
+    ) -> PairIds:
+        """S = ``source_length``, T = ``target_length``. Raises ``ValueError`` if a text holds the
+        id that fills up dialogues, which an encoder does not read."""
+        sources = [source_tokenizer.encode(pair.dialogue) for pair in pairs]
+        targets = [target_tokenizer.encode(pair.summary) for pair in pairs]
+        encoded = [source_tokenizer.encode(pair.summary) for pair in pairs]
+        pad, eos, most = source_tokenizer.pad_id, target_tokenizer.eos_id, target_length - 1
+        for pair, *texts in zip(pairs, sources, encoded, strict=True):
+            if any(pad in ids for ids in texts):
+                raise ValueError(
+                    f"the tokenizer of dialogues fills up with id {pad}, which is in a text as "
+                    f"well, and would be left out there: {pair.dialogue[:60]!r}, "
+                    f"{pair.summary[:60]!r}; give it a pad_token that no text holds in the "
+                    "tokenizer_config.json of data.source_tokenizer"
+                )
+        ended = [[*ids[:most], eos] for ids in targets]
+        return cls(
+            sources=_rows(sources, source_length, pad),
+            targets=_rows(ended, target_length, target_tokenizer.pad_id),
+            target_sizes=torch.tensor([len(ids) for ids in ended], dtype=torch.long),
+            encoded_targets=_rows(encoded, source_length, pad),
+            cut_sources=sum(len(ids) > source_length for ids in sources),
+            cut_targets=sum(len(ids) > most for ids in targets),
+            cut_encoded=sum(len(ids) > source_length for ids in encoded),
+            unknown_share=_share(
+                (source_tokenizer.unk_id, [ids[:source_length] for ids in sources]),
+                (target_tokenizer.unk_id, [ids[:most] for ids in targets]),
+            ),
+        )
+
+
+def _rows(texts: list[list[int]], length: int, pad_id: int) -> Tensor:
+    """Int64[M, L]: texts cut to ``length`` ids or filled up behind."""
+    filled = [(ids + [pad_id] * length)[:length] for ids in texts]
+    return torch.tensor(filled, dtype=torch.long).reshape(len(texts), length)
+
+
+def _share(*parts: tuple[int | None, list[list[int]]]) -> float:
+    """Of all ids of several sets of texts, those that are the one before their set; 0 of none."""
+    found = sum(ids.count(one) for one, texts in parts if one is not None for ids in texts)
+    return found / max(sum(len(ids) for _, texts in parts for ids in texts), 1)
+
+
+class PairDataset(Dataset):
+    """Pairs of a dialogue and its summary in three splits that share no dialogue.
+
+    ``pairs``: the texts of every split, in the order of its rows. ``source``: what the data is
+    called in the log. ``slots``: by name, the words that fill a slot of a summary; None where
+    summaries have none. ``source_tokenizer``, ``target_tokenizer``: one and the same unless both
+    texts are read by pretrained networks. ``target_length``: ids of a summary, EOS included.
+    """
+
+    pairs: Splits
+    source: str
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    slots: Mapping[str, frozenset[str]] | None
+    source_length: int
+    target_length: int
+    ids: dict[str, PairIds]
+
+    def __init__(
+        self,
+        pairs: Splits,
+        *,
+        source: str,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        source_length: int,
+        target_length: int,
+        slots: Mapping[str, frozenset[str]] | None = None,
+    ) -> None:
+        self.pairs, self.source, self.slots = pairs, source, slots
+        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
+        self.source_length, self.target_length = source_length, target_length
+        self.ids = {
+            name: PairIds.encode(
+                pairs[name],
+                source_tokenizer,
+                target_tokenizer,
+                source_length=source_length,
+                target_length=target_length,
+            )
+            for name in SPLITS
+        }
+        self.splits = {name: self.examples(ids) for name, ids in self.ids.items()}
+
+    @abstractmethod
+    def examples(self, ids: PairIds) -> Examples:
+        """The pairs as they go into batches."""
+
+    def others(self, split: str) -> list[int]:
+        """For each pair of a split, the row of one with another dialogue (``nearest_other``); empty
+        if all are the same."""
+        return nearest_other([pair.dialogue for pair in self.pairs[split]])
+
+    def shuffled(self, split: str) -> Examples:
+        """The split with the dialogue of another pair beside every summary, as ``others`` says.
+        Raises ``ValueError`` if all dialogues are the same."""
+        ids, others = self.ids[split], self.others(split)
+        if not others:
+            raise ValueError(
+                f"the {split} split has no two different dialogues to exchange; give it more data "
+                "or another share"
+            )
+        return self.examples(replace(ids, sources=ids.sources[others]))
+
+    def decode(self, targets: Tensor) -> list[str]:
+        """Int[B, T] -> the texts before EOS."""
+        return [self.target_tokenizer.decode(row) for row in targets.tolist()]
+
+    def unknown_share(self, split: str) -> float:
+        """Share of the ids of a split, dialogues and summaries, that stand for unknown words; each
+        text as its own tokenizer reads it."""
+        return self.ids[split].unknown_share
+
+    @property
+    def num_cut(self) -> tuple[int, int]:
+        """How many dialogues and summaries of all splits lost their end."""
+        ids = self.ids.values()
+        return sum(each.cut_sources for each in ids), sum(each.cut_targets for each in ids)
+
+    def _meaning(self) -> str:
+        lines = [
+            each.line if isinstance(each, WordVocabulary) else repr(each.vocab_size)
+            for each in (self.source_tokenizer, self.target_tokenizer)
+        ]
+        return super()._meaning() + "\n".join(lines)
+
+    def summary(self) -> str:
+        parts = ", ".join(f"{len(self.pairs[name]):,} {name}" for name in SPLITS)
+        cut_sources, cut_targets = self.num_cut
+        unknown = ", ".join(f"{self.unknown_share(name):.2%} {name}" for name in SPLITS)
+        return (
+            f"{self.source}: {parts} pairs; dialogues of {self.source_length} ids ({cut_sources:,} "
+            f"cut), summaries of {self.target_length} ({cut_targets:,} cut); "
+            f"{self.target_tokenizer.vocab_size:,} ids; unknown words: {unknown}"
+        )
+
+
+class DialogueData(PairDataset):
+    """For an encoder of dialogues and a decoder of summaries.
+
+    ``splits[...].x0``: Int64[M, T] summaries, ended by EOS, PAD behind. ``real``: Bool[M, T], what
+    is behind no EOS. ``conditions``: ``source``, Int64[M, S] dialogues, PAD behind, and
+    ``encoded_target``, Int64[M, S] the summaries in the ids of dialogues, PAD behind.
+    """
+
+    state = "latent"
+    bound = "plain"
+
+    def examples(self, ids: PairIds) -> Examples:
+        real = torch.arange(self.target_length) < ids.target_sizes.unsqueeze(1)
+        conditions = {"source": ids.sources, "encoded_target": ids.encoded_targets}
+        return Examples(ids.targets, real, conditions=conditions)
+
+    @property
+    def num_cut_encoded(self) -> int:
+        """How many summaries of all splits lost their end in the ids of dialogues."""
+        return sum(each.cut_encoded for each in self.ids.values())
+
+
+class DialogueTokens(PairDataset, TokenDataset):
+    """The same pairs in the same rows as ids in one sequence, the dialogue first.
+
+    ``splits[...].x0``: Int64[M, S + T]. ``real``: Bool[M, S + T], True at all T positions of the
+    summary, which end in EOS repeated: how long a summary is must be predicted as well. The
+    dialogue is given (``TokenLayout.num_given``): it is seen as it is and never corrupted.
+    """
+
+    def __init__(
+        self,
+        pairs: Splits,
+        vocabulary: WordVocabulary,
+        *,
+        source: str,
+        source_length: int,
+        target_length: int,
+        slots: Mapping[str, frozenset[str]] | None = None,
+    ) -> None:
+        self.layout: TokenLayout = sequence_layout(
+            {
+                "length": source_length + target_length,
+                "source_length": source_length,
+                "vocab_size": vocabulary.vocab_size,
+                "mask_id": vocabulary.mask_id,
+                "pad_id": vocabulary.pad_id,
+            }
+        )
+        super().__init__(
+            pairs,
+            source=source,
+            source_tokenizer=vocabulary,
+            target_tokenizer=vocabulary,
+            source_length=source_length,
+            target_length=target_length,
+            slots=slots,
+        )
+
+    def examples(self, ids: PairIds) -> Examples:
+        targets, tokenizer = ids.targets, self.target_tokenizer
+        filled = targets.masked_fill(targets == tokenizer.pad_id, tokenizer.eos_id)
+        sizes = torch.full((len(targets),), targets.shape[1])
+        return Examples(torch.cat([ids.sources, filled], dim=1), self.real_positions(sizes))
+
+    def real_positions(self, sizes: Tensor) -> Tensor:
+        shape = {"length": self.layout.length, "source_length": self.source_length}
+        return sequence_positions(shape, sizes)

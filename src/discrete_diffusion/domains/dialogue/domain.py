@@ -1,0 +1,82 @@
+"""Dialogues with their summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.domain import Domain, Evaluation, Headline, Report, Sampled
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+_LATENT_KEYS = ("vocab_size", "eos_id", "pad_id", "source_vocab_size", "source_pad_id")
+
+
+@register_domain
+class Dialogue(Domain):
+    """Summaries to be written of dialogues, through latent vectors or as ids."""
+
+    name, title = "dialogue", "dialogues"
+    data_sets = {"dialogue": "latent", "dialogue-tokens": "tokens"}
+    settings = frozenset({"completions", "given"})
+    of_given = {"completions": "num_samples"}
+    not_with_given = {
+        "num_samples": "say how many summaries of each dialogue you want: completions={}"
+    }
+    remedies = {
+        "data": "dialogues of your own are summarised, and scored where they have summaries, by "
+        "sample given=FILE.jsonl",
+    }
+    headlines = (
+        Headline("exact_match", share=True),
+        Headline("slot_accuracy", share=True),
+        Headline("rouge_l"),
+        Headline("shuffled_rouge_l"),
+    )
+
+    def complete(self, data: DictConfig) -> None:
+        from discrete_diffusion.domains.dialogue.build import (
+            complete_dialogue,
+            complete_dialogue_tokens,
+        )
+
+        (complete_dialogue if self.state(data) == "latent" else complete_dialogue_tokens)(data)
+
+    def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        if self.state(data) == "latent":
+            return {key: data[key] for key in _LATENT_KEYS}
+        return super().vocabulary(data)
+
+    def build(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.dialogue.build import (
+            build_dialogue,
+            build_dialogue_tokens,
+        )
+
+        return (build_dialogue if self.state(data) == "latent" else build_dialogue_tokens)(data)
+
+    def report(self, data: Any, split: str, config: DictConfig) -> Report:
+        from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
+
+        return SummaryReport(data, split)
+
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
+        from discrete_diffusion.domains.dialogue.sampling import sample_summaries
+
+        return sample_summaries(config, trained)
+
+    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+        from discrete_diffusion.domains.dialogue.evaluation import evaluate_summaries
+
+        return evaluate_summaries(config, trained)
+
+    def cell_measurement(self) -> CellMeasurement:
+        from discrete_diffusion.domains.dialogue.comparing import DialogueCells
+
+        return DialogueCells()

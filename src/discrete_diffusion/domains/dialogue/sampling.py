@@ -1,0 +1,112 @@
+"""``sample`` of a model of dialogues: summaries of those in a file, or of held-out ones."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.dialogue import read_given_dialogues
+from discrete_diffusion.domains.dialogue.build import given_dialogues
+from discrete_diffusion.domains.dialogue.metrics import score_summaries
+from discrete_diffusion.domains.dialogue.summarising import Summaries
+from discrete_diffusion.domains.dialogue.summary_report import (
+    SUMMARIES,
+    SummaryReport,
+    example_summaries,
+    write_summaries,
+)
+from discrete_diffusion.domains.domain import Sampled
+from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
+from discrete_diffusion.naming import counted
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+logger = logging.getLogger(__name__)
+
+NUM_DIALOGUES = 64
+
+
+def sample_summaries(config: DictConfig, trained: TrainedModel) -> Sampled:
+    """Summarise the first ``num_samples`` dialogues that the checkpoint held out, or each of
+    ``given``, ``completions`` times.
+
+    Writes ``samples.jsonl``; logs the first ones.
+    """
+    found, facts = (_held_out if config.given is None else _given)(config, trained)
+    facts = {
+        "sampling": trained.sampling,
+        "num_samples": len(found),
+        "network_calls_per_sample": float(found.nfe.mean()),
+        "seconds": found.seconds,
+        **facts,
+    }
+    scores = f": ROUGE-L {facts['rouge_l']:.3f}" if "rouge_l" in facts else ""
+    path = Path(str(config.out)) / SUMMARIES
+    return Sampled(
+        facts,
+        f"{example_summaries(found)}\n{len(found)} summaries in {found.seconds:.1f} s{scores}; "
+        f"{path}",
+    )
+
+
+def _held_out(config: DictConfig, trained: TrainedModel) -> tuple[Summaries, dict[str, Any]]:
+    data = readable_data(trained, "give the dialogues as given=FILE")
+    split = held_out_split(data)
+    num = NUM_DIALOGUES if config.num_samples is None else config.num_samples
+    report = SummaryReport(data, split)
+    warn_of_stage(trained)
+    with trained.sharing() as shard:
+        found = report.sample(trained.on(shard), num, config.seed)
+    report.save(found, Path(str(config.out)))
+    return found, {"split": split, **report.measure(found)}
+
+
+def _given(config: DictConfig, trained: TrainedModel) -> tuple[Summaries, dict[str, Any]]:
+    """Scored where the file has summaries, too; keys of the lines are kept, and their numbers."""
+    path, times = str(config.given), config.completions or 1
+    given = read_given_dialogues(path)
+    each = [dialogue for dialogue in given for _ in range(times)]
+    texts = [dialogue.dialogue for dialogue in each]
+    data = given_dialogues(
+        trained.data_config, texts, path, latent=trained.algorithm.state == "latent"
+    )
+    unknown = data.unknown_share("test")
+    logger.info(
+        "%s: %s, %d summar%s of each; unknown words: %.2f%%",
+        *(path, counted(len(given), "dialogue"), times, "y" if times == 1 else "ies"),
+        100 * unknown,
+    )
+    warn_of_stage(trained)
+    report = SummaryReport(data, "test")
+    with trained.sharing() as shard:
+        found = report.summarise(trained.on(shard), None, config.seed, shuffled=False)
+    found = replace(found, references=tuple(dialogue.summary for dialogue in each))
+    beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
+    write_summaries(Path(str(config.out)), found, beside)
+    facts = {"given": path, "num_inputs": len(given), "completions": times}
+    return found, {**facts, "unknown_words": unknown, **_scores(found)}
+
+
+def _scores(found: Summaries) -> dict[str, float]:
+    """Of the summaries that have a reference; none without one."""
+    both = zip(found.generated, found.references, strict=True)
+    pairs = [(text, reference) for text, reference in both if reference]
+    if not pairs:
+        return {}
+    texts, references = map(list, zip(*pairs, strict=True))
+    return {"num_references": len(pairs), **score_summaries(texts, references).as_dict()}
+
+
+def warn_of_stage(trained: TrainedModel) -> None:
+    """A warning if the model was not trained to write summaries of dialogues."""
+    if (bound := trained.algorithm.bound) is not None:
+        logger.warning(
+            "%s was not trained to write the summary of a dialogue (its bound is nelbo_%s): "
+            "summaries mean little before the last stage",
+            *(trained.path, bound),
+        )

@@ -1,0 +1,235 @@
+"""``Domain``: one kind of data, and all that the rest of the package needs to know of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from torch import Tensor
+
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.bound import BoundEstimate
+    from discrete_diffusion.evaluation.table import TableSection
+    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.layout import TokenLayout, VocabConfig
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A number of samples that is said while a model trains. ``share``: shown as percent."""
+
+    name: str
+    share: bool = False
+
+    def said(self, value: float) -> str:
+        """``transitive 98.7 %``, or ``rouge l 0.412``."""
+        shown = f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
+        return f"{self.name.replace('_', ' ')} {shown}"
+
+
+class Report(ABC):
+    """Samples of a model beside one split of a data set: drawn, measured, written, pictured."""
+
+    headlines: ClassVar[tuple[Headline, ...]] = ()
+
+    @abstractmethod
+    def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Any:
+        """``num`` samples, a function of weights, ``seed`` and ``stream``, which keeps them apart
+        from other draws with that seed. The processes of ``model.shard`` share the work and all
+        get the samples."""
+
+    @abstractmethod
+    def measure(self, samples: Any) -> dict[str, float]:
+        """Numbers by name; none of no sample."""
+
+    @abstractmethod
+    def save(self, samples: Any, folder: Path) -> None:
+        """Write them, and a picture if there is one, into a folder."""
+
+    @abstractmethod
+    def draw(self, samples: Any, path: Path) -> None:
+        """Picture the first ones; what is text is written beside ``path``, as ``.txt``."""
+
+    def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
+        """What else held-out data says of a model: of ``num`` samples, with ``draws`` noise draws
+        each. Every process asks for it."""
+        return {}
+
+    def findings(self, bound: BoundEstimate, samples: Any) -> dict[str, Any]:
+        """What ``metrics.json`` of a run says of the bound and of the samples."""
+        return {**bound.as_dict(), **self.measure(samples)}
+
+    @abstractmethod
+    def summary(self, metrics: Mapping[str, Any]) -> str:
+        """The last line of a run, from its ``metrics.json``."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What ``sample`` drew and wrote. ``facts``: for ``metrics.json``; ``said``: for the log."""
+
+    facts: dict[str, Any]
+    said: str
+
+
+class Evaluation(ABC):
+    """All that ``evaluate`` measured."""
+
+    @abstractmethod
+    def metrics(self) -> dict[str, Any]:
+        """What ``metrics.json`` holds."""
+
+    @abstractmethod
+    def sections(self) -> list[TableSection]:
+        """The tables."""
+
+    @abstractmethod
+    def notes(self) -> list[str]:
+        """How to read them."""
+
+    def save(self, folder: Path) -> None:
+        """Write the samples."""
+
+    def draw(self, folder: Path) -> None:
+        """Write the pictures."""
+
+    def write(self, folder: Path) -> None:
+        """``metrics.json``, ``table.md`` and the samples; warns of numbers that are not finite."""
+        from discrete_diffusion.evaluation.json_values import write_metrics
+        from discrete_diffusion.evaluation.table import markdown
+
+        write_metrics(folder, self.metrics())
+        (folder / "table.md").write_text(markdown(self.sections(), self.notes()))
+        self.save(folder)
+
+
+@dataclass(frozen=True)
+class SubCommand:
+    """Of ``discrete-diffusion data``. ``usage``: its arguments and what it does, a line;
+    ``add_options``: to its parser; ``run``: with what was parsed. Its docstring is its help."""
+
+    usage: str
+    add_options: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], None]
+
+
+class Domain(ABC):
+    """One kind of data. An instance has no state; ``data`` is always a ``config.data``.
+
+    ``name``: what ``data.domain`` says. ``title``: its samples in a word, in the plural.
+    ``data_sets``: by ``data.name``, the state of their samples, one of ``states.STATES``; two of
+    different states hold the same samples and have the same keys.
+
+    ``settings``: keys of ``sample`` and ``evaluate`` that mean something for its models, beside
+    those that do for all; ``remedies``: what to do in the place of one that does not. Of the keys
+    of ``sample``, ``of_given`` need ``given=FILE`` (each with the key that is meant without it, or
+    ""), ``not_with_given`` do not go with it (each with what to do instead). ``settings_of_files``:
+    those of ``evaluate samples=FILE``.
+
+    ``headlines``: what is said of samples while a model trains. ``group_titles``: what the groups
+    of tokens are called in pictures. ``token_steps``: sampling steps where its samples are ids in
+    one of two states and nothing else is said; None for the sampler's own.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    data_sets: ClassVar[Mapping[str, str]]
+    settings: ClassVar[frozenset[str]] = frozenset()
+    settings_of_files: ClassVar[frozenset[str]] = frozenset()
+    remedies: ClassVar[Mapping[str, str]] = {}
+    of_given: ClassVar[Mapping[str, str]] = {}
+    not_with_given: ClassVar[Mapping[str, str]] = {}
+    headlines: ClassVar[tuple[Headline, ...]] = ()
+    group_titles: ClassVar[Mapping[str, str]] = {}
+    token_steps: ClassVar[int | None] = None
+
+    # -- config
+
+    def state(self, data: Mapping[str, Any]) -> str:
+        """What its samples are; of a data set without a name, the first state."""
+        return self.data_sets.get(str(data.get("name"))) or next(iter(self.data_sets.values()))
+
+    def forms(self, data: Mapping[str, Any]) -> dict[str, str]:
+        """State -> the data set that has the samples of ``data`` in it: its own one, and others of
+        other states."""
+        own, name = self.state(data), str(data.get("name"))
+        others = {state: other for other, state in self.data_sets.items() if state != own}
+        return {own: name, **others}
+
+    def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+        """Names of the tensors that come with every sample."""
+        return ()
+
+    def complete(self, data: DictConfig) -> None:
+        """Write into a ``config.data`` what only the data can say. ``ValueError`` naming the key
+        for what contradicts it."""
+
+    def graph(self, data: Mapping[str, Any]) -> VocabConfig | None:
+        """The vocabularies and slots of samples that are graphs; None of others."""
+        return None
+
+    def layout(self, data: Mapping[str, Any]) -> TokenLayout:
+        """Which ids are legal where: those of plain sequences, unless overridden.
+
+        Raises ``ValueError`` naming the keys that are not set.
+        """
+        from discrete_diffusion.layout import sequence_layout
+
+        return sequence_layout(data)
+
+    def real_positions(self, data: Mapping[str, Any], sizes: Tensor) -> Tensor:
+        """Int[B] sizes -> Bool[B, L], the positions that carry data."""
+        from discrete_diffusion.layout import sequence_positions
+
+        return sequence_positions(data, sizes)
+
+    def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """What ids or numbers mean, kept in checkpoints: one is refused where it differs."""
+        return self.layout(data).digest()
+
+    # -- data
+
+    @abstractmethod
+    def build(self, data: DictConfig) -> Dataset:
+        """The data set of a completed config."""
+
+    # -- commands
+
+    @abstractmethod
+    def report(self, data: Any, split: str, config: DictConfig) -> Report:
+        """Samples beside a split. ``config``: of ``train``; its ``eval`` says how to measure."""
+
+    @abstractmethod
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
+        """Draw samples as the config of ``sample`` says, and write them into ``config.out``."""
+
+    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+        """Measure a model and its samples as the config of ``evaluate`` says; a model of tokens by
+        itself, without samples, unless overridden."""
+        from discrete_diffusion.evaluation.model_evaluation import evaluate_token_model
+
+        if self.state(trained.data_config) != "tokens":
+            raise ValueError(f"evaluate cannot measure models of {self.title} yet")
+        return evaluate_token_model(config, trained)
+
+    def evaluate_files(self, config: DictConfig) -> Evaluation:
+        """Measure the samples in the files of ``config.samples``."""
+        raise ValueError(
+            f"samples={config.samples}: files of {self.title} cannot be measured; give "
+            "checkpoint=FILE"
+        )
+
+    def cell_measurement(self) -> CellMeasurement:
+        """What ``compare`` measures."""
+        raise ValueError(f"compare cannot measure {self.title} yet; train and evaluate each model")
+
+    def commands(self) -> Mapping[str, SubCommand]:
+        """Sub-commands of ``discrete-diffusion data`` by name."""
+        return {}

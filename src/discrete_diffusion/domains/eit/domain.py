@@ -1,0 +1,65 @@
+"""Electrical impedance tomography: images of conductivity, each with its boundary map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.domain import Domain, Evaluation, Headline, Report, Sampled
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+
+@register_domain
+class EIT(Domain):
+    """Images to be found from their Dirichlet-to-Neumann maps, as numbers or as ids of levels."""
+
+    name, title = "eit", "images from maps"
+    data_sets = {"eit": "field", "eit-levels": "tokens"}
+    settings = frozenset({"data", "draws"})
+    headlines = (Headline("relative_l2"), Headline("condition_gap"))
+    token_steps = 20
+
+    def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("dtn",)
+
+    def complete(self, data: DictConfig) -> None:
+        from discrete_diffusion.domains.eit.build import complete_eit, complete_eit_levels
+
+        (complete_eit if self.state(data) == "field" else complete_eit_levels)(data)
+
+    def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        if self.state(data) == "field":
+            return {"field_size": data["field_size"], "channels": data["channels"]}
+        return super().vocabulary(data)
+
+    def build(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.eit.build import build_eit, build_eit_levels
+
+        return (build_eit if self.state(data) == "field" else build_eit_levels)(data)
+
+    def report(self, data: Any, split: str, config: DictConfig) -> Report:
+        from discrete_diffusion.domains.eit.image_report import ImageReport
+
+        return ImageReport(data, split, draws=config.eval.draws)
+
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
+        from discrete_diffusion.domains.eit.sampling import sample_images
+
+        return sample_images(config, trained)
+
+    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+        from discrete_diffusion.domains.eit.evaluation import evaluate_images
+
+        return evaluate_images(config, trained)
+
+    def cell_measurement(self) -> CellMeasurement:
+        from discrete_diffusion.domains.eit.comparing import ImageCells
+
+        return ImageCells()

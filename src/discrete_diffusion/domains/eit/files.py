@@ -1,0 +1,80 @@
+"""Phantoms with their Dirichlet-to-Neumann maps from one ``.npz`` file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discrete_diffusion.data.npz_file import open_npz
+from discrete_diffusion.data.stored_arrays import StoredArrays, numbers_of
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class PhantomFile:
+    """``media``: Float32[M, H, H] conductivity, positive. ``dtn``: Float32[M, n, n].
+    ``background``: Float32[n, n], the map of conductivity 1, or None. ``source``: the path."""
+
+    media: Floats
+    dtn: Floats
+    background: Floats | None
+    source: str
+
+
+def read_phantoms(path: str | Path) -> PhantomFile:
+    """The arrays ``media``, ``dtn`` and, if it is there, ``background`` of an ``.npz`` file.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` with file, array and fix for what is missing,
+    damaged, of the wrong shape or kind, and for a value that cannot be.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no phantoms at {path.absolute()}; data.path=null simulates them")
+    if path.suffix != ".npz" or path.is_dir():
+        raise ValueError(f"{path}: expected FILE.npz")
+    with open_npz(path) as store:
+        media, dtn = _numbers(store, "media"), _numbers(store, "dtn")
+        background = _numbers(store, "background") if "background" in store.keys else None
+        source = store.source
+    if media.ndim != 3 or media.shape[1] != media.shape[2]:
+        raise ValueError(
+            f"{source}: media has shape {media.shape}; expected (M, H, H), M square images"
+        )
+    if dtn.ndim != 3 or dtn.shape[1] != dtn.shape[2] or len(dtn) != len(media):
+        raise ValueError(
+            f"{source}: dtn has shape {dtn.shape}; expected ({len(media)}, n, n), a map for each "
+            "image of media"
+        )
+    if background is not None and background.shape != dtn.shape[1:]:
+        raise ValueError(
+            f"{source}: background has shape {background.shape}; expected {dtn.shape[1:]}, the map "
+            "of conductivity 1 on the mesh of dtn"
+        )
+    _check(source, "media", media, media > 0, "a positive number")
+    _check(source, "dtn", dtn, np.isfinite(dtn), "a finite number")
+    if background is not None:
+        _check(source, "background", background, background != 0, "a number other than 0")
+    return PhantomFile(media, dtn, background, source)
+
+
+def _numbers(store: StoredArrays, key: str) -> Floats:
+    if key not in store.keys:
+        found = ", ".join(sorted(store.keys)) or "nothing"
+        raise ValueError(
+            f"{store.source} has no array '{key}'; expected media (M, H, H), dtn (M, n, n) and, "
+            f"for data.dtn_transform=ratio or difference, background (n, n); found {found}"
+        )
+    return numbers_of(store.read(key), key, store.source)
+
+
+def _check(source: str, key: str, values: Floats, right: NDArray[np.bool_], what: str) -> None:
+    wrong = np.argwhere(~(right & np.isfinite(values)))
+    if len(wrong):
+        place = tuple(wrong[0].tolist())
+        raise ValueError(
+            f"{source}: {key}{list(place)} is {values[place]}; expected {what} everywhere"
+        )

@@ -1,0 +1,117 @@
+"""What is said of reconstructed images: numbers, a file, a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.data.base import Dataset
+from discrete_diffusion.domains.domain import Report
+from discrete_diffusion.domains.eit.image_files import write_reconstructions
+from discrete_diffusion.domains.eit.image_scores import (
+    FieldBaselines,
+    ReconstructionScores,
+    fit_field_baselines,
+    score_reconstructions,
+)
+from discrete_diffusion.domains.eit.pictures import draw_reconstructions
+from discrete_diffusion.domains.eit.reconstructing import (
+    DRAWS,
+    Reconstructions,
+    reconstruct_held_out,
+)
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
+
+
+class ImageReport(Report):
+    """Scores of reconstructions beside those of baselines, and what they look like.
+
+    Samples are ``Reconstructions`` of the first images of a split of ``data``, ``draws`` of each.
+    The baselines are fitted once, to the training split of ``trained_on``, ``data`` itself if it is
+    None: images or ids of pixels, with maps.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        split: str = "val",
+        *,
+        draws: int = DRAWS,
+        trained_on: Dataset | None = None,
+    ) -> None:
+        self.data, self.split, self.draws = data, split, draws
+        self.trained_on = data if trained_on is None else trained_on
+
+    @cached_property
+    def baselines(self) -> FieldBaselines:
+        """Fitted when first asked for, once."""
+        return fit_field_baselines(self.trained_on)
+
+    def sample(
+        self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()
+    ) -> Reconstructions:
+        return reconstruct_held_out(
+            model.algorithm,
+            model.sampler,
+            self.data,
+            self.split,
+            num=num,
+            draws=self.draws,
+            seed=seed + sum(stream),
+            steps=model.steps,
+            batch_size=model.rows_at_once,
+            device=model.device,
+            shard=model.shard,
+        )
+
+    def scores(self, found: Reconstructions) -> ReconstructionScores:
+        """Model and baselines."""
+        return score_reconstructions(found, self.trained_on, baselines=self.baselines)
+
+    def measure(self, found: Reconstructions) -> dict[str, float]:
+        """Scores by name; none of no image."""
+        return self.scores(found).as_dict() if len(found) else {}
+
+    def save(self, found: Reconstructions, folder: Path) -> None:
+        """Write ``samples.npz`` (see ``write_reconstructions``) and ``samples.png`` into a
+        folder."""
+        if len(found) == 0:
+            return
+        write_reconstructions(folder, found)
+        self.draw(found, folder / "samples.png")
+
+    def draw(self, found: Reconstructions, path: Path) -> None:
+        """Draw the first samples: map (in training standard deviations), truth, mean of draws,
+        deviation over draws, error."""
+        if len(found) == 0:
+            return
+        draw_reconstructions(
+            self.baselines.standardised(found.dtn).numpy(),
+            found.truth[:, 0].numpy(),
+            found.mean[:, 0].numpy(),
+            found.deviation[:, 0].numpy(),
+            path,
+            draws=found.draws,
+        )
+
+    def summary(self, metrics: Mapping[str, Any]) -> str:
+        if "relative_l2" not in metrics:
+            bound = next(name for name in metrics if name.startswith("nelbo_"))
+            return f"metrics: {bound} {metrics[bound]:.2f}"
+        others = [
+            f"{name} {metrics[key]:.3f}"
+            for name, key in (
+                ("mean image", "mean_image_relative_l2"),
+                ("ridge", "ridge_relative_l2"),
+                ("shuffled maps", "relative_l2_shuffled"),
+            )
+            if key in metrics
+        ]
+        return (
+            f"metrics: relative L2 {metrics['relative_l2']:.3f} ({', '.join(others)})  "
+            f"[{metrics['num_images']} images, {metrics['draws_per_image']} draws each]"
+        )

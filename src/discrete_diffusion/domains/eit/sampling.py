@@ -1,0 +1,60 @@
+"""``sample`` of a model of images with maps: held-out images drawn from their maps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.domains.domain import Sampled
+from discrete_diffusion.domains.eit.changed_data import measured_data
+from discrete_diffusion.domains.eit.image_files import write_reconstructions
+from discrete_diffusion.domains.eit.image_report import ImageReport
+from discrete_diffusion.domains.eit.reconstructing import DRAWS
+from discrete_diffusion.evaluation.held_out import held_out_split
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+NUM_IMAGES = 64
+
+
+def sample_images(config: DictConfig, trained: TrainedModel) -> Sampled:
+    """Draw ``draws`` images from the map of each of the first ``num_samples`` held-out images, or
+    of those that keys under ``data`` make.
+
+    Writes ``samples.npz`` and ``samples.png``.
+    """
+    folder = Path(str(config.out))
+    measured = measured_data(config, trained)
+    split = held_out_split(measured.data)
+    num = NUM_IMAGES if config.num_samples is None else config.num_samples
+    report = image_report(config, measured.data, split, measured.trained_on)
+    with trained.sharing() as shard:
+        found = report.sample(trained.on(shard), num, config.seed)
+    scores = report.measure(found)
+    write_reconstructions(folder, found)
+    report.draw(found, folder / config.picture)
+    facts = {
+        "sampling": trained.sampling,
+        "split": split,
+        **measured.facts(split),
+        "num_samples": len(found),
+        "network_calls_per_sample": scores["network_calls_per_draw"],
+        "seconds": found.seconds,
+        **scores,
+    }
+    return Sampled(
+        facts,
+        f"{len(found)} images of {measured.name_of(split)}, {found.draws} draws each, in "
+        f"{found.seconds:.1f} s: relative L2 {scores['relative_l2']:.3f} (mean image "
+        f"{scores['mean_image_relative_l2']:.3f}); {folder / config.picture}",
+    )
+
+
+def image_report(config: DictConfig, data: Dataset, split: str, trained_on: Dataset) -> ImageReport:
+    """Of ``draws`` as ``config`` says, beside baselines of the data ``trained_on``."""
+    draws = DRAWS if config.draws is None else config.draws
+    return ImageReport(data, split, draws=draws, trained_on=trained_on)

@@ -1,0 +1,154 @@
+"""From a ``data`` config to a ``RegionDataset``: simulated windows, or a table by path."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from discrete_diffusion.data.base import Examples, shares_of
+from discrete_diffusion.domains.regions.cache import cached_windows
+from discrete_diffusion.domains.regions.dataset import RegionDataset
+from discrete_diffusion.domains.regions.files import read_motif_names, read_regions
+from discrete_diffusion.domains.regions.motifs import motif_names
+from discrete_diffusion.domains.regions.simulator import SimulatedWindows, SimulationSettings
+from discrete_diffusion.domains.regions.table import ACCESSIBILITY
+from discrete_diffusion.domains.regions.windows import FEWEST_ROWS, cut_table
+from discrete_diffusion.naming import counted
+from discrete_diffusion.options import check_whole_number
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+logger = logging.getLogger(__name__)
+
+
+def complete_regions(config: DictConfig) -> None:
+    """Write what the data decides into ``config``: ``num_features``, motifs and accessibility, and
+    ``feature_names``, which a model is asked about later.
+
+    Raises ``ValueError`` for a number that is not that of the data.
+    """
+    names = _feature_names(config)
+    found = len(names)
+    if config.num_features not in (None, found):
+        raise ValueError(
+            f"data.num_features={config.num_features}, but the data has {found} (motifs and "
+            "accessibility); leave it out"
+        )
+    config.num_features, config.feature_names = found, list(names)
+
+
+def build_regions(config: DictConfig) -> RegionDataset:
+    """``data=regions``: simulated if ``path`` is null, else read from it.
+
+    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence for settings out of range, a
+    table that cannot be read, a split without a window, and training rows that are all the same.
+    """
+    check_whole_number("data.rows", config.rows, least=FEWEST_ROWS)
+    if not isinstance(config.quantitative_atac, bool):
+        raise ValueError(
+            f"data.quantitative_atac={config.quantitative_atac}: expected true or false"
+        )
+    dataset = _simulated(config) if config.path is None else _read(config)
+    _check_splits(dataset, config)
+    if len(dataset.constant_features) == len(dataset.feature_names):
+        raise ValueError(
+            f"{dataset.source}: all {len(dataset.feature_names)} features have one value in the "
+            "training rows; there is nothing to predict"
+        )
+    return dataset
+
+
+def _settings(config: DictConfig) -> SimulationSettings:
+    keys = ("num_windows", "rows", "num_motifs", "num_programmes", "peak_length", "region_seed")
+    return SimulationSettings(**{key: config[key] for key in keys})
+
+
+def _feature_names(config: DictConfig) -> tuple[str, ...]:
+    if config.path is None:
+        return (*motif_names(_settings(config).num_motifs), ACCESSIBILITY)
+    return (*read_motif_names(config.path), ACCESSIBILITY)
+
+
+def _simulated(config: DictConfig) -> RegionDataset:
+    """Windows are independent of each other: the first are train, the next val, the last test."""
+    settings = _settings(config)
+    shares = shares_of(settings.num_windows, config.split)
+    if config.cell_types is not None:
+        raise ValueError("data.cell_types chooses from a table; give data.path or leave it out")
+    windows = cached_windows(settings)
+    x0 = torch.from_numpy(_rows(windows, config.quantitative_atac))
+    real = torch.ones(x0.shape[:2], dtype=torch.bool)
+    programmes = torch.from_numpy(windows.programmes)
+    return RegionDataset(
+        {name: Examples(x0[share], real[share]) for name, share in shares.items()},
+        feature_names=_feature_names(config),
+        source=f"simulated regions of seed {settings.region_seed}",
+        programmes={name: programmes[share] for name, share in shares.items()},
+    )
+
+
+def _rows(windows: SimulatedWindows, quantitative_atac: bool) -> np.ndarray:
+    """Float32[W, N, K + 1]."""
+    access = windows.accessibility if quantitative_atac else np.ones_like(windows.accessibility)
+    return np.concatenate([windows.scores, access[..., None]], axis=2)
+
+
+def _read(config: DictConfig) -> RegionDataset:
+    check_whole_number("data.max_span", config.max_span, least=1)
+    table = read_regions(config.path, cell_types=_cell_types(config.cell_types))
+    cut = cut_table(
+        table,
+        rows=config.rows,
+        fractions=config.split,
+        max_span=config.max_span,
+        quantitative_atac=config.quantitative_atac,
+    )
+    kinds = counted(len(table.atpm), "cell type") if table.atpm else "no atpm"
+    if cut.num_left_out:
+        logger.warning(
+            "%s: %s alone in %s split and chromosome, or within data.max_span=%d: left out",
+            table.source,
+            counted(cut.num_left_out, "peak") + (" stands" if cut.num_left_out == 1 else " stand"),
+            "its" if cut.num_left_out == 1 else "their",
+            config.max_span,
+        )
+    return RegionDataset(
+        cut.splits,
+        feature_names=(*table.motif_names, ACCESSIBILITY),
+        source=f"{table.source} ({counted(len(table.peak_names), 'peak')}, {kinds})",
+        peak_names=cut.peak_names,
+        cell_types=cut.cell_types,
+    )
+
+
+def _cell_types(value: str | Sequence[str] | None) -> list[str] | None:
+    """A name alone is a list of one."""
+    if value is None:
+        return None
+    names = [value] if isinstance(value, str) else [str(name) for name in value]
+    if not names:
+        raise ValueError("data.cell_types=[]: expected names of cell types, or null for all")
+    return names
+
+
+def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:
+    """Every split that is to have a share has a window."""
+    fix = "give more data.num_windows or another data.split"
+    if config.path is not None:
+        fix = "give more peaks or another data.split: each share needs two neighbouring peaks"
+    if not any(len(examples) for examples in dataset.splits.values()):
+        raise ValueError(
+            f"{dataset.source}: no window of at least {FEWEST_ROWS} peaks with aTPM above 0 is "
+            "left; give another cell type or a larger data.max_span"
+        )
+    for (name, examples), share in zip(dataset.splits.items(), config.split, strict=True):
+        if share > 0 and len(examples) == 0:
+            raise ValueError(
+                f"{dataset.source}: the {name} share of data.split={list(config.split)} has no "
+                f"window; {fix}"
+            )

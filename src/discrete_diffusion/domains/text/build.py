@@ -1,0 +1,101 @@
+"""From a ``data`` config to a ``TextDataset``: one file split here, or a file per split."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.domains.text.dataset import TextDataset
+from discrete_diffusion.domains.text.reading import TextSource, embedded_text, read_text
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
+from discrete_diffusion.layout import sequence_layout
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+logger = logging.getLogger(__name__)
+
+SMOKE_TEST = "smoke test"
+"""Stands in log and metrics where text was not the user's."""
+
+
+def complete_text(config: DictConfig) -> None:
+    """Write what the text decides into ``config``: ``characters`` (those of the training text, all
+    of a file that is split here) and ``vocab_size``, ``mask_id``, ``pad_id``.
+
+    With them the config is enough to rebuild the layout and to read samples, without the text.
+    Characters that are given stay. Raises ``ValueError`` for ids that are not those of the text.
+    """
+    if config.tokens == "characters" and config.characters is None:
+        vocabulary = TextVocabulary.of_text(_training_text(config).text)
+        config.characters = vocabulary.characters
+    vocabulary = vocabulary_of(config)
+    for key in ("vocab_size", "mask_id", "pad_id"):
+        value = getattr(vocabulary, key)
+        if config.get(key) not in (None, value):
+            raise ValueError(
+                f"data.{key}={config[key]}, but the text makes it {value}; leave it out"
+            )
+        config[key] = value
+
+
+def build_text(config: DictConfig) -> TextDataset:
+    """``data=text`` with a completed config.
+
+    Raises ``ValueError`` with one sentence for paths that contradict each other, text that cannot
+    be read, a character that training lacks, or a split of less than one window.
+    """
+    vocabulary, layout = vocabulary_of(config), sequence_layout(config)
+    if config.train_path is None:
+        source = _training_text(config)
+        name = source.name
+        if config.path is None:
+            logger.warning("no data.path: a %s on %s", SMOKE_TEST, name)
+            name = f"{SMOKE_TEST}: {name}"
+        ids = _shares(vocabulary.encode(source), config.split)
+        names = {split: f"the {split} share of {source.name}" for split in SPLITS}
+    else:
+        _training_path(config)
+        paths = {split: config[f"{split}_path"] for split in SPLITS}
+        names = {split: str(path) for split, path in paths.items()}
+        name = ", ".join(names[split] for split in SPLITS if paths[split] is not None)
+        ids = {
+            split: np.zeros(0, np.int64) if path is None else vocabulary.encode(read_text(path))
+            for split, path in paths.items()
+        }
+    for split in SPLITS:
+        if (found := len(ids[split])) < layout.length and (found or split != "test"):
+            raise ValueError(
+                f"{names[split]} is {found:,} {config.tokens}, less than one window of "
+                f"data.length={layout.length}; give more text, a smaller data.length"
+                + ("" if config.train_path else " or another data.split")
+            )
+    return TextDataset(ids, vocabulary, layout=layout, source=name)
+
+
+def _training_text(config: DictConfig) -> TextSource:
+    """The text that the vocabulary is read off."""
+    path = _training_path(config)
+    return embedded_text() if path is None else read_text(path)
+
+
+def _training_path(config: DictConfig) -> str | None:
+    """None for the embedded text; ``ValueError`` if the paths contradict each other."""
+    separate = {split: config.get(f"{split}_path") for split in SPLITS}
+    if config.path is not None and any(separate.values()):
+        raise ValueError("give data.path or data.train_path and data.val_path, not both")
+    if any(separate.values()) and (separate["train"] is None or separate["val"] is None):
+        raise ValueError("data=text needs data.train_path=FILE and data.val_path=FILE together")
+    return config.path if separate["train"] is None else separate["train"]
+
+
+def _shares(ids: np.ndarray, fractions: Sequence[float]) -> dict[str, np.ndarray]:
+    """Train, val and test, one after the other; ``ValueError`` for shares that do not sum to 1."""
+    if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise ValueError(f"data.split={list(fractions)}: expected three shares that sum to 1")
+    ends = [round(len(ids) * share) for share in (fractions[0], fractions[0] + fractions[1])]
+    return dict(zip(SPLITS, np.split(ids, ends), strict=True))

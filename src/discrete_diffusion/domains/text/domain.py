@@ -1,0 +1,71 @@
+"""Text, by characters or bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.domain import Domain, Report, Sampled
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+NUM_SAMPLES = 64
+
+
+@register_domain
+class Text(Domain):
+    """Windows of a text, one after the other."""
+
+    name, title = "text", "text"
+    data_sets = {"text": "tokens"}
+    settings = frozenset({"time_bins"})
+
+    def complete(self, data: DictConfig) -> None:
+        from discrete_diffusion.domains.text.build import complete_text
+
+        complete_text(data)
+
+    def build(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.text.build import build_text
+
+        return build_text(data)
+
+    def report(self, data: Any, split: str, config: DictConfig) -> Report:
+        from discrete_diffusion.domains.text.report import TextReport
+
+        return TextReport(data, split)
+
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
+        """``samples.txt``."""
+        from discrete_diffusion.domains.text import vocabulary_of, write_texts
+        from discrete_diffusion.domains.text.report import SAMPLE_TEXTS
+        from discrete_diffusion.evaluation.token_samples import draw_token_samples
+
+        with trained.sharing() as shard:
+            drawn = draw_token_samples(
+                trained.on(shard),
+                lambda sizes: self.real_positions(trained.data_config, sizes),
+                NUM_SAMPLES if config.num_samples is None else config.num_samples,
+                size_counts=trained.checkpoint.size_counts,
+                entropy=(config.seed,),
+            )
+        path = Path(str(config.out)) / SAMPLE_TEXTS
+        write_texts(path, vocabulary_of(trained.data_config).decode(drawn.tokens))
+        num = len(drawn.tokens)
+        facts = {
+            "num_samples": num,
+            "network_calls_per_sample": drawn.network_calls,
+            "seconds": drawn.seconds,
+        }
+        return Sampled(facts, f"{num} samples in {drawn.seconds:.1f} s; {path}")
+
+    def cell_measurement(self) -> CellMeasurement:
+        from discrete_diffusion.domains.text.comparing import TextCells
+
+        return TextCells()

@@ -1,0 +1,139 @@
+"""The data that a checkpoint was trained on, rebuilt from its config, and what is measured on the
+split it held out, whatever the state."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from omegaconf.errors import OmegaConfBaseException
+
+from discrete_diffusion.data import SplitBatches
+from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.domains import build_data
+from discrete_diffusion.evaluation.bound import BoundEstimate, estimate_bound
+from discrete_diffusion.naming import unknown_name
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+
+logger = logging.getLogger(__name__)
+
+HELD_OUT = ("test", "val")
+"""Splits to measure on, the preferred one first."""
+
+BOUND_DRAWS = 4
+"""Noise draws per held-out sample, if ``bound_draws`` does not say."""
+
+SEEDS = 5
+"""Sampling seeds, if ``seeds`` does not say."""
+
+_BOUND = (21,)
+"""Keeps the draws of the bound apart from those of samples."""
+
+
+class UnreadableDataError(ValueError):
+    """The data of a checkpoint is not there any more, or cannot be read. ``reason``: why."""
+
+    def __init__(self, path: object, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"the data of {path} cannot be read ({reason})")
+
+
+def checkpoint_data(trained: TrainedModel) -> Any:
+    """The ``Dataset`` of a checkpoint, of the class that its domain has; said in the log, with a
+    warning if it is not the data that was trained on.
+
+    Raises ``UnreadableDataError``.
+    """
+    path, checkpoint = trained.path, trained.checkpoint
+    try:
+        data = build_data(checkpoint.config)
+    except (OSError, ValueError, OmegaConfBaseException) as error:
+        raise UnreadableDataError(path, str(error).split("\n")[0]) from error
+    found, expected = data.fingerprint(), checkpoint.data_fingerprint
+    if expected is not None and found != expected:
+        logger.warning(
+            "this is not the data that %s was trained on (fingerprint %s, then %s): what is held "
+            "out here may have been trained on",
+            *(path, found, expected),
+        )
+    logger.info("data: %s", data.summary())
+    return data
+
+
+def readable_data(trained: TrainedModel, remedy: str = "put it back where the run found it") -> Any:
+    """``checkpoint_data``; ``ValueError`` with the ``remedy`` if it cannot be read."""
+    try:
+        return checkpoint_data(trained)
+    except UnreadableDataError as error:
+        raise ValueError(f"{error}; {remedy}") from error
+
+
+def held_out_split(
+    data: Dataset, split: str | None = None, remedy: str = "choose another split"
+) -> str:
+    """The split asked for, or the first of ``HELD_OUT`` that is not empty.
+
+    Raises ``ValueError`` for an unknown split, and, with the ``remedy``, for an empty one.
+    """
+    if split is None:
+        split = next((name for name in HELD_OUT if len(data.splits[name])), HELD_OUT[0])
+    if split not in SPLITS:
+        raise ValueError(unknown_name("split", split, SPLITS))
+    if len(data.splits[split]) == 0:
+        raise ValueError(f"the {split} split is empty; {remedy}")
+    return split
+
+
+def name_of_split(trained: TrainedModel, data: Dataset, split: str) -> str:
+    """What the samples of a split of ``checkpoint_data`` are, in words."""
+    name, expected = (
+        f"the {split} split of the checkpoint's data",
+        trained.checkpoint.data_fingerprint,
+    )
+    if expected is None or data.fingerprint() == expected:
+        return name
+    return f"{name}, which has changed since it was trained, so it may have been trained on"
+
+
+def held_out_bound(config: DictConfig, model: Model, data: Dataset, split: str) -> BoundEstimate:
+    """The bound of a model on all samples of a split, whatever ``num_samples``."""
+    algorithm = model.algorithm
+    logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
+    return estimate_bound(
+        algorithm,
+        SplitBatches(data, split, batch_size=model.rows_at_once, seed=config.seed),
+        quantity=algorithm.bound or data.bound,
+        draws=BOUND_DRAWS if config.bound_draws is None else config.bound_draws,
+        seed=config.seed,
+        stream=_BOUND,
+        device=model.device,
+        shard=model.shard,
+    )
+
+
+def sampling_seeds(config: DictConfig) -> list[int]:
+    """``seed`` and the next ones, ``seeds`` in all."""
+    return list(range(config.seed, config.seed + (config.seeds or SEEDS)))
+
+
+def checkpoint_facts(config: DictConfig, trained: TrainedModel, data: Dataset) -> dict[str, Any]:
+    """What ``metrics.json`` says of the model measured and of the data it was measured on."""
+    return {
+        "checkpoint": trained.path,
+        "step": trained.checkpoint.step,
+        "data_fingerprint": data.fingerprint(),
+        "trained_on_fingerprint": trained.checkpoint.data_fingerprint,
+        "seed": config.seed,
+        "precision": str(config.precision),
+        "ema": config.ema,
+    }
+
+
+def sampling_facts(config: DictConfig, trained: TrainedModel) -> dict[str, Any]:
+    """What ``metrics.json`` says of how samples were drawn."""
+    return {"sampling": trained.sampling, "sampling_steps": config.steps}

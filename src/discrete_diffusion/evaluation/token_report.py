@@ -1,0 +1,58 @@
+"""What all reports of fresh samples of tokens have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from discrete_diffusion.domains.domain import Report
+from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds
+from discrete_diffusion.evaluation.token_samples import draw_token_samples
+
+if TYPE_CHECKING:
+    from discrete_diffusion.data import TokenDataset
+    from discrete_diffusion.evaluation.trained_model import Model
+
+
+class TokenReport(Report):
+    """Fresh samples Int[num, L] of a model of tokens, beside a split of ``data``."""
+
+    def __init__(self, data: TokenDataset, split: str = "val") -> None:
+        self.data, self.split = data, split
+
+    def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Tensor:
+        return draw_token_samples(
+            model,
+            self.data.real_positions,
+            num,
+            size_counts=self.data.size_counts(),
+            entropy=(seed, *stream),
+        ).tokens
+
+    def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
+        return {
+            **bound.as_dict(),
+            **self.data.further_bounds(self.split, bound),
+            **blind_bounds(self.data, self.split),
+            "num_samples": len(samples),
+            **self.measure(samples),
+        }
+
+    def summary(self, metrics: Mapping[str, Any]) -> str:
+        bound = next((k for k in metrics if k.startswith("nelbo_unordered")), None) or next(
+            k for k in metrics if k.startswith("nelbo_")
+        )
+        error = metrics.get(f"{bound}_standard_error", metrics["nelbo_standard_error"])
+        parts = [
+            f"{bound} {metrics[bound]:.2f} ± {error:.2f} nats "
+            f"(blind {metrics['nelbo_blind']:.2f}, untrained {metrics['nelbo_uniform']:.2f})",
+            *self.further_parts(metrics),
+            *(each.said(metrics[each.name]) for each in self.headlines if each.name in metrics),
+        ]
+        return f"metrics: {', '.join(parts)}  [{metrics['num_samples']} samples]"
+
+    def further_parts(self, metrics: Mapping[str, Any]) -> list[str]:
+        """What stands between the bound and the headlines of the last line."""
+        return []

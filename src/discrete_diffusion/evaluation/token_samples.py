@@ -1,0 +1,64 @@
+"""Fresh samples of a model of tokens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data import draw_sizes
+from discrete_diffusion.sampling import draw_samples
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
+
+
+@dataclass(frozen=True)
+class TokenSamples:
+    """``tokens``: Int[num, L]; ``network_calls``: per sample, mean; ``seconds``: to draw them all;
+    ``trajectory``: the states on the way of the first ``trajectories``, Int[K, at most so many, L],
+    or None."""
+
+    tokens: Tensor
+    network_calls: float
+    seconds: float
+    trajectory: Tensor | None = None
+
+
+def draw_token_samples(
+    model: Model,
+    real_positions: Callable[[Tensor], Tensor],
+    num: int,
+    *,
+    size_counts: list[int],
+    entropy: Sequence[int],
+    size: int | None = None,
+    trajectories: int = 0,
+) -> TokenSamples:
+    """``num`` samples, a function of ``entropy``, of sizes drawn from ``size_counts``, the
+    histogram of the training data, or all of one ``size``.
+
+    ``real_positions``: Int[num] sizes -> Bool[num, L]."""
+    if size is None:
+        sizes = draw_sizes(size_counts, num, make_generator(*entropy, 0))
+    else:
+        sizes = torch.full((num,), size)
+    start = time.perf_counter()
+    output = draw_samples(
+        model.sampler,
+        model.algorithm,
+        real_positions(sizes),
+        generator=make_generator(*entropy, 1, device=model.device),
+        steps=model.steps,
+        batch_size=model.batch_size,
+        trajectories=trajectories,
+        shard=model.shard,
+    )
+    seconds = time.perf_counter() - start
+    calls = float(output.nfe.double().mean()) if num else 0.0
+    return TokenSamples(output.tokens, calls, seconds, output.trajectory)

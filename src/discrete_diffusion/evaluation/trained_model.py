@@ -1,0 +1,98 @@
+"""A trained model with a sampler: what samples are drawn from, and what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from discrete_diffusion.shards import Shard
+from discrete_diffusion.whole_files import refuse_overwriting
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.checkpoints import Checkpoint
+    from discrete_diffusion.domains.domain import Domain
+
+
+@dataclass(frozen=True)
+class Model:
+    """An algorithm, a sampler that fits it, and where they compute.
+
+    ``steps``: of the sampler, None for its default. ``batch_size``: samples drawn at once, None for
+    the default of the device. ``shard``: this process among those that share the work.
+    """
+
+    algorithm: Any
+    sampler: Any
+    device: torch.device | str = "cpu"
+    steps: int | None = None
+    batch_size: int | None = None
+    shard: Shard = field(default_factory=Shard)
+
+    @property
+    def rows_at_once(self) -> int:
+        """``batch_size``, or the default of the device."""
+        from discrete_diffusion.sampling import rows_at_once
+
+        return self.batch_size or rows_at_once(self.device)
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A checkpoint with a sampler, as ``sample`` and ``evaluate`` use it.
+
+    ``path``: of the checkpoint. ``sampling``: name and arguments of the sampler. ``device``: where
+    it is. ``sharing``: a block inside which processes share the work, at the asked precision.
+    """
+
+    path: str
+    checkpoint: Checkpoint
+    sampler: Any
+    sampling: dict[str, Any]
+    device: str
+    steps: int | None
+    batch_size: int | None
+    sharing: Callable[[], AbstractContextManager[Shard]]
+
+    @property
+    def algorithm(self) -> Any:
+        return self.checkpoint.algorithm
+
+    @property
+    def data_config(self) -> DictConfig:
+        """The ``config.data`` that it was trained with."""
+        return self.checkpoint.config.data
+
+    @property
+    def domain(self) -> Domain:
+        """The kind of data that it was trained on."""
+        from discrete_diffusion.domains import domain_of
+
+        return domain_of(self.data_config)
+
+    def on(self, shard: Shard) -> Model:
+        """Its share of the work of a process."""
+        return Model(self.algorithm, self.sampler, self.device, self.steps, self.batch_size, shard)
+
+    def refuse_overwriting_data(self, config: DictConfig, names: Iterable[str]) -> None:
+        """``ValueError`` if one of the ``names``, written into ``config.out``, is a file that the
+        model was trained on, or one under ``config.data``."""
+        names = list(names)
+        for data in (self.data_config, config.data):
+            for key, value in data.items():
+                if str(key).endswith("path") and isinstance(value, str):
+                    refuse_overwriting(Path(str(config.out)), names, f"data.{key!s}", [value])
+
+    def check_weights(self) -> None:
+        """``ValueError`` for a model that has diverged."""
+        if not all(weight.isfinite().all() for weight in self.algorithm.parameters()):
+            raise ValueError(
+                f"{self.path} cannot be sampled: its weights hold NaN or infinity, training has "
+                "diverged; take an earlier checkpoint"
+            )

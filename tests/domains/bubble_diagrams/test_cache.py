@@ -1,0 +1,149 @@
+"""Cached plans: the same as drawn ones, whatever the state of the cache folder."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discrete_diffusion.data.cache import cache_dir, cached_files, clear_cache
+from discrete_diffusion.domains.bubble_diagrams.procedural import cache
+from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cache_file, cached_plans
+from discrete_diffusion.domains.bubble_diagrams.procedural.generator import PlanArrays, draw_plans
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "deep" / "cache"
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(path))
+    return path
+
+
+def assert_equal(plans: PlanArrays, expected: PlanArrays) -> None:
+    for f in fields(PlanArrays):
+        ours, theirs = getattr(plans, f.name), getattr(expected, f.name)
+        assert ours.dtype == theirs.dtype == np.int64
+        assert np.array_equal(ours, theirs)
+
+
+def test_second_call_reads_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = cached_plans(30, seed=2)
+    assert [p.name for p in folder.iterdir()] == [cache_file(30, 2).name]  # no partial file left
+    monkeypatch.setattr(cache, "draw_plans", None)
+    assert_equal(cached_plans(30, seed=2), drawn)
+    assert_equal(drawn, draw_plans(30, seed=2))
+
+
+def test_files_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {cache_file(30, 2), cache_file(30, 3), cache_file(31, 2)}
+    monkeypatch.setattr(cache, "GENERATOR_VERSION", cache.GENERATOR_VERSION + 1)
+    assert len(names | {cache_file(30, 2)}) == 4
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def _write_text(path: Path) -> None:
+    path.write_text("not an archive")
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+def _lose_an_array(path: Path) -> None:
+    np.savez(path, boxes=np.zeros((30, 8, 4), np.int16))
+
+
+def _store_other_plans(path: Path) -> None:
+    cache._write(path, draw_plans(29))
+
+
+def _pickle_objects(path: Path) -> None:
+    np.savez(path, room_types=np.array([{}], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _truncate,
+        _write_text,
+        _empty,
+        _flip_a_byte,
+        _lose_an_array,
+        _store_other_plans,
+        _pickle_objects,
+    ],
+)
+def test_damaged_file_is_replaced(folder: Path, damage: Callable[[Path], None]) -> None:
+    expected = cached_plans(30)
+    path = cache_file(30)
+    damage(path)
+    with pytest.warns(RuntimeWarning, match="generated again"):
+        assert_equal(cached_plans(30), expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_equal(cached_plans(30), expected)
+
+
+def test_works_without_a_writable_folder(folder: Path) -> None:
+    folder.parent.mkdir(parents=True)
+    folder.write_text("a file stands where the folder should be")
+    with pytest.warns(RuntimeWarning, match="DISCRETE_DIFFUSION_CACHE"):
+        assert_equal(cached_plans(12), draw_plans(12))
+
+
+def test_failed_write_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    with pytest.warns(RuntimeWarning, match="No space left"):
+        cached_plans(12)
+    assert list(folder.iterdir()) == []
+
+
+def test_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISCRETE_DIFFUSION_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache_dir() == tmp_path / ".cache" / "discrete_diffusion"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")
+    assert cache_dir() == tmp_path / ".cache" / "discrete_diffusion"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_dir() == tmp_path / "xdg" / "discrete_diffusion"
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", "~/plans")
+    assert cache_dir() == tmp_path / "plans"
+
+
+def test_clearing_removes_plans_only(folder: Path) -> None:
+    assert clear_cache() == []
+    cached_plans(3)
+    (folder / "notes.txt").write_text("mine")
+    assert clear_cache() == [cache_file(3)]
+    assert [p.name for p in folder.iterdir()] == ["notes.txt"]
+
+
+def test_what_a_killed_process_left_is_shown_and_cleared(folder: Path) -> None:
+    cached_plans(3)
+    left = folder / f".{cache_file(3).name}.123.unfinished"
+    left.write_bytes(b"half")
+    assert cached_files() == sorted([left, cache_file(3)])
+    assert clear_cache() == sorted([left, cache_file(3)])
+    assert cached_files() == []
+
+
+def test_negative_arguments_are_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match="num=-3"):
+        cached_plans(-3)

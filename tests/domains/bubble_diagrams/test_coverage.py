@@ -1,0 +1,66 @@
+"""Modes, diversity and novelty, by hand and up to relabelling."""
+
+import pytest
+from diagram_examples import SOUND, diagram, diagram_sets, random_diagrams, shuffled
+from hypothesis import given, settings
+
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.metrics.coverage import (
+    distinct_multisets,
+    diversity,
+    mode_coverage,
+    novelty,
+)
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+
+LIVING_KITCHEN = diagram("LivingRoom Kitchen", (0, 1, "left-of"))
+KITCHEN_LIVING = diagram("Kitchen LivingRoom", (0, 1, "right-of"))  # the same diagram
+OPPOSITE = diagram("Kitchen LivingRoom", (0, 1, "left-of"))
+TWO_BATHS = diagram("LivingRoom Bathroom Bathroom", (0, 1, "left-of"), (0, 2, "above"))
+
+
+def test_modes_are_multisets_of_rooms():
+    reference = [LIVING_KITCHEN, OPPOSITE, KITCHEN_LIVING, TWO_BATHS, SOUND]
+    bare = BubbleDiagram((2, 0), ())  # relations play no part
+    found = mode_coverage([bare, bare, BubbleDiagram((5,), ())], reference)
+    assert (found.plain, found.weighted) == (pytest.approx(1 / 3), pytest.approx(3 / 5))
+    assert distinct_multisets(reference) == 3
+    assert distinct_multisets([BubbleDiagram((0,), ()), BubbleDiagram((0, 0), ())]) == 2
+    everything = mode_coverage(reference, reference)
+    assert (everything.plain, everything.weighted) == (1.0, 1.0)
+
+
+def test_diversity_counts_relabellings_as_one():
+    assert diversity([LIVING_KITCHEN, KITCHEN_LIVING]) == 0.5
+    assert diversity([LIVING_KITCHEN, KITCHEN_LIVING, OPPOSITE, TWO_BATHS]) == 0.75
+    swapped = TWO_BATHS.relabelled([2, 1, 0])
+    assert diversity([TWO_BATHS, swapped]) == 0.5
+
+
+def test_novelty_is_up_to_relabelling():
+    assert novelty([KITCHEN_LIVING, OPPOSITE, TWO_BATHS], [LIVING_KITCHEN]) == pytest.approx(2 / 3)
+    assert novelty([KITCHEN_LIVING], [OPPOSITE]) == 1.0
+    assert novelty([KITCHEN_LIVING], [LIVING_KITCHEN, TWO_BATHS]) == 0.0
+
+
+def test_keys_compare_sets_of_different_sizes():
+    """A small diagram has the same key beside large ones as alone."""
+    large = random_diagrams(20, seed=5)
+    assert novelty([LIVING_KITCHEN], [*large, KITCHEN_LIVING]) == 0.0
+    assert novelty([*large, LIVING_KITCHEN], [KITCHEN_LIVING]) == pytest.approx(20 / 21)
+
+
+def test_boxes_are_no_part_of_a_diagram():
+    placed = BubbleDiagram((0, 2), LIVING_KITCHEN.relations, boxes=((0, 0, 1, 1), (2, 0, 3, 1)))
+    assert diversity([placed, LIVING_KITCHEN]) == 0.5
+
+
+@settings(max_examples=30)
+@given(diagram_sets())
+def test_keys_agree_with_the_diagrams_own(diagrams):
+    """Against ``BubbleDiagram.canonical_key``, over a set and its relabelling."""
+    both = [*diagrams, *shuffled(diagrams, seed=1)]
+    slow = [d.canonical_key() for d in both]
+    fast = DiagramSet(both).canonical_keys.tolist()
+    assert len(set(slow)) == len(set(fast)) == len(set(zip(slow, fast, strict=True)))
+    assert novelty(diagrams, shuffled(diagrams, seed=2)) == 0.0

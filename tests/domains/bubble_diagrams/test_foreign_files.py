@@ -1,0 +1,137 @@
+"""Files that hold no plans in any format that is read: one sentence, whatever is inside."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_partials
+from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import foreign_format
+from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+
+LINES = [json.dumps(plan.to_json()).encode() for plan in generate_plans(5, seed=1)]
+
+
+class Trap:
+    """Fails the test if it is ever unpickled."""
+
+    def __reduce__(self):
+        return pytest.fail, ("a pickle was loaded",)
+
+
+def arrays(save, content) -> bytes:
+    file = io.BytesIO()
+    save(file, content)
+    return file.getvalue()
+
+
+FOREIGN = {
+    "plans.npy": (arrays(np.save, np.array([Trap()] * 3353, dtype=object)), "arrays of NumPy"),
+    "plans.npz": (arrays(np.savez, np.zeros(9)), "arrays of NumPy"),
+    "plans.bin": (pickle.dumps([Trap()]), "pickle"),
+    "letters.pkl": (pickle.dumps(Trap(), protocol=0), "pickle"),
+    "letters.txt": (pickle.dumps([Trap()], protocol=0), "pickle"),
+    "weights.pt": (arrays(np.savez, np.zeros(9)), "PyTorch"),
+    "plans.zip": (arrays(np.savez, np.zeros(9)), "archive; unpack it first"),
+    "plan.png": (b"\x89PNG\r\n\x1a\n" + bytes(99), "a picture"),
+    "plan.pdf": (b"%PDF-1.7\n" + b"1 0 obj\n" * 99, "a PDF"),
+    "plans.jsonl": (b"\n".join(LINES).decode().encode("utf-16"), "UTF-16; save it as UTF-8"),
+    "plans.dat": (np.random.default_rng(0).bytes(9999), "not text"),
+    "plans.csv": (b"room,x,y\n" * 3353, "none of its 3,353 lines is a JSON object"),
+    "plans.xlsx": (arrays(np.savez, np.zeros(9)), "a spreadsheet; write its plans as JSON lines"),
+    "plans.ods": (arrays(np.savez, np.zeros(9)), "a spreadsheet"),
+    "old.xls": (b"\xd0\xcf\x11\xe0" + bytes(99), "a spreadsheet"),
+    "plans.docx": (arrays(np.savez, np.zeros(9)), "a document of an office program"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_one_sentence_says_what_it_is_and_what_is_read(tmp_path, name):
+    content, what = FOREIGN[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=what) as caught:
+        read_report(path)
+    sentence = str(caught.value)
+    assert sentence.startswith(f"{path}: ")
+    assert "\n" not in sentence
+    for known in ("JSON lines", "GraphML", "data.mat"):
+        assert known in sentence
+    report = read_report(path, skip_invalid=True)
+    assert [problem.sentence() for problem in report.problems] == [sentence]
+    assert (report.num_records, report.diagrams) == (1, ())
+    if "JSON object" not in what:
+        with pytest.raises(ValueError, match=what):
+            read_partials(path)
+
+
+def test_text_is_not_foreign(tmp_path):
+    control = json.dumps({"name": "\x00\x01é"}, ensure_ascii=False).encode()
+    for text in (b"", b"{", control * 99, b"\xef\xbb\xbf" + LINES[0], b"PKZIP notes", b"BZ"):
+        assert foreign_format(tmp_path / "plans.jsonl", text) is None
+
+
+def test_a_wrong_line_among_plans_is_a_wrong_line(tmp_path):
+    path = tmp_path / "plans.jsonl"
+    path.write_bytes(b"\n".join([b"room,x,y", *LINES, bytes(9)]))
+    report = read_report(path, skip_invalid=True)
+    assert [problem.record for problem in report.problems] == ["line 1", "line 7"]
+    assert report.num_records == 7
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("name", ["plans.jsonl", "plans.json"])
+def test_blank_lines_are_no_plans(tmp_path, name, end):
+    path = tmp_path / name
+    path.write_bytes(b"\xef\xbb\xbf" + end.join([b"", LINES[0], b"", b" \t", *LINES[1:], b"", b""]))
+    report = read_report(path)
+    assert (report.num_records, report.problems) == (5, ())
+    path.write_bytes(end.join([b"", LINES[0], b"", b"{", b""]))
+    with pytest.raises(ValueError, match=r"line 4: not valid JSON"):  # counted, if not read
+        read_report(path)
+    path.write_bytes(end * 3)
+    with pytest.raises(ValueError, match=r"empty; expected"):
+        read_report(path)
+
+
+@pytest.mark.parametrize("name", ["plans.jsonl", "plans.txt", "plans.json", "plans"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_json_document_is_read_whatever_its_name(tmp_path, name, indent):
+    path = tmp_path / name
+    plans = [json.loads(line) for line in LINES]
+    expected = list(generate_plans(5, seed=1))
+    path.write_text(json.dumps(plans, indent=indent))
+    report = read_report(path)
+    assert ([d.rooms for d in report.diagrams], report.unit) == (
+        [p.rooms for p in expected],
+        "plans",
+    )
+    with pytest.raises(ValueError, match=f"^{path}: one JSON text .* one JSON object per line"):
+        read_partials(path)
+    path.write_text(json.dumps(plans[0], indent=indent))
+    assert read_report(path).diagrams[0].rooms == expected[0].rooms
+    path.write_text(json.dumps([*plans, {"rooms": [99]}], indent=indent))
+    with pytest.raises(ValueError, match=f"^{path}, plan 6, field 'relations': missing"):
+        read_report(path)
+    path.write_text(json.dumps(plans, indent=2)[:-9])  # no document after all
+    with pytest.raises(ValueError, match=r"not valid JSON|is a JSON object; plans are read from"):
+        read_report(path)
+
+
+@pytest.mark.parametrize("name", ["plans.jsonl", "plans.json"])
+def test_lines_that_end_in_cr_alone_are_said_so(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"\r".join(LINES))
+    for read in (read_report, read_partials):
+        with pytest.raises(
+            ValueError, match=r"its lines end in CR alone, .*; save the file with LF"
+        ):
+            read(path)
+    path.write_bytes(b"\r\n".join(LINES))
+    assert read_report(path).num_records == 5
+    path.write_bytes(json.dumps(json.loads(LINES[0]), indent=1).replace("\n", "\r").encode())
+    assert read_report(path).num_records == 1  # one object: CR is blank space in it

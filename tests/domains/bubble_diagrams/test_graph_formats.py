@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import random
+import re
+
+import networkx
+import pytest
+from diagram_strategies import diagrams
+from hypothesis import given
+
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import read_networkx
+from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+
+PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)), metadata={"name": "a"})
+
+
+@given(diagrams(decorated=True))
+def test_networkx_round_trip(diagram):
+    back = BubbleDiagram.from_networkx(diagram.to_networkx())
+    assert back == diagram
+    assert back.metadata == diagram.metadata
+
+
+@given(diagrams(decorated=True))
+def test_graphml_round_trip(diagram):
+    back = BubbleDiagram.from_graphml(diagram.to_graphml())
+    assert back == diagram
+    assert back.metadata == diagram.metadata
+
+
+def test_the_graph_reads_as_it_is_drawn():
+    graph = PLAN.to_networkx()
+    assert graph.nodes[1] == {"room": "Kitchen"}
+    assert graph.edges[1, 2] == {"relation": "right-below"}
+
+
+def test_foreign_graphs_may_name_nodes_freely_and_point_backwards():
+    graph = networkx.DiGraph()
+    graph.add_node("kitchen", room="Kitchen")
+    graph.add_node("living", room=0)
+    graph.add_edge("living", "kitchen", relation="left-of")
+    assert BubbleDiagram.from_networkx(graph) == BubbleDiagram((2, 0), ((0, 1, 7),))
+
+
+def test_wrong_graphs_are_refused():
+    with pytest.raises(ValueError, match="directed"):
+        BubbleDiagram.from_networkx(networkx.Graph(PLAN.to_networkx()))
+    graph = PLAN.to_networkx()
+    graph.add_edge(2, 1, relation="left-of")
+    with pytest.raises(ValueError, match="listed twice"):
+        BubbleDiagram.from_networkx(graph)
+    graph = PLAN.to_networkx()
+    graph.nodes[1]["x0"] = 3.0
+    with pytest.raises(ValueError, match="1 boxes for 3 rooms"):
+        BubbleDiagram.from_networkx(graph)
+    del graph.nodes[1]["room"]
+    with pytest.raises(ValueError, match=r"node 1.*no attribute 'room'"):
+        BubbleDiagram.from_networkx(graph)
+    graph = PLAN.to_networkx()
+    del graph.edges[0, 1]["relation"]
+    with pytest.raises(ValueError, match=r"edge \(0, 1\).*no attribute 'relation'"):
+        BubbleDiagram.from_networkx(graph)
+    graph = PLAN.to_networkx()
+    graph.graph["metadata"] = 3
+    with pytest.raises(ValueError, match="expected a mapping"):
+        BubbleDiagram.from_networkx(graph)
+
+
+@pytest.mark.parametrize("text", ["", "<a", "<a/>", "[]", PLAN.to_graphml()[:-20]])
+def test_text_that_is_no_graphml_is_refused(text):
+    with pytest.raises(ValueError, match="not a GraphML graph"):
+        BubbleDiagram.from_graphml(text)
+
+
+def test_metadata_that_json_cannot_hold_is_refused():
+    for value in (float("nan"), object()):
+        with pytest.raises(ValueError, match="metadata"):
+            BubbleDiagram((0,), (), metadata={"a": value}).to_graphml()
+    text = PLAN.to_graphml().replace("{&quot;", "{").replace('{"', "{")
+    with pytest.raises(ValueError, match="not JSON"):
+        BubbleDiagram.from_graphml(text)
+
+
+def test_nothing_of_a_graphml_file_is_dropped_silently():
+    text = PLAN.to_graphml()
+    body = text[text.index("<graph ") : text.index("</graphml>")]
+    with pytest.raises(ValueError, match="it holds 2 graphs"):
+        BubbleDiagram.from_graphml(text.replace("</graphml>", body + "</graphml>"))
+    for metadata, reason in [
+        ('{"a": 1, "a": 2}', "given twice"),
+        ('{"a": NaN}', "not a finite number"),
+        ("[1]", "expected a mapping"),
+        ("{", "is not JSON"),
+    ]:
+        changed = text.replace(text[text.index("{") : text.index("}") + 1], metadata)
+        with pytest.raises(ValueError, match=reason):
+            BubbleDiagram.from_graphml(changed)
+
+
+def test_mutated_graphml_is_read_or_refused(tmp_path):
+    path, rng = tmp_path / "plan.graphml", random.Random(0)
+    parts = re.split(r'([<>"= ])', PLAN.to_graphml())
+    tokens = ["", "x", "1", "nan", "1e999", "int", "boolean", "undirected", "hyperedge", "d9", "-1"]
+    accepted = 0
+    for _ in range(600):
+        changed = list(parts)
+        for _ in range(rng.choice([1, 1, 2])):
+            k, other = rng.randrange(len(parts)), rng.randrange(len(parts))
+            changed[k] = rng.choice([changed[other], rng.choice(tokens)])
+        path.write_text("".join(changed))
+        report = read_report(path, skip_invalid=True)
+        assert len(report.diagrams) + len(report.problems) == report.num_records == 1
+        assert all(problem.sentence().isprintable() for problem in report.problems)
+        accepted += len(report.diagrams)
+    assert 50 < accepted < 550
+
+
+def test_what_a_foreign_graph_holds_is_kept_or_counted(tmp_path):
+    graph = networkx.DiGraph(metadata={"kept": 1}, author="me", year=2020)
+    graph.add_node("a", room="Kitchen", colour="red", area=3.5)
+    graph.add_node("b", room="LivingRoom", colour="blue")
+    graph.add_edge("b", "a", relation="left-of", weight=1.0)
+    metadata = {"kept": 1, "author": "me", "year": 2020}
+    assert BubbleDiagram.from_networkx(graph).metadata == metadata
+    path = tmp_path / "plan.graphml"
+    graph.graph["metadata"] = '{"kept": 1}'
+    networkx.write_graphml(graph, path)
+    report = read_report(path)
+    assert report.diagrams[0].metadata == metadata
+    assert report.left_out == {"node attributes": 3, "edge attributes": 1}
+    assert "3 node attributes left out; 1 edge attribute left out" in report.summary()
+    path.write_text(PLAN.to_graphml())
+    assert read_report(path).left_out == {}
+
+
+def test_a_graph_attribute_that_contradicts_the_metadata_is_refused():
+    graph = PLAN.to_networkx()
+    graph.graph["name"] = "b"
+    with pytest.raises(ValueError, match="'name': is both a graph attribute and a key of the"):
+        BubbleDiagram.from_networkx(graph)
+    text = PLAN.to_graphml().replace("metadata", "rooms")
+    with pytest.raises(ValueError, match="'rooms' is taken by the diagram itself"):
+        BubbleDiagram.from_graphml(text)
+
+
+def test_a_wrong_code_of_another_table_names_its_node():
+    graph = networkx.DiGraph()
+    graph.add_nodes_from([("hall", {"room": 1}), ("shed", {"room": 5})])
+    with pytest.raises(ValueError, match=r"node 'shed'.*code 5, a room that is missing"):
+        read_networkx(graph, codes="housegan")
+    graph.nodes["shed"]["room"] = 17
+    with pytest.raises(ValueError, match=r"node 'shed'.*code 17 is a door"):
+        read_networkx(graph, codes="houseganpp")

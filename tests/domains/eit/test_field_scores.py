@@ -1,0 +1,221 @@
+"""Reconstructions and baselines: numbers that are known, files that can be read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+from toy_fields import (
+    MapSampler,
+    Nothing,
+    gaussian_fields,
+    inverse_mdlm,
+    level_images,
+)
+
+from discrete_diffusion.domains.eit.image_report import ImageReport
+from discrete_diffusion.domains.eit.image_scores import fit_field_baselines, score_reconstructions
+from discrete_diffusion.domains.eit.image_table import field_notes, field_section
+from discrete_diffusion.domains.eit.pictures import draw_reconstructions
+from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
+from discrete_diffusion.evaluation.table import markdown
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.ode import Ode
+from gaussian_images import GaussianImages, exact_flow
+
+DATA = level_images()
+BASELINES = ("mean_image", "ones", "ridge")
+
+
+def reconstruct(sampler=None, algorithm=None, data=DATA, **options):
+    options = {"num": None, "draws": 3, "seed": 1, "batch_size": 999} | options
+    return reconstruct_held_out(
+        algorithm or Nothing(), sampler or MapSampler(0.3), data, "val", **options
+    )
+
+
+def test_an_exact_model_has_the_errors_of_its_law():
+    """x ~ N(+-m, C): D draws are (1 + 1/D) tr C off, one 2 tr C, and from the other's map |2 m|^2
+    more; the mean image is tr C + |m|^2 off, and the condition, which is linear, says all that can
+    be said."""
+    images, num, draws = GaussianImages(), 1500, 4
+    data = gaussian_fields(images, num)
+    found = reconstruct(Ode(solver="heun"), exact_flow(images), data, draws=draws)
+    scores = score_reconstructions(found, data)
+    left = float(images.world.covariance.diagonal().mean())
+    apart = float(images.mean.square().mean())
+    expected = {
+        "mean": (1 + 1 / draws) * left,
+        "single": 2 * left,
+        "shuffled": (1 + 1 / draws) * left + 4 * apart,
+    }
+    for name, value in expected.items():
+        assert getattr(scores, name).mean_squared_error == pytest.approx(value, rel=0.06), name
+    by_name = scores.baselines
+    assert by_name["ridge"].mean_squared_error == pytest.approx(left, rel=0.06)
+    assert by_name["mean_image"].mean_squared_error == pytest.approx(left + apart, rel=0.06)
+    assert by_name["ones"].mean_squared_error == pytest.approx(left + apart + 1, rel=0.06)
+    assert scores.spread_ratio == pytest.approx(1.0, abs=0.05)
+    assert scores.condition_gap > 10 * scores.condition_gap_standard_error
+
+
+def test_relative_errors_are_those_of_the_images_drawn():
+    found = reconstruct(num=6)
+    scores = score_reconstructions(found, DATA)
+
+    def relative(images: torch.Tensor) -> list[float]:
+        pairs = zip(images, found.truth, strict=True)
+        return [float((y - x).norm() / x.norm()) for y, x in pairs]
+
+    own, others = relative(found.mean), relative(found.shuffled_mean)
+    assert scores.mean.relative_errors.tolist() == pytest.approx(own, rel=1e-5)
+    assert scores.single.relative_errors.tolist() == pytest.approx(relative(found.first), rel=1e-5)
+    assert scores.shuffled.relative_errors.tolist() == pytest.approx(others, rel=1e-5)
+    gaps = np.subtract(others, own)
+    assert scores.condition_gap == pytest.approx(gaps.mean(), rel=1e-5)
+    error = gaps.std(ddof=1) / math.sqrt(6)
+    assert scores.condition_gap_standard_error == pytest.approx(error, rel=1e-4)
+    ones = torch.ones_like(found.truth)
+    expected = relative(ones)
+    assert scores.baselines["ones"].relative_errors.tolist() == pytest.approx(expected, rel=1e-5)
+    assert scores.baselines["ridge"].relative_l2 < 1e-3  # maps are linear in images
+
+
+def test_spread_is_compared_with_error():
+    """Draws x + noise: the mean of D is off by noise / sqrt(D) only, so the spread is too wide."""
+    found = reconstruct(MapSampler(0.5), draws=9)
+    ratio = score_reconstructions(found, DATA).spread_ratio
+    assert ratio == pytest.approx(math.sqrt((1 + 1 / 9) * 9), rel=0.1)
+    assert math.isnan(score_reconstructions(reconstruct(draws=1), DATA).spread_ratio)
+    assert math.isnan(score_reconstructions(reconstruct(MapSampler(0), draws=1), DATA).spread_ratio)
+
+
+def test_a_model_of_ids_is_scored_as_one_of_images_is():
+    data = level_images(tokens=True)
+    found = reconstruct(FirstHitting(), inverse_mdlm(), data)
+    scores = score_reconstructions(found, data)
+    numbers = scores.as_dict()
+    assert numbers["relative_l2"] == numbers["relative_l2_single"] == 0.0
+    assert numbers["pixel_accuracy"] == 1.0
+    assert numbers["condition_gap"] == numbers["relative_l2_shuffled"] > 0.1
+    on_images = score_reconstructions(reconstruct(), DATA)
+    for name in BASELINES:
+        assert scores.baselines[name].as_dict() == on_images.baselines[name].as_dict(), name
+
+
+def test_images_without_levels_have_no_pixel_accuracy():
+    data = gaussian_fields(GaussianImages(), 5)
+    found = reconstruct(Ode(default_steps=2), exact_flow(GaussianImages()), data)
+    scores = score_reconstructions(found, data)
+    assert not any("pixel" in name for name in scores.as_dict())
+    assert "pixel_" not in markdown([field_section(scores)], field_notes(scores))
+
+
+def test_numbers_have_flat_names():
+    numbers = score_reconstructions(reconstruct(steps=7), DATA).as_dict()
+    what = ("relative_l2", "mean_squared_error", "pixel_accuracy")
+    expected = {f"{who}{each}" for who in ("", *(f"{n}_" for n in BASELINES)) for each in what}
+    expected |= {f"{each}_single" for each in what}
+    expected |= {
+        *("relative_l2_standard_error", "relative_l2_shuffled"),
+        *("condition_gap", "condition_gap_standard_error", "majority_pixel_accuracy"),
+        *("spread_ratio", "ridge_penalty"),
+        *("num_images", "draws_per_image", "network_calls_per_draw"),
+    }
+    assert set(numbers) == expected
+    assert numbers["condition_gap"] == pytest.approx(
+        numbers["relative_l2_shuffled"] - numbers["relative_l2"]
+    )
+    assert numbers["ones_pixel_accuracy"] == pytest.approx(numbers["majority_pixel_accuracy"])
+    counts = (numbers[key] for key in ("num_images", "draws_per_image", "network_calls_per_draw"))
+    assert tuple(counts) == (14, 3, 7)
+    one = score_reconstructions(reconstruct(num=1, draws=1), DATA).as_dict()
+    assert set(numbers) - set(one) == {
+        *("relative_l2_standard_error", "relative_l2_shuffled"),
+        *("condition_gap", "condition_gap_standard_error", "spread_ratio"),
+    }
+
+
+def test_baselines_are_fitted_on_the_training_split():
+    fitted = fit_field_baselines(DATA)
+    assert list(fitted.by_name) == list(BASELINES)
+    train = DATA.splits["train"]
+    maps = train.conditions["dtn"].double()
+    assert torch.allclose(fitted.by_name["mean_image"].mean, train.x0.double().mean(dim=0))
+    assert torch.allclose(fitted.map_mean, maps.mean(dim=0))
+    val = DATA.splits["val"]
+    other = fit_field_baselines(DATA.changed("val", x0=val.x0 + 1)).by_name
+    asked = val.conditions["dtn"]
+    for name in BASELINES:
+        assert torch.equal(other[name].predict(asked), fitted.by_name[name].predict(asked)), name
+    with pytest.raises(ValueError, match="no maps to draw from"):
+        fit_field_baselines(DATA.changed("train", conditions={}))
+
+
+def test_maps_are_shown_in_training_standard_deviations():
+    train = DATA.splits["train"]
+    maps = train.conditions["dtn"].clone()
+    maps[:, 0, 0] = 0.1
+    fitted = fit_field_baselines(DATA.changed("train", conditions={"dtn": maps}))
+    shown = fitted.standardised(maps)
+    assert torch.allclose(shown.mean(dim=0), torch.zeros(4, 4).double(), atol=1e-9)
+    spread = shown.std(dim=0, correction=0)
+    assert (shown[:, 0, 0] == 0).all()
+    assert (fitted.standardised(maps + 1)[:, 0, 0] == 0).all()
+    spread[0, 0] = 1.0
+    assert torch.allclose(spread, torch.ones(4, 4).double())
+
+
+def test_the_table_says_who_and_what():
+    scores = score_reconstructions(reconstruct(steps=7), DATA)
+    text = markdown([field_section(scores)], field_notes(scores))
+    lines = {line.split(" | ")[0]: line.split(" | ")[1:] for line in text.splitlines()}
+    mean, gap = scores.mean, scores.condition_gap
+    assert lines["| relative_l2"][0] == (
+        f"{mean.relative_l2:.4f} ± {mean.relative_l2_standard_error:.4f}"
+    )
+    assert lines["| condition_gap"][0].startswith(f"{gap:.4f} ± ")
+    assert lines["| ridge_pixel_accuracy"][0] == "1.0000"
+    assert "14 held-out images, 3 draws each, 7 network calls a draw" in text
+    assert f"penalty {scores.penalty:g}" in text
+    bare = replace(scores, shuffled=None, baselines={}, spread_ratio=math.nan)
+    rest = markdown([field_section(bare)], field_notes(bare))
+    assert not any(word in rest for word in ("shuffled", "ridge", "gap", "spread", "nan"))
+    flat = replace(scores, spread_ratio=-1e-9)
+    assert next(r for r in field_section(flat).rows if r.name == "spread_ratio").value == "0.0000"
+
+
+def test_a_report_measures_saves_and_draws(tmp_path):
+    report, found = ImageReport(DATA), reconstruct(num=2)
+    assert report.measure(found) == score_reconstructions(found, DATA).as_dict()
+    report.save(found, tmp_path / "run")
+    files = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert files == ["samples.npz", "samples.png"]
+    with np.load(tmp_path / "run" / "samples.npz", allow_pickle=False) as saved:
+        names = ["deviation", "dtn", "first", "mean", "truth"]
+        assert sorted(saved) == names
+        for name in names:
+            assert np.array_equal(saved[name], getattr(found, name).numpy()), name
+    assert (tmp_path / "run" / "samples.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_is_of_standardised_maps_and_the_mean_of_draws(tmp_path):
+    report, found = ImageReport(DATA), reconstruct(num=1)
+    report.draw(found, tmp_path / "a.png")
+    maps = fit_field_baselines(DATA).standardised(found.dtn)
+    images = (found.truth[:, 0], found.mean[:, 0], found.deviation[:, 0])
+    given = (each.numpy() for each in (maps, *images))
+    draw_reconstructions(*given, tmp_path / "b.png", draws=3)
+    assert np.array_equal(imread(tmp_path / "a.png"), imread(tmp_path / "b.png"))
+
+
+def test_a_report_of_nothing(tmp_path):
+    report, nothing = ImageReport(DATA), reconstruct(num=0)
+    assert report.measure(nothing) == {}
+    report.save(nothing, tmp_path / "none")
+    report.draw(nothing, tmp_path / "none.png")
+    assert not list(tmp_path.iterdir())

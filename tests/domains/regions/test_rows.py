@@ -1,0 +1,100 @@
+"""Scores of hidden rows: by hand and by numpy, on masked rows and moving columns only."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.domains.regions.metrics import score_rows
+
+W, N, M = 5, 9, 4
+G = make_generator(1)
+TRUTH = torch.randn(W, N, M, generator=G)
+PREDICTED = TRUTH + torch.randn(W, N, M, generator=G)
+MASKED = torch.rand(W, N, generator=G) < 0.5
+MEAN, SCALE = torch.tensor([0.1, -0.2, 0.3, 0.0]), torch.tensor([1.0, 2.0, 0.5, 1.0])
+
+
+def test_columns_agree_with_numpy_and_a_loop():
+    scores = score_rows(PREDICTED, TRUTH, MASKED, column_mean=MEAN, column_scale=SCALE)
+    for m in range(M):
+        pairs = [
+            (float(TRUTH[w, n, m]), float(PREDICTED[w, n, m]))
+            for w in range(W)
+            for n in range(N)
+            if MASKED[w, n]
+        ]
+        x, y = (np.array(side) for side in zip(*pairs, strict=True))
+        residual = sum((a - b) ** 2 for a, b in pairs)
+        spread = sum((a - float(MEAN[m])) ** 2 for a, _ in pairs)
+        assert float(scores.r[m]) == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
+        assert float(scores.r2[m]) == pytest.approx(1 - residual / spread, abs=1e-12)
+        mse = residual / len(pairs) / float(SCALE[m]) ** 2
+        assert float(scores.mse[m]) == pytest.approx(mse, abs=1e-12)
+    assert scores.num_rows == len(pairs) == int(MASKED.sum())
+    assert scores.per_motif_r == pytest.approx(float(scores.r.mean()))
+    assert scores.per_motif_r2 == pytest.approx(float(scores.r2.mean()))
+    assert scores.masked_mse == pytest.approx(float(scores.mse.mean()))
+
+
+def test_without_a_scale_errors_are_in_the_units_of_the_data():
+    scores = score_rows(PREDICTED, TRUTH, MASKED, column_mean=MEAN)
+    expected = (PREDICTED - TRUTH)[MASKED].double().square().mean()
+    assert scores.masked_mse == pytest.approx(float(expected), rel=1e-6)
+    zero = score_rows(PREDICTED, TRUTH, MASKED, column_mean=MEAN, column_scale=torch.zeros(M))
+    assert zero.masked_mse == scores.masked_mse  # a scale of 0 counts as 1
+
+
+def test_observed_rows_count_for_nothing():
+    changed = torch.where(MASKED.unsqueeze(-1), PREDICTED, torch.nan)
+    one, other = (
+        score_rows(predicted, TRUTH, MASKED, column_mean=MEAN) for predicted in (PREDICTED, changed)
+    )
+    assert one.as_dict() == other.as_dict()
+
+
+def test_a_constant_column_is_dropped_and_counted():
+    constant = torch.full((W, N, 1), 0.1)
+    moving = torch.where(MASKED.unsqueeze(-1), constant, 7.0)  # constant where it is masked
+    truth = torch.cat([TRUTH, constant, moving], dim=2)
+    predicted = torch.cat([PREDICTED, constant, moving + 1], dim=2)
+    mean = torch.cat([MEAN, torch.tensor([0.1, 0.1])])
+    scores = score_rows(predicted, truth, MASKED, column_mean=mean)
+    assert (scores.num_columns, scores.dropped_columns) == (M, 2)
+    assert scores.as_dict() == score_rows(PREDICTED, TRUTH, MASKED, column_mean=MEAN).as_dict()
+    assert scores.r[M:].isnan().all()
+    nothing = score_rows(constant, constant, MASKED, column_mean=torch.tensor([0.1]))
+    assert (nothing.num_columns, nothing.dropped_columns) == (0, 1)
+    assert all(math.isnan(value) for value in nothing.as_dict().values())
+
+
+def test_a_constant_prediction_orders_nothing():
+    """It is as good as the mean it says, and its correlation is 0 by definition."""
+    flat = torch.full((W, N, M), 1 / 3)
+    scores = score_rows(flat, TRUTH, MASKED, column_mean=torch.full((M,), 1 / 3))
+    assert scores.r.tolist() == [0.0] * M
+    assert scores.r2.abs().max() < 1e-6
+
+
+def test_the_truth_is_perfect_and_its_reverse_is_not():
+    scores = score_rows(TRUTH, TRUTH, MASKED, column_mean=MEAN)
+    assert scores.r.tolist() == pytest.approx([1.0] * M)
+    assert scores.as_dict("filled_") == {
+        "filled_per_motif_r": pytest.approx(1.0),
+        "filled_per_motif_r2": 1.0,
+        "filled_masked_mse": 0.0,
+    }
+    assert score_rows(-TRUTH, TRUTH, MASKED, column_mean=MEAN).per_motif_r == pytest.approx(-1.0)
+
+
+def test_what_does_not_belong_together_is_refused():
+    with pytest.raises(ValueError, match=r"\(5, 9, 3\).*expected \(W, N, M\) twice"):
+        score_rows(PREDICTED[..., :3], TRUTH, MASKED, column_mean=MEAN)
+    with pytest.raises(ValueError, match=r"masked \(5, 8\)"):
+        score_rows(PREDICTED, TRUTH, MASKED[:, :8], column_mean=MEAN)
+    with pytest.raises(ValueError, match="no row is masked"):
+        score_rows(PREDICTED, TRUTH, MASKED & False, column_mean=MEAN)

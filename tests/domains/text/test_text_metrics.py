@@ -1,0 +1,45 @@
+"""Character and word counts of text samples, against hand counts."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from discrete_diffusion.domains.text.metrics import (
+    character_distance,
+    share_known,
+    text_metrics,
+    words_of,
+)
+
+
+def test_character_distance_is_the_total_variation():
+    assert character_distance(["abab"], ["ba"]) == 0
+    assert character_distance(["aa"], ["bb", "b"]) == 1
+    # p = (3/4, 1/4, 0), q = (1/2, 1/4, 1/4)
+    assert character_distance(["aa", "ab"], ["aabc"]) == pytest.approx(0.25)
+    assert math.isnan(character_distance([""], ["a"]))
+
+
+def test_words_that_touch_an_end_may_be_cut_off():
+    assert words_of(["ther, the king's men", " all of it "]) == [
+        "the",
+        "king",
+        "s",
+        "all",
+        "of",
+        "it",
+    ]
+    assert words_of(["word"]) == []
+
+
+def test_the_share_of_words_seen():
+    known = {"to", "be"}
+    assert share_known([" to be or not to be. "], known) == pytest.approx(4 / 6)
+    assert math.isnan(share_known(["to"], known))
+
+
+def test_metrics_by_name():
+    scores = text_metrics([" or be "], [" be or "], {"be"})
+    assert scores == {"character_tv": 0.0, "words_in_training": 0.5}

@@ -1,0 +1,71 @@
+"""Bits per character, and what a report says and writes of text samples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from discrete_diffusion.domains.text import TextDataset, TextSource, TextVocabulary
+from discrete_diffusion.domains.text.report import TextReport
+from discrete_diffusion.evaluation.bound import BoundMeter
+from discrete_diffusion.layout import TokenLayout
+
+LENGTH = 8
+TEXT = "der Jäger und der König "
+
+
+def dataset(vocabulary: TextVocabulary) -> TextDataset:
+    layout = TokenLayout.flat(
+        LENGTH,
+        vocabulary.vocab_size,
+        mask_id=vocabulary.mask_id,
+        pad_id=vocabulary.pad_id,
+    )
+    ids = vocabulary.encode(TextSource("here", TEXT))
+    return TextDataset(
+        {"train": ids, "val": ids, "test": np.zeros(0, np.int64)},
+        vocabulary,
+        layout=layout,
+        source="here",
+    )
+
+
+@pytest.mark.parametrize("kind", ["characters", "bytes"])
+def test_bits_are_the_nats_of_the_split_over_its_characters(kind):
+    data = dataset(TextVocabulary.of_text(TEXT) if kind == "characters" else TextVocabulary(None))
+    real = data.splits["val"].real
+    nats = torch.tensor([11.0, 7.0, 13.0, 2.0])[: len(real)].double()
+    meter = BoundMeter()
+    meter.add(nats, real.sum(dim=1), None)
+    bound = meter.estimate("plain")
+    bits = data.further_bounds("val", bound)
+    total = float(nats.sum()) / math.log(2)
+    assert bits["bits_per_character"] == pytest.approx(total / len(TEXT))
+    expected = bound.standard_error * len(real) / math.log(2) / len(TEXT)
+    assert bits["bits_per_character_standard_error"] == pytest.approx(expected)
+    assert ("bits_per_byte" in bits) == (kind == "bytes")
+    if kind == "bytes":
+        assert bits["bits_per_byte"] == pytest.approx(total / len(TEXT.encode()))
+    assert TextReport(data).findings(bound, data.splits["val"].x0)["text"] == "here"
+
+
+def test_a_report_measures_and_writes_text(tmp_path):
+    data = dataset(TextVocabulary.of_text(TEXT))
+    report = TextReport(data)
+    windows = data.splits["val"].x0
+    scores = report.measure(windows)
+    assert scores["character_tv"] == 0
+    assert scores["words_in_training"] == scores["words_in_training_reference"] == 1
+    other = torch.full_like(windows, data.vocabulary.characters.index("ä"))
+    assert report.measure(other)["character_tv"] > 0.9
+    assert report.measure(windows[:0]) == {}
+    report.save(windows, tmp_path / "run")
+    report.draw(windows, tmp_path / "pictures" / "step_1.png")
+    saved = (tmp_path / "run" / "samples.txt").read_text()
+    assert saved == (tmp_path / "pictures" / "step_1.txt").read_text()
+    assert saved.count("sample") == 3
+    assert "".join(line for line in saved.split("\n") if "sample" not in line) == TEXT
+    assert not (tmp_path / "pictures" / "step_1.png").exists()
