@@ -31,7 +31,7 @@ from typing import Any
 import torch
 
 import discrete_diffusion
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
 from discrete_diffusion.cli import compose
@@ -114,7 +114,7 @@ class Model:
         }
 
 
-def digest_of(algorithm: Algorithm) -> str:
+def digest_of(algorithm: TokenAlgorithm) -> str:
     """16 hex digits that say which weights these are."""
     digest = hashlib.sha256(algorithm.name.encode())
     for name, tensor in sorted(algorithm.state_dict().items()):

@@ -2,8 +2,8 @@
 
 A row of ``TOYS`` says how an algorithm is built from a schedule of the toy layout; the tests of
 ``test_every_algorithm.py`` then hold it to the same exact checks. The exact denoiser replaces
-``Algorithm.logits``, so that it sees t in float64 and everything after the network is the shipped
-code.
+``TokenAlgorithm.logits``, so that it sees t in float64 and everything after the network is the
+shipped code.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from discrete_diffusion.algorithms import (
     MELD,
     SEDD,
     UDLM,
-    Algorithm,
     MarginalDiffusion,
+    TokenAlgorithm,
 )
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.forward_process import (
@@ -85,16 +85,18 @@ class Toy:
     """
 
     process: str
-    build: Callable[[nn.Module, ForwardProcess], Algorithm]
+    build: Callable[[nn.Module, ForwardProcess], TokenAlgorithm]
     steps: bool = False
     posterior: bool = False
     scaled: bool = False
 
-    def make(self, schedule: Schedule, backbone: nn.Module | None = None, layout=None) -> Algorithm:
+    def make(
+        self, schedule: Schedule, backbone: nn.Module | None = None, layout=None
+    ) -> TokenAlgorithm:
         process = PROCESSES[self.process](layout or toy_layout(), schedule)
         return self.build(backbone or ZeroBackbone(process.layout.vocab_size), process)
 
-    def exact(self, schedule: Schedule, tilt: float = 0.0) -> Algorithm:
+    def exact(self, schedule: Schedule, tilt: float = 0.0) -> TokenAlgorithm:
         """With the exact denoiser, or one bent away from it by a time-dependent ``tilt``."""
         algorithm = self.make(schedule)
         process = algorithm.process

@@ -59,7 +59,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class LossOutput:
-    """What ``Algorithm.loss`` returns.
+    """What ``TokenAlgorithm.loss`` returns.
 
     ``loss``: Float[] the scalar to minimise (any training weight allowed).
     ``nelbo``: Float[B] an unbiased draw of the negative evidence lower bound of each sample, nats.

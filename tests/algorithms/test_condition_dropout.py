@@ -10,8 +10,8 @@ from torch import nn
 from discrete_diffusion.algorithms import (
     _ALGORITHM_BUILDERS,
     MDLM,
-    Algorithm,
     FlowMatching,
+    TokenAlgorithm,
     algorithms_on,
     check_states,
 )
@@ -40,7 +40,7 @@ class Deaf(Listener):
         return super().forward(x_t, sigma)
 
 
-def toy(name: str = "mdlm", backbone: nn.Module | None = None, **options) -> Algorithm:
+def toy(name: str = "mdlm", backbone: nn.Module | None = None, **options) -> TokenAlgorithm:
     build, layout = _ALGORITHM_BUILDERS[name], toy_layout()
     learned = getattr(build, "learns_schedule", False)
     schedule = Learned(layout, per="token") if learned else LogLinear()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import D3PM, Algorithm, general_bound
+from discrete_diffusion.algorithms import D3PM, TokenAlgorithm, general_bound
 from discrete_diffusion.algorithms.draws import MASK_DRAWS
 from discrete_diffusion.algorithms.interpolating import Interpolating
 from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS
@@ -42,14 +42,14 @@ def schedule(name: str):
     return all_schedules(toy_layout())[name]
 
 
-def draws_of(algorithm: Algorithm) -> tuple[str, ...]:
+def draws_of(algorithm: TokenAlgorithm) -> tuple[str, ...]:
     """Those whose variance is finite enough to be tested by their mean."""
     if algorithm.process.name == "hybrid":  # grows like t^(-3/2) under a plain draw
         return ("importance",)
     return MASK_DRAWS if algorithm.evaluation_draw == "forced_mask" else WEIGHTED_DRAWS
 
 
-def integrate(world: ToyWorld, algorithm: Algorithm) -> float:
+def integrate(world: ToyWorld, algorithm: TokenAlgorithm) -> float:
     """The NELBO by quadrature over t and enumeration of x0 and xt."""
     process = algorithm.process
     predict = algorithm.log_weights if isinstance(algorithm, Interpolating) else algorithm.denoise

@@ -9,7 +9,7 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.algorithms import Algorithm, algorithms_on, build_algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm, algorithms_on, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose, config_dir
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
@@ -27,12 +27,12 @@ def composed(name: str, *overrides: str) -> DictConfig:
     return compose("train", [f"algo={name}", *DIT, *overrides])
 
 
-def built(config: DictConfig) -> Algorithm:
+def built(config: DictConfig) -> TokenAlgorithm:
     torch.manual_seed(0)
     return build_algorithm(config)
 
 
-def clean(algorithm: Algorithm, num: int, size: int) -> Batch:
+def clean(algorithm: TokenAlgorithm, num: int, size: int) -> Batch:
     """Random legal tokens: diagrams of ``size`` rooms, or texts of ``size`` tokens."""
     layout = algorithm.layout
     if layout.length == RPLAN_VOCAB_CONFIG.length:

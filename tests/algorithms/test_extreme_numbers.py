@@ -14,8 +14,8 @@ from discrete_diffusion.algorithms import (
     MELD,
     SEDD,
     UDLM,
-    Algorithm,
     MarginalDiffusion,
+    TokenAlgorithm,
     general_bound,
 )
 from discrete_diffusion.algorithms.draws import MASK_DRAWS
@@ -74,7 +74,7 @@ CASES = [
 ]
 
 
-def ways_to_draw(algorithm: Algorithm) -> tuple[str | None, ...]:
+def ways_to_draw(algorithm: TokenAlgorithm) -> tuple[str | None, ...]:
     if isinstance(algorithm, AR | MELD):
         return (None,)  # of MELD's the only one that has a gradient
     masks = algorithm.process.absorbing and not isinstance(algorithm, D3PM)

@@ -11,9 +11,9 @@ from discrete_diffusion.algorithms import (
     AR,
     BD3LM,
     MDLM,
+    Algorithm,
     FlowMatching,
     MaskedFeatures,
-    Objective,
     Regression,
     build_algorithm,
 )
@@ -74,7 +74,7 @@ def batch_of(num: int) -> Batch:
     return Batch(world.x0[rows], toy_layout().is_real(world.x0[rows]))
 
 
-def same(first: Objective, second: Objective) -> None:
+def same(first: Algorithm, second: Algorithm) -> None:
     """Losses, gradients, bounds, and samples."""
     batch, results = batch_of(12), []
     for algorithm in (first, second):
@@ -158,7 +158,7 @@ class ImagesWithoutTime(OurImages):
         return super().forward(image, dtn=dtn)
 
 
-def losses(algorithm: Objective, batch: Batch) -> list[torch.Tensor]:
+def losses(algorithm: Algorithm, batch: Batch) -> list[torch.Tensor]:
     algorithm.fit(batch)
     output = algorithm.loss(batch, make_generator(0))
     output.loss.backward()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, Algorithm
+from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import _PROCESS_BUILDERS
 from discrete_diffusion.layout import TokenLayout
@@ -64,7 +64,7 @@ class TableNetwork(nn.Module):
 
 def algorithm_on(
     layout: TokenLayout, name: str, process: str, *, scale: float, seed: int
-) -> Algorithm:
+) -> TokenAlgorithm:
     """A registered algorithm with a random network, its exponents (if learned) and prior too."""
     build = TOKEN_ALGORITHMS[name]
     generator = make_generator(seed, 1)

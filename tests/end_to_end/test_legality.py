@@ -10,7 +10,7 @@ from any_network import PROCESSES_OF, TOKEN_ALGORITHMS, algorithm_on, narrowings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discrete_diffusion.algorithms import AR, Algorithm, build_algorithm
+from discrete_diffusion.algorithms import AR, TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import BatchStream, draw_sizes
@@ -24,7 +24,7 @@ WITHOUT_STEPS = ("autoregressive", "entropy-bounded")
 MILLION = 1_000_000
 
 
-def sample_and_check(algorithm: Algorithm, real, sampler: str, generator, **request) -> None:
+def sample_and_check(algorithm: TokenAlgorithm, real, sampler: str, generator, **request) -> None:
     """Draw one sample per row and hold it to the layout, the clamp and the narrowed support."""
     options = {key: request.pop(key) for key in ("temperature", "top_p") if key in request}
     chosen = build_sampler({"name": sampler, **options})
@@ -145,7 +145,7 @@ def test_random_pair_denoisers(name):
         sample_and_check(algorithm, real, sampler, generator, temperature=1.0, steps=8)
 
 
-def draw_and_check(algorithm: Algorithm, data, *, as_commands_do: bool) -> None:
+def draw_and_check(algorithm: TokenAlgorithm, data, *, as_commands_do: bool) -> None:
     """All sizes in one batch, at most 8 calls where that can be chosen; ``as_commands_do``: at
     temperature 1 in batches of one size, a token per call but for grids."""
     for sampler, temperature in itertools.product(fitting_samplers(algorithm), TEMPERATURES):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from discrete_diffusion.algorithms import MDLM, Algorithm
+from discrete_diffusion.algorithms import MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 from discrete_diffusion.types import Batch
@@ -18,7 +18,7 @@ def exact_mdlm(schedule: str = "log_linear", tilt: float = 0.0) -> MDLM:
     return MDLM(ExactBackbone(process, tilt), process)
 
 
-class ExactDenoiser(Algorithm):
+class ExactDenoiser(TokenAlgorithm):
     """The Bayes-optimal leave-one-out D of any process, straight from the enumerated world."""
 
     name = "exact"

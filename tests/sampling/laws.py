@@ -14,7 +14,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
 from toy_world import LENGTH, MASK, VOCAB_SIZE, ToyWorld
 
@@ -22,7 +22,7 @@ Kernel = Callable[[Tensor, Tensor], Tensor]
 POSITIONS = torch.arange(LENGTH)
 
 
-def grid(algorithm: Algorithm, steps: int, how: str = "auto") -> Tensor:
+def grid(algorithm: TokenAlgorithm, steps: int, how: str = "auto") -> Tensor:
     """Float64[T + 1]: uniform for absorbing noise and squared for others, unless ``how`` says."""
     t = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
     squared = how == "squared" or (how == "auto" and not algorithm.process.absorbing)
@@ -37,7 +37,7 @@ class GridLaw:
 
     def __init__(
         self,
-        algorithm: Algorithm,
+        algorithm: TokenAlgorithm,
         world: ToyWorld,
         free: Tensor | None = None,
         held: Tensor | None = None,
@@ -108,7 +108,7 @@ class GridLaw:
 
 
 def grid_law(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     world: ToyWorld,
     times: Tensor,
     sampler: str,
@@ -160,7 +160,7 @@ SCORES = {"confidence": confidence, "margin": margin, "entropy": minus_entropy}
 
 
 def order_law(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     world: ToyWorld,
     score: str,
     number: int = 1,

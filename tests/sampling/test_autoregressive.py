@@ -6,7 +6,7 @@ import pytest
 import torch
 from toy_samplers import absorbing, ar, bd3lm, exact
 
-from discrete_diffusion.algorithms import AR, Algorithm, build_algorithm
+from discrete_diffusion.algorithms import AR, TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.cli import compose
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
@@ -63,7 +63,7 @@ def test_every_column_is_computed_once(diagram_ar):
 
 
 def test_samplers_that_do_not_fit_are_refused_before_anything_runs():
-    def refused(sampler: Sampler, algorithm: Algorithm, message: str) -> None:
+    def refused(sampler: Sampler, algorithm: TokenAlgorithm, message: str) -> None:
         with pytest.raises(ValueError, match=message):
             sampler.check(algorithm)
         with pytest.raises(ValueError, match=message):

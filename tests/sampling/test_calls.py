@@ -9,7 +9,7 @@ import pytest
 import torch
 from toy_samplers import CASES, absorbing, bd3lm, draw_from, exact, record_calls, runs_a_grid
 
-from discrete_diffusion.algorithms import D3PM, MDLM, Algorithm
+from discrete_diffusion.algorithms import D3PM, MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
@@ -30,7 +30,7 @@ REQUESTS = [
 ]
 
 
-def watched(algorithm: Algorithm) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def watched(algorithm: TokenAlgorithm) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """(x_t, sigma) of every later call of the backbone."""
     seen = []
     algorithm.backbone.register_forward_pre_hook(

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from toy_samplers import record_calls
 
-from discrete_diffusion.algorithms import AR, MDLM, Algorithm
+from discrete_diffusion.algorithms import AR, MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
@@ -58,7 +58,7 @@ class ExactBehindGiven(nn.Module):
         return logits[:, -num_new:]
 
 
-def built(kind: type[Algorithm], backbone: type[nn.Module]) -> Algorithm:
+def built(kind: type[TokenAlgorithm], backbone: type[nn.Module]) -> TokenAlgorithm:
     layout = TokenLayout(WORLD.layout.support, mask_id=MASK, pad_id=PAD, num_given=1)
     process = Absorbing(layout, LogLinear())
     return kind(backbone(process), process)
@@ -85,7 +85,7 @@ def test_ar_draws_the_exact_conditional(sampler):
     check_draws(built(AR, ExactBehindGiven), sampler)
 
 
-def check_draws(algorithm: Algorithm, sampler: str) -> None:
+def check_draws(algorithm: TokenAlgorithm, sampler: str) -> None:
     calls = record_calls(algorithm)
     first = torch.tensor(LEGAL[0]).repeat_interleave(NUM)
     clamp = torch.full((len(first), LENGTH), -1)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from toy_samplers import CODE, EVERY_STATE, takes_steps
 
-from discrete_diffusion.algorithms import AR, MDLM, UDLM, Algorithm
+from discrete_diffusion.algorithms import AR, MDLM, UDLM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import TokenLayout
@@ -79,7 +79,7 @@ class Causal(Conditional):
         return ExactCausalBackbone.forward(self, x_t, sigma, cache)
 
 
-def built(name: str, log_d0: Tensor, **options) -> Algorithm:
+def built(name: str, log_d0: Tensor, **options) -> TokenAlgorithm:
     layout = toy_layout()
     if name == "udlm":
         return UDLM(Conditional(log_d0), Uniform(layout, LogLinear()), **options)
@@ -96,7 +96,9 @@ CASES = [
 ]
 
 
-def draw(algorithm: Algorithm, sampler: str, num: int = 40, label: Tensor | None = None, **options):
+def draw(
+    algorithm: TokenAlgorithm, sampler: str, num: int = 40, label: Tensor | None = None, **options
+):
     conditions = {"label": torch.arange(num) % 2 if label is None else label, "unread": FULL}
     few = {"steps": 3} if takes_steps(algorithm, sampler) else {}
     return build_sampler({"name": sampler, **options}).sample(

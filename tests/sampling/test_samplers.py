@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from toy_samplers import CASES, draw_from, exact, runs_a_grid, takes_steps
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, neg_inf
 from discrete_diffusion.sampling import Ancestral, build_sampler, draw_samples
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
@@ -75,7 +75,9 @@ def test_high_temperature_flattens(case):
     assert (share - 0.25).abs().max() < 0.03
 
 
-def shape_denoise(algorithm: Algorithm, power: float, allowed: torch.Tensor, top_p: float) -> None:
+def shape_denoise(
+    algorithm: TokenAlgorithm, power: float, allowed: torch.Tensor, top_p: float
+) -> None:
     """Its D becomes D^power on the ids ``allowed`` Bool[L, V], and of those only the likeliest stay
     whose predecessors have less than ``top_p`` together."""
     answer = algorithm.denoise

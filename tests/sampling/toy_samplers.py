@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import AR, BD3LM, Algorithm
+from discrete_diffusion.algorithms import AR, BD3LM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.sampling import build_sampler, fitting_samplers
@@ -52,7 +52,7 @@ def ar(schedule: str = "cosine") -> AR:
     return AR(ExactCausalBackbone(process), process)
 
 
-def exact(name: str = "mdlm", schedule: str = "log_linear") -> Algorithm:
+def exact(name: str = "mdlm", schedule: str = "log_linear") -> TokenAlgorithm:
     """An algorithm with the Bayes-optimal denoiser: a row of ``TOYS``, ``bd3lm`` or ``ar``.
 
     The denoiser is tabulated per call: without noise that leaves doubt it needs no time, and on a
@@ -82,7 +82,7 @@ CASES = [(name, sampler) for name in ALGORITHMS for sampler in fitting_samplers(
 """(algorithm, sampler) for every sampler in the registry with all that it draws from."""
 
 
-def takes_steps(algorithm: Algorithm | str, sampler: str) -> bool:
+def takes_steps(algorithm: TokenAlgorithm | str, sampler: str) -> bool:
     one_by_one = algorithm == "ar" or isinstance(algorithm, AR)
     return sampler not in ("autoregressive", "entropy-bounded") and not one_by_one
 
@@ -92,7 +92,7 @@ def runs_a_grid(sampler: str) -> bool:
 
 
 def draw_from(
-    algorithm: Algorithm | str,
+    algorithm: TokenAlgorithm | str,
     sampler: str,
     num: int,
     *,
@@ -125,7 +125,7 @@ class Call:
     real: Tensor
 
 
-def record_calls(algorithm: Algorithm) -> list[Call]:
+def record_calls(algorithm: TokenAlgorithm) -> list[Call]:
     """A list that every later call of the network adds to."""
     calls: list[Call] = []
     answer: Callable[..., Tensor] = algorithm.logits

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from dialogue_configs import dialogue_data
-from discrete_diffusion.algorithms import Algorithm, build_algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
@@ -35,7 +35,7 @@ def config_of(name: str) -> DictConfig:
     return complete_data(compose("train", words))
 
 
-def built(name: str, data: DialogueTokens) -> Algorithm:
+def built(name: str, data: DialogueTokens) -> TokenAlgorithm:
     """With a network whose answers are not all the same."""
     torch.manual_seed(0)
     algorithm = build_algorithm(config_of(name))
@@ -47,7 +47,7 @@ def built(name: str, data: DialogueTokens) -> Algorithm:
     return algorithm.eval()
 
 
-def seen_by(algorithm: Algorithm) -> list[Tensor]:
+def seen_by(algorithm: TokenAlgorithm) -> list[Tensor]:
     """A list that the input of every later call of the network is added to."""
     seen: list[Tensor] = []
     algorithm.backbone.register_forward_pre_hook(

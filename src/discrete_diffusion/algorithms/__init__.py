@@ -17,9 +17,9 @@ from discrete_diffusion.algorithms.marginal import MarginalDiffusion
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.algorithms.meld import MELD
-from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.algorithms.regression import Regression
 from discrete_diffusion.algorithms.sedd import SEDD
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.algorithms.udlm import UDLM
 from discrete_diffusion.domains import build_layout, data_state, domain_of
 from discrete_diffusion.forward_process import build_forward_process
@@ -36,7 +36,7 @@ from discrete_diffusion.options import check_options
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-_ALGORITHM_BUILDERS: dict[str, Callable[..., Objective]] = {
+_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm]] = {
     "mdlm": MDLM,
     "udlm": UDLM,
     "marginal": MarginalDiffusion,
@@ -56,7 +56,7 @@ _BACKBONE_KEYS = ("backbone", "causal_attention")
 """Keys of ``config.algo`` that the backbone's builder reads; the rest are constructor arguments."""
 
 
-def build_algorithm(config: DictConfig) -> Objective:
+def build_algorithm(config: DictConfig) -> Algorithm:
     """The algorithm of a composed config, with its backbone, process and schedule.
 
     ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
@@ -72,7 +72,7 @@ def build_algorithm(config: DictConfig) -> Objective:
     return algorithm
 
 
-def _built(config: DictConfig) -> Objective:
+def _built(config: DictConfig) -> Algorithm:
     options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
     name = options.pop("name")
     build = _ALGORITHM_BUILDERS[name]
@@ -163,8 +163,8 @@ __all__ = [
     "LatentSeq2Seq",
     "MarginalDiffusion",
     "MaskedFeatures",
-    "Objective",
     "Regression",
+    "TokenAlgorithm",
     "algorithm_state",
     "algorithms_on",
     "build_algorithm",

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.types import Batch, LossOutput
 
 
-class AR(Algorithm):
+class AR(TokenAlgorithm):
     """Left to right over the real positions l_1 < l_2 < ...:
 
         -log p(x0) = sum_k -log p(x0_{l_k} | x0_{l_1}, ..., x0_{l_{k-1}})

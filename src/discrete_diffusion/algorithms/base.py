@@ -1,190 +1,201 @@
-"""``Algorithm``: a backbone on tokens, a forward process and the objective that ties them."""
+"""``Algorithm``: a backbone and what training minimises, in whatever state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from inspect import signature
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.objective import Objective
-from discrete_diffusion.categorical import (
-    log_one_hot,
-    log_softmax_on,
-    nucleus,
-    temper,
-)
+from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.types import Batch, LossOutput, Prediction
+from discrete_diffusion.models.blocks.packing import pack_columns
+from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described
+from discrete_diffusion.options import is_number
+from discrete_diffusion.types import Batch, LossOutput
 
 
-class Algorithm(Objective):
-    """What every algorithm on tokens offers beside its loss: two distributions to sample with.
+class Algorithm(nn.Module, ABC):
+    """What training, checkpoints and commands need of an algorithm, be it on tokens or on numbers.
 
-    Two different objects must not be exchanged:
-    * D, ``denoise``: the leave-one-out prediction of x0_l from everything but the noisy token at
-      l. It goes into the bound and the sampling posterior.
-    * P, ``log_prob_x0``: the ordinary posterior p(x0_l | x_t), proportional to
-      D(x0) q_t(z_l | x0). It is what a user means by "what does the model think is here".
+    Those on tokens are a ``TokenAlgorithm``. How the backbone is called, ``call``, is read off its
+    signature here, once (``BackboneCall``).
 
-    ``time_conditioning``, ``condition_dropout``: see ``Objective``.
+    ``time_conditioning``: False hands the backbone ``sigma=None``, or none if it has no place for
+    it.
+    ``condition_dropout``: the share of samples that are shown no condition in training, so that
+    the network learns to do without (classifier-free guidance, arXiv 2207.12598). Training
+    applies it to a batch before ``loss`` sees it (``drop_conditions``).
 
-    Raises ``ValueError`` if the forward process is not one of ``processes``, or its schedule is
-    learned and the algorithm has no gradient for it.
+    Raises ``ValueError`` for a share outside [0, 1), and if the backbone's ``forward`` cannot be
+    called, has no place for sigma under ``time_conditioning``, does not take what the algorithm
+    needs it to, or ``keep``, Bool[B], if there is a share.
     """
 
-    state = "tokens"
-    num_steps: int | None = None
-    """Steps of a model of discrete time, whose network knows t = i / num_steps only."""
+    name: ClassVar[str]
+    """What ``algo=`` calls it."""
+    state: ClassVar[str]
+    """What it denoises, one of ``states.STATES``: its data and backbone have the same."""
+    processes: ClassVar[tuple[str, ...]] = ()
+    """Forward processes it is right for, the first one by default."""
+    samplers: ClassVar[tuple[str, ...] | None] = None
+    """The only samplers that draw from the model it trains; None: all that its noise and its times
+    allow."""
+    backbone_needs: ClassVar[tuple[str, ...]] = ()
+    """What a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
+    gives: tuple[str, ...] = ()
+    """The conditions that it adds to every call of the backbone."""
+    calls_parts: ClassVar[bool] = False
+    """True if it calls parts of the backbone by names of their own, and never its ``forward``."""
+    learns_schedule: ClassVar[bool] = False
+    """True if ``loss`` has the gradient of a learned schedule."""
+    bound: str | None = None
+    """Which quantity its NELBO bounds, if the data (``Dataset.bound``) does not say."""
+    backbone: nn.Module
 
     def __init__(
         self,
         backbone: nn.Module,
-        process: ForwardProcess,
         *,
         time_conditioning: bool = True,
         condition_dropout: float = 0.0,
     ) -> None:
-        self.check_process(process)
-        super().__init__(
-            backbone, time_conditioning=time_conditioning, condition_dropout=condition_dropout
-        )
-        self.process = process
+        super().__init__()
+        self.backbone, self.time_conditioning = backbone, time_conditioning
+        self.call = BackboneCall() if self.calls_parts else BackboneCall.of(backbone)
+        if time_conditioning and self.call.sigma is None:
+            raise ValueError(
+                f"{described(backbone)} has no place for the noise level; name an argument sigma, "
+                f"or set algo.time_conditioning=false, and it is told none; {CONTRACT}"
+            )
+        needed = [name for name in self.backbone_needs if name != "causal"]
+        if missing := [name for name in needed if not self.takes(name)]:
+            raise ValueError(
+                f"{self.name} needs a backbone whose forward takes {' and '.join(missing)}, and "
+                f"there is {described(backbone)}"
+            )
+        encode = getattr(backbone, "encode", None)
+        read = () if encode is None else signature(encode).parameters.values()
+        self.encoded_conditions = tuple(p.name for p in read if p.default is p.empty)
+        """The conditions that the backbone's ``encode`` reads: all its arguments that have no
+        default; none of a backbone without ``encode``."""
+        if not (is_number(condition_dropout) and 0 <= condition_dropout < 1):
+            raise ValueError(
+                f"algo.condition_dropout={condition_dropout}: expected a share in [0, 1)"
+            )
+        if condition_dropout > 0 and not self.takes("keep"):
+            raise ValueError(
+                f"condition_dropout={condition_dropout:g} needs a backbone whose forward takes "
+                f"keep, Bool[B], and that of {type(backbone).__name__} does not; leave it at 0"
+            )
+        self.condition_dropout = float(condition_dropout)
+
+    @abstractmethod
+    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        """Training loss and an unbiased draw of each sample's NELBO; ``draw`` names how t is
+        drawn (default: the one the algorithm was built with)."""
 
     @property
-    def layout(self) -> Any:
-        """The ``TokenLayout`` of the data."""
-        return self.process.layout
+    @abstractmethod
+    def evaluation_draw(self) -> str:
+        """The draw of least variance, for reported bounds."""
 
-    @property
-    def blocks(self) -> Tensor | None:
-        """Int[L]: positions are generated block after block, ascending; None if all at once."""
-        return None
+    @classmethod
+    def check_process(cls, process: ForwardProcess) -> None:
+        """Raise ``ValueError`` if it is not one of ``processes``, or its schedule is learned and
+        there is no gradient for it here."""
+        if process.name not in cls.processes:
+            raise ValueError(
+                f"{cls.name} does not work with the forward process {process.name}; "
+                f"set forward_process={' or forward_process='.join(cls.processes)}"
+            )
+        if getattr(process.schedule, "learned", False) and not cls.learns_schedule:
+            raise ValueError(
+                f"{cls.name} cannot learn a noise schedule: its gradient would be wrong; "
+                "use algo=meld, or a schedule that is given, such as noise=log_linear"
+            )
 
     def fit(self, train: Batch) -> None:
-        """Also what the prior of its process needs to know of the training tokens."""
-        super().fit(train)
-        self.process.fit(train.x0, train.real)
+        """Learn what must be known of the training split, all of it, before the first step: here
+        what the backbone asks of its conditions.
+
+        Raises ``ValueError`` if it asks for one that there is not."""
+        self.check_conditions(train.conditions)
+        fit_conditions = getattr(self.backbone, "fit_conditions", None)
+        if fit_conditions is not None:
+            fit_conditions(train.conditions)
+
+    def prepared(self, batch: Batch) -> Batch:
+        """A batch on the host, before it goes to a device from where it would have to be read back:
+        with the columns that hold no data (``packing``), if the backbone takes them."""
+        if "packing" not in self.call.conditions:
+            return batch
+        packing = pack_columns(self.present(batch))
+        return replace(batch, conditions={**batch.conditions, "packing": packing})
 
     def present(self, batch: Batch) -> Tensor:
-        """Also what is given."""
-        return self.layout.is_real(batch.x0)
+        """Bool[B, L]: what the backbone is to see."""
+        return batch.real
 
-    def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
-        """The conditions under which ``denoise`` is right at every position of a corrupted batch.
+    def drop_conditions(self, batch: Batch, generator: torch.Generator) -> Batch:
+        """A batch to train on: ``keep`` Bool[B] among its conditions is False for samples that are
+        shown none; without ``condition_dropout`` the batch as it is."""
+        if self.condition_dropout == 0:
+            return batch
+        u = uniform_draws((len(batch),), generator, batch.x0.device)
+        keep = u >= self.condition_dropout
+        return replace(batch, conditions={**batch.conditions, "keep": keep})
 
-        Those of the batch; an algorithm that generates in blocks adds what came before them.
-        """
-        return batch.conditions
+    def takes(self, name: str) -> bool:
+        """Whether the backbone's ``forward`` can be given an argument of that name."""
+        return self.call.takes(name)
 
-    def logits(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+    def check_conditions(self, names: Collection[str]) -> None:
+        """Raise ``ValueError`` if the backbone cannot be called with these conditions of the data
+        and what the algorithm gives: it must be given others, or one stands where sigma goes."""
+        missing = [x for x in self.call.required if x not in names and x not in self.gives]
+        if missing:
+            listed = ", ".join(missing)
+            raise ValueError(
+                f"{described(self.backbone)} must be given {listed}, and neither {self.name} nor "
+                f"the data does; give {listed} a default, or, if your data has it, register the "
+                f"backbone with conditions=(..., {', '.join(map(repr, missing))}); {CONTRACT}"
+            )
+        if self.call.second and self.call.sigma in names:
+            raise ValueError(
+                f"{described(self.backbone)} has {self.call.sigma}, which comes with the data, "
+                f"where the noise level goes in; put sigma=None before it; {CONTRACT}"
+            )
+
+    def ask(
+        self, x_t: Tensor, sigma: Tensor | None, conditions: Mapping[str, Any] | None = None
     ) -> Tensor:
-        """What the backbone says of x_t: Float32[B, L, V], not normalised, on every id."""
-        sigma = self.process.sigma(t, real) if self.time_conditioning else None
-        return self.ask(x_t, sigma, conditions)
+        """What the backbone says of x_t, in float32, under those of the conditions that it takes;
+        ``sigma``: Float[B], or None."""
+        return self.call(self.backbone, x_t, sigma, self.accepted(conditions)).float()
 
-    def denoise(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
-    ) -> Tensor:
-        """log D: Float[B, L, V], normalised over each position's legal ids.
+    def accepted(self, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
+        """What the backbone is given of ``conditions``: those it takes. Others, which the data has
+        for other backbones, are left out."""
+        return {name: x for name, x in (conditions or {}).items() if self.takes(name)}
 
-        ``x_t``: Int[B, L]; ``t``: Float[B]; ``real``: Bool[B, L].
-        """
-        return log_softmax_on(self.logits(x_t, t, real, conditions), self.layout.support)
+    def encoded(self, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
+        """``accepted`` conditions for many calls of the network. Where ``encode`` of the backbone
+        does not read the time (``encoder_reads_time``), its result is computed here and stands,
+        as ``encoded``, in the place of what it read."""
+        given, names = self.accepted(conditions), self.encoded_conditions
+        holds = not getattr(self.backbone, "encoder_reads_time", True)
+        if not (names and holds and given.keys() >= set(names)):
+            return given
+        read = {name: given.pop(name) for name in names}
+        return {**given, "encoded": self.backbone.encode(**read)}  # type: ignore[operator]
 
-    def log_weights(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
-    ) -> Tensor:
-        """What stands for log D in the bound, Float[B, L, V]: log D itself, unless a score does."""
-        return self.denoise(x_t, t, real, conditions)
-
-    def predict(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        s: Tensor,
-        real: Tensor,
-        support: Tensor | None = None,
-        *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        conditions: Mapping[str, Any] | None = None,
-    ) -> Prediction:
-        """p(x_s | x_t) per position for s < t, and the weights that undo a narrowed ``support``.
-
-        ``x_t``: Int[B, L]; ``t``, ``s``: Float[B]; ``real``: Bool[B, L], False where x_t stays.
-        ``support``: Bool[B, L, V], a narrowing of the legal ids. D is tempered, then narrowed, then
-        cut to its nucleus ``top_p``. At s = 0 this is the ordinary posterior p(x0 | x_t).
-        """
-        log_d0 = self.denoise(x_t, t, real, conditions)
-        return self.step(log_d0, x_t, t, s, real, support, temperature=temperature, top_p=top_p)
-
-    def step(
-        self,
-        log_d0: Tensor,
-        x_t: Tensor,
-        t: Tensor,
-        s: Tensor,
-        real: Tensor,
-        support: Tensor | None = None,
-        *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-    ) -> Prediction:
-        """``predict``, of a log D Float[B, L, V] that is known."""
-        log_d0 = temper(log_d0, temperature)
-        posterior, log_weights = self.process.posterior_log_probs, None
-        if support is not None:
-            narrowed = log_softmax_on(log_d0, support & self.layout.support)
-            log_weights = posterior(x_t, log_d0, t, s) - posterior(x_t, narrowed, t, s)
-            log_d0 = narrowed
-        log_probs = posterior(x_t, nucleus(log_d0, top_p), t, s)
-        unchanged = log_one_hot(x_t, log_probs.shape[-1], log_probs.dtype)
-        return Prediction(torch.where(real.unsqueeze(-1), log_probs, unchanged), log_weights)
-
-    def log_prob_step(
-        self, x_t: Tensor, t: Tensor, s: Tensor, real: Tensor, support: Tensor | None = None
-    ) -> Tensor:
-        """log p(x_s | x_t): Float[B, L, V]; a point mass on x_t where ``real`` is False."""
-        return self.predict(x_t, t, s, real, support).log_probs
-
-    def log_prob_x0(
-        self, x_t: Tensor, t: Tensor, real: Tensor, support: Tensor | None = None
-    ) -> Tensor:
-        """log P(x0 | x_t): Float[B, L, V], normalised over the (narrowed) support.
-
-        Uniform on the legal ids where ``real`` is False.
-        """
-        log_probs = self.predict(x_t, t, torch.zeros_like(t), real, support).log_probs
-        log_uniform = self.layout.uniform_log_probs().to(log_probs)
-        return torch.where(real.unsqueeze(-1), log_probs, log_uniform)
-
-    def cross_entropy(self, log_d0: Tensor, batch: Batch) -> Tensor:
-        """-log D_l(x0_l): Float[B, L]; 0 where ``real`` is False."""
-        log_p = log_d0.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1)
-        return -log_p.masked_fill(~batch.real, 0.0)
-
-    def output(self, nelbo: Tensor, batch: Batch, loss: Tensor | None = None) -> LossOutput:
-        """A drawn NELBO, Float[B], and the loss: its mean divided by the constant L, or ``loss``.
-
-        The constant keeps the gradient that of the bound, whatever sizes a batch happens to hold.
-        """
-        return LossOutput(
-            loss=nelbo.mean().float() / self.layout.length if loss is None else loss,
-            nelbo=nelbo.detach().float(),
-            num_real=batch.real.sum(dim=1),
-        )
+    def statistics(self) -> dict[str, float]:
+        """Numbers worth a place beside the metrics, such as a learned schedule; here what the
+        backbone says of its condition path, if it does (``diagnostics``)."""
+        diagnostics = getattr(self.backbone, "diagnostics", None)
+        return {} if diagnostics is None else dict(diagnostics())

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.naming import unknown_name
@@ -65,7 +65,7 @@ def contiguous_blocks(
     return torch.arange(length, device=device) // size
 
 
-class BD3LM(Algorithm):
+class BD3LM(TokenAlgorithm):
     """Autoregressive over blocks of positions, masked diffusion inside each (eq. 8 of the paper):
 
         NELBO = sum_b E_t  sum over masked l of block b of

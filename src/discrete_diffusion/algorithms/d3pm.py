@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.times import TIME_DRAWS, WEIGHTED_DRAWS, draw_times
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
 from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.naming import unknown_name
@@ -14,7 +14,7 @@ from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.types import Batch, LossOutput
 
 
-class D3PM(Algorithm):
+class D3PM(TokenAlgorithm):
     """The bound of T steps t_i = i / T, one of which is drawn per sample:
 
         L_T = sum_i E KL( q(xs | xt, x0) || p(xs | xt) ),    s = (i - 1) / T, t = i / T

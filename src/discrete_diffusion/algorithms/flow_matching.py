@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.field_scaling import FieldScaling
-from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.algorithms.times import draw_times
 from discrete_diffusion.forward_process.straight import StraightPath
 from discrete_diffusion.naming import unknown_name
@@ -22,7 +22,7 @@ SMALLEST_T = 0.05
 """Where velocities are cut off, and where the bound ends with a Gaussian."""
 
 
-class FlowMatching(Objective):
+class FlowMatching(Algorithm):
     """x-prediction on the straight path x_t = (1 - t) x0 + t eps (``StraightPath``).
 
         loss = E_t E_eps  w(t) * mean over pixels of  (xhat(x_t, t, condition) - x0)^2,
@@ -35,7 +35,7 @@ class FlowMatching(Objective):
     small t, where the noisy image already shows the clean one, do not outweigh the others.
     ``t_draw``: how training times are drawn; ``uniform``, ``quadratic``: u^2, ``logit_normal``:
     sigmoid(N(0.8, 0.8^2)), in each case of this package's t, which is 1 for noise.
-    ``condition_dropout``: see ``Objective``.
+    ``condition_dropout``: see ``Algorithm``.
 
     The NELBO, NaN unless a ``draw`` asks for it, is that of the diffusion with the same marginals,
     ended at t = 0.05 by N(xhat, (t / (1 - t))^2 I) (arXiv 2107.00630, eq. 17), about scaled images:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS, draw_weighted_times
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, neg_inf
 from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.naming import unknown_name
@@ -19,7 +19,7 @@ from discrete_diffusion.types import Batch, LossOutput
 PARAMETERIZATIONS = ("leave_one_out", "posterior")
 
 
-class Interpolating(Algorithm):
+class Interpolating(TokenAlgorithm):
     """Trains on the continuous-time bound of any interpolating process:
 
         NELBO = E_t E_xt  sum_l general_bound_l(xt, x0, D, t)

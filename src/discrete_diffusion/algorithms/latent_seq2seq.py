@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from einops import reduce
 from torch import Tensor
 
-from discrete_diffusion.algorithms.objective import Objective
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.models.latent_space import LatentSpaceModel
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import is_number
@@ -44,7 +44,7 @@ def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
     return (F.cross_entropy(similar, own) + F.cross_entropy(similar.T, own)) / 2
 
 
-class LatentSeq2Seq(Objective):
+class LatentSeq2Seq(Algorithm):
     """A summary from latent vectors of its dialogue; there is no noise.
 
     Latents z of the dialogue and u of its summary, both by encoder and compression, and

@@ -11,8 +11,8 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
-from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.algorithms.row_scaling import RowScaling
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
@@ -38,7 +38,7 @@ class CorruptedRows:
     constant: Tensor
 
 
-class MaskedFeatures(Objective):
+class MaskedFeatures(Algorithm):
     """Whole rows are hidden, the network predicts them from the others (MAE, arXiv 2111.06377; GET,
     Nature 2025, doi 10.1038/s41586-024-08391-z).
 

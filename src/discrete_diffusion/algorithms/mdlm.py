@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.types import Batch, LossOutput
 
 
-class MDLM(Algorithm):
+class MDLM(TokenAlgorithm):
     """Cross-entropy on the masked tokens, weighted so that it is the bound:
 
         NELBO = E_t E_xt  sum over masked l of  -alpha_l'(t) / (1 - alpha_l(t)) * -log D_l(x0_l)

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.field_scaling import FieldScaling
-from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.types import Batch, LossOutput
 
 
-class Regression(Objective):
+class Regression(Algorithm):
     """E[x0 | condition] by least squares, on images scaled to mean 0 and deviation 1.
 
         loss = mean over pixels of (xhat(condition) - x0)^2, xhat = backbone(0, condition)

@@ -20,7 +20,7 @@ from discrete_diffusion.checkpoints.files import (
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.algorithms import Objective
+    from discrete_diffusion.algorithms import Algorithm
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Checkpoint:
     """A run brought back: the algorithm in eval mode, its config, and how many training samples
     had each size (``size_counts[n]``).
 
-    ``algorithm``: an ``Algorithm`` on tokens, ``MaskedFeatures`` on features.
+    ``algorithm``: an ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
 
     ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on.
     """
@@ -42,7 +42,7 @@ class Checkpoint:
 
 def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Any:
     """The algorithm of a checkpoint, ready to sample: ``load("run/checkpoints/best.ckpt")``; an
-    ``Algorithm`` on tokens, ``MaskedFeatures`` on features.
+    ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
 
     ``path``: a ``.ckpt`` or a ``.safetensors``. ``ema``: the averaged weights (default) or the last
     training weights, which only a ``.ckpt`` has.
@@ -82,7 +82,7 @@ def split_training_state(
 
 
 def load_weights(
-    algorithm: Objective, weights: dict[str, Tensor], info: dict[str, Any], path: object
+    algorithm: Algorithm, weights: dict[str, Tensor], info: dict[str, Any], path: object
 ) -> None:
     """Load ``weights`` into ``algorithm``, or ``ValueError`` saying what does not fit."""
     try:
@@ -110,7 +110,7 @@ def read_weights(path: Path, *, ema: bool) -> tuple[dict[str, Any], dict[str, Te
     return info, weights
 
 
-def _build(config: DictConfig, info: dict[str, Any], path: object) -> Objective:
+def _build(config: DictConfig, info: dict[str, Any], path: object) -> Algorithm:
     from omegaconf.errors import OmegaConfBaseException
 
     from discrete_diffusion.algorithms import build_algorithm

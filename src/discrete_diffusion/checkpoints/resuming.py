@@ -12,7 +12,7 @@ from discrete_diffusion.checkpoints.loading import load_weights, split_training_
 from discrete_diffusion.options import leaves
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.algorithms import TokenAlgorithm
 
 _KEPT = (
     *("seed", "algo", "model", "noise", "forward_process", "optim"),
@@ -68,7 +68,7 @@ class ResumePoint:
 
 def check_resumable(
     path: str | Path,
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     *,
     config: Mapping[str, Any],
     data_fingerprint: str,

@@ -11,7 +11,7 @@ from discrete_diffusion.naming import counted
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.algorithms import Objective
+    from discrete_diffusion.algorithms import Algorithm
     from discrete_diffusion.checkpoints import StartingWeights
 
 logger = logging.getLogger(__name__)
@@ -38,10 +38,10 @@ def starting_weights(config: DictConfig) -> StartingWeights | None:
     return read_starting_weights(str(init["checkpoint"]), ema=init["ema"])
 
 
-def start_from(start: StartingWeights, algorithm: Objective, config: DictConfig) -> None:
+def start_from(start: StartingWeights, algorithm: Algorithm, config: DictConfig) -> None:
     """Copy ``init.parts`` into the backbone and log what was copied.
 
-    After ``Objective.fit``: what a part learnt of the data it was trained on, such as the scale of
+    After ``Algorithm.fit``: what a part learnt of the data it was trained on, such as the scale of
     its maps, belongs to its weights and replaces what this data says."""
     from discrete_diffusion.checkpoints import initialise
 

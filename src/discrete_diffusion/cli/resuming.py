@@ -13,14 +13,16 @@ from discrete_diffusion.config_files import plain
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
-    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.algorithms import TokenAlgorithm
     from discrete_diffusion.checkpoints import ResumePoint
     from discrete_diffusion.stopping import Stop
 
 logger = logging.getLogger(__name__)
 
 
-def resume_point(config: DictConfig, algorithm: Algorithm, data_fingerprint: str) -> ResumePoint:
+def resume_point(
+    config: DictConfig, algorithm: TokenAlgorithm, data_fingerprint: str
+) -> ResumePoint:
     """Where the run of ``config.resume`` stands; ``ValueError`` if this one would not repeat it,
     or should have ended before."""
     from discrete_diffusion.checkpoints import check_resumable

@@ -13,7 +13,7 @@ from discrete_diffusion.evaluation.comparison import Column, Measure
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Objective
+    from discrete_diffusion.algorithms import Algorithm
     from discrete_diffusion.cli.compare.cells import Cell
     from discrete_diffusion.cli.compare.folder import CellFolder
     from discrete_diffusion.domains.domain import Report
@@ -49,7 +49,7 @@ class CellMeasurement(ABC):
     columns: ClassVar[tuple[Column, ...]] = ()
     axes: ClassVar[tuple[FigureAxis, ...]] = ()
 
-    def refusal(self, algorithm: Objective, num_samples: int) -> str | None:
+    def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
         """Why nothing that compares can be measured of an algorithm with so many samples; None if
         it can. ``algorithm``: built without memory for its weights."""
         return None

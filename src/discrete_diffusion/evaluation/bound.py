@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Objective
+from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import TokenDataset
 from discrete_diffusion.evaluation.measuring import eval_mode
@@ -133,7 +133,7 @@ def _standard_error(count: float, total: float, squares: float) -> float:
 
 
 def estimate_bound(
-    algorithm: Objective,
+    algorithm: Algorithm,
     batches: Iterable[Batch],
     *,
     quantity: str,
@@ -156,7 +156,7 @@ def estimate_bound(
 
 
 def sample_bounds(
-    algorithm: Objective,
+    algorithm: Algorithm,
     batches: Iterable[Batch],
     *,
     draws: int,
@@ -181,7 +181,7 @@ def sample_bounds(
 
 
 def _bounds_by_batch(
-    algorithm: Objective,
+    algorithm: Algorithm,
     batches: Iterable[Batch],
     draws: int,
     seed: int,

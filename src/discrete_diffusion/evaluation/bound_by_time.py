@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm, general_bound
+from discrete_diffusion.algorithms import TokenAlgorithm, general_bound
 from discrete_diffusion.algorithms.times import draw_times
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.evaluation.json_values import rounded
@@ -65,7 +65,7 @@ class BoundByTime:
 
 
 def bound_by_time(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     batches: Iterable[Batch],
     *,
     num_bins: int = 20,
@@ -141,7 +141,7 @@ def _over_draws(parts: list[_Measured]) -> _Measured:
 class _Groups:
     """Measures an algorithm group by group."""
 
-    def __init__(self, algorithm: Algorithm) -> None:
+    def __init__(self, algorithm: TokenAlgorithm) -> None:
         self.algorithm, layout = algorithm, algorithm.layout
         self.masks = [layout.group == g for g in range(len(layout.group_names))]
 
@@ -164,7 +164,7 @@ class _Groups:
         )
 
 
-def _joined(parts: list[_Measured], algorithm: Algorithm) -> BoundByTime:
+def _joined(parts: list[_Measured], algorithm: TokenAlgorithm) -> BoundByTime:
     """Of all batches. ``ValueError`` without a sample."""
     num = sum(part.integrand.shape[1] for part in parts)
     if num == 0:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.evaluation.json_values import rounded
 from discrete_diffusion.evaluation.measuring import eval_mode, uncertain_positions
@@ -73,7 +73,7 @@ class Calibration:
 
 
 def measure_calibration(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     batches: Iterable[Batch],
     *,
     shares: Sequence[float] = MASKED_SHARES,
@@ -138,7 +138,7 @@ def time_of_share(process: ForwardProcess, share: float) -> float:
 
 
 def _predict(
-    algorithm: Algorithm, batch: Batch, time: float, generator: torch.Generator
+    algorithm: TokenAlgorithm, batch: Batch, time: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """p(x0 | xt) Float64[B, L, V] of a batch corrupted at one time, and where it is uncertain."""
     t = torch.full((len(batch),), time, dtype=torch.float64, device=batch.x0.device)

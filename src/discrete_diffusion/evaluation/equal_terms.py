@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import Dataset, TokenDataset, bucket_batches, draw_sizes
 from discrete_diffusion.domains.domain import Report
@@ -100,7 +100,7 @@ def held_out_rows(num: int, terms: EqualTerms) -> Tensor:
 
 
 def held_out_bounds(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     data: TokenDataset,
     terms: EqualTerms,
     *,
@@ -136,7 +136,7 @@ def held_out_bounds(
 
 
 def score_samples_drawn(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     sampler: Sampler,
     data: TokenDataset,
     terms: EqualTerms,

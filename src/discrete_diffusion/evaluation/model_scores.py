@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.data import SplitBatches, TokenDataset
 from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds, sample_bounds
 from discrete_diffusion.evaluation.bound_by_size import BoundBySize, bound_by_size
@@ -52,7 +52,7 @@ class ModelScores:
 
 
 def score_model(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     data: TokenDataset,
     split: str,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from discrete_diffusion.algorithms import Algorithm, Objective
+from discrete_diffusion.algorithms import Algorithm, TokenAlgorithm
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_options
 from discrete_diffusion.sampling.ancestral import Ancestral
@@ -58,10 +58,10 @@ def build_sampler(config: Mapping[str, Any]) -> AnySampler:
     return _SAMPLER_BUILDERS[name](**options)
 
 
-def check_sampler(sampler: AnySampler, algorithm: Objective, steps: int | None = None) -> None:
+def check_sampler(sampler: AnySampler, algorithm: Algorithm, steps: int | None = None) -> None:
     """Raise ``ValueError``, naming samplers that do, if one does not draw from the model that the
     algorithm trains, or makes no such number of ``steps`` of it."""
-    if isinstance(sampler, Sampler) and isinstance(algorithm, Algorithm):
+    if isinstance(sampler, Sampler) and isinstance(algorithm, TokenAlgorithm):
         sampler.check(algorithm)
         sampler.check_steps(algorithm, steps)
     elif not isinstance(sampler, Sampler) and sampler.name in (algorithm.samplers or ()):
@@ -84,7 +84,7 @@ def sampler_state(name: str) -> str:
     return getattr(_SAMPLER_BUILDERS.get(name), "state", "tokens")
 
 
-def fitting_samplers(algorithm: Objective) -> list[str]:
+def fitting_samplers(algorithm: Algorithm) -> list[str]:
     """Names of the samplers that draw from the model an algorithm trains."""
 
     def fits(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import AR, Algorithm
+from discrete_diffusion.algorithms import AR, TokenAlgorithm
 from discrete_diffusion.categorical import draw
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.draft import Draft
@@ -28,7 +28,7 @@ class Autoregressive(Sampler):
     absorbing_only = True
     algorithms = ("ar",)
 
-    def check(self, algorithm: Algorithm) -> None:
+    def check(self, algorithm: TokenAlgorithm) -> None:
         super().check(algorithm)
         if not hasattr(algorithm.backbone, "new_cache"):
             raise ValueError(
@@ -36,7 +36,7 @@ class Autoregressive(Sampler):
                 f"{type(algorithm.backbone).__name__} has none: use sampling=first-hitting"
             )
 
-    def check_steps(self, algorithm: Algorithm, steps: int | None) -> None:
+    def check_steps(self, algorithm: TokenAlgorithm, steps: int | None) -> None:
         if steps is not None:
             raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import draw, log_softmax_on, mask_logits, nucleus, temper
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.guidance import Guidance, check_given
@@ -51,7 +51,7 @@ class Sampler(ABC):
         self.temperature, self.top_p = float(temperature), float(top_p)
         self.guidance = Guidance(guidance)
 
-    def check(self, algorithm: Algorithm) -> None:
+    def check(self, algorithm: TokenAlgorithm) -> None:
         """Raise ``ValueError``, naming samplers that do, if this one does not draw from the model
         that the algorithm trains."""
         fitting = algorithm.samplers
@@ -77,7 +77,7 @@ class Sampler(ABC):
             )
         self.guidance.check(algorithm)
 
-    def check_steps(self, algorithm: Algorithm, steps: int | None) -> None:
+    def check_steps(self, algorithm: TokenAlgorithm, steps: int | None) -> None:
         """Raise ``ValueError`` for a number of ``steps`` that it cannot make of this algorithm."""
         if steps is not None and steps < 1:
             raise ValueError(f"steps={steps}: expected at least 1")
@@ -85,7 +85,7 @@ class Sampler(ABC):
     @torch.no_grad()
     def sample(
         self,
-        algorithm: Algorithm,
+        algorithm: TokenAlgorithm,
         real: Tensor,
         *,
         generator: torch.Generator,
@@ -113,7 +113,7 @@ class Sampler(ABC):
         grow of ``ancestral``, and of ``predictor-corrector`` where noise is not absorbing; of other
         samplers they do not.
         ``conditions``: tensors, batch axis first, by name; those that the backbone does not take
-        are not read. What it makes of them alone is computed once (``Objective.encoded``).
+        are not read. What it makes of them alone is computed once (``Algorithm.encoded``).
         ``keep_trajectory``: return the states on the way, too.
 
         The algorithm is put into eval mode while sampling. Raises ``ValueError`` for an algorithm
@@ -187,7 +187,7 @@ class Sampler(ABC):
 
     def _shaped(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
         """log D Float[..., V] tempered, then narrowed, then cut to its nucleus, as in
-        ``Algorithm.predict``; and the log of the mass that narrowing kept, Float[...]."""
+        ``TokenAlgorithm.predict``; and the log of the mass that narrowing kept, Float[...]."""
         log_d0 = temper(log_d0, self.temperature)
         log_kept = torch.zeros_like(log_d0[..., 0])
         if support is not None:

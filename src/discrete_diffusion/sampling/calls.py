@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.options import check_whole_number
 
@@ -27,7 +27,7 @@ def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Ten
     return -(-num // tokens_per_call) if steps is None else num.clamp(max=steps)
 
 
-def time_of_masked_share(algorithm: Algorithm, masked: Tensor, clock: Tensor) -> Tensor:
+def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, clock: Tensor) -> Tensor:
     """Float64[B]: the time at which as many of the positions ``clock`` Bool[B, L] are masked as
     really are, ``masked`` Bool[B, L]. A model of discrete steps is told the next later of its own
     times."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.types import SampleOutput, SampleRequest
 
 
@@ -31,7 +31,7 @@ class Draft:
     ``frames``: the states to keep, the first one included, or None.
     """
 
-    algorithm: Algorithm
+    algorithm: TokenAlgorithm
     request: SampleRequest
     x: Tensor
     free: Tensor
@@ -41,7 +41,7 @@ class Draft:
     frames: list[Tensor] | None
 
     @classmethod
-    def start(cls, algorithm: Algorithm, request: SampleRequest) -> Draft:
+    def start(cls, algorithm: TokenAlgorithm, request: SampleRequest) -> Draft:
         """x1 ~ prior with the clamped ids already in place."""
         prior = algorithm.process.prior_sample(request.real, request.generator)
         x = torch.where(request.clamp >= 0, request.clamp, prior)

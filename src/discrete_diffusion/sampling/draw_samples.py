@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.shards import Shard
@@ -22,7 +22,7 @@ _MOST_ROWS = {"cpu": 256}
 
 def draw_samples(
     sampler: Sampler,
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     real: Tensor,
     *,
     generator: torch.Generator,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.sampling.scores import SCORES, entropy_of
 from discrete_diffusion.sampling.unmasking import Unmasking
@@ -65,7 +65,7 @@ class EntropyBounded(Unmasking):
         lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
         return (lost <= self.budget + _ROUNDING).sum(dim=1, keepdim=True)
 
-    def check_steps(self, algorithm: Algorithm, steps: int | None) -> None:
+    def check_steps(self, algorithm: TokenAlgorithm, steps: int | None) -> None:
         if steps is not None:
             raise ValueError(
                 "entropy-bounded sampling chooses its own number of calls; leave steps unset and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import AR, Algorithm
+from discrete_diffusion.algorithms import AR, TokenAlgorithm
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.sampling.base import Sampler
@@ -48,7 +48,7 @@ class FirstHitting(Sampler):
         check_tokens_per_call(tokens_per_call)
         self.tokens_per_call = tokens_per_call
 
-    def check_steps(self, algorithm: Algorithm, steps: int | None) -> None:
+    def check_steps(self, algorithm: TokenAlgorithm, steps: int | None) -> None:
         if isinstance(algorithm, AR) and (steps is not None or self.tokens_per_call > 1):
             raise ValueError(
                 f"{algorithm.name} is sampled one token per call; leave steps and "

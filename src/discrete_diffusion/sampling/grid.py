@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import draw, uniform_draws
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_whole_number
@@ -45,7 +45,7 @@ class GridSampler(Sampler):
             raise ValueError(unknown_name("sampling.grid", grid, GRIDS))
         self.default_steps, self.grid = default_steps, grid
 
-    def times(self, algorithm: Algorithm, steps: int) -> Tensor:
+    def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
         """Float64[T + 1]: the grid, from 1 down to 0; T is at most ``num_steps``, if there are."""
         num_steps = algorithm.num_steps
         steps = steps if num_steps is None else min(steps, num_steps)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Objective
+from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.options import is_number
 
@@ -37,7 +37,7 @@ class Guidance:
         """Network calls per prediction."""
         return 1 if self.weight == 1 else 2
 
-    def check(self, algorithm: Objective) -> None:
+    def check(self, algorithm: Algorithm) -> None:
         """Raise ``ValueError`` if there is guidance, and the model knows nothing to be guided away
         from."""
         if self.weight != 1 and algorithm.condition_dropout == 0:
@@ -46,7 +46,7 @@ class Guidance:
                 "its condition; train with algo.condition_dropout=0.1, or leave guidance out"
             )
 
-    def check_conditions(self, algorithm: Objective, conditions: Mapping[str, Any]) -> None:
+    def check_conditions(self, algorithm: Algorithm, conditions: Mapping[str, Any]) -> None:
         """Raise ``ValueError`` if there is guidance, and no condition to be guided to."""
         if self.weight != 1:
             check_given(algorithm, conditions)
@@ -76,7 +76,7 @@ class Guidance:
         return found[0] if len(found) == 1 else log_softmax_on(self.mix(found), support)
 
 
-def check_given(algorithm: Objective, conditions: Mapping[str, Any]) -> None:
+def check_given(algorithm: Algorithm, conditions: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` if one of the conditions is missing that the model's encoder reads."""
     if missing := [name for name in algorithm.encoded_conditions if name not in conditions]:
         given = ", ".join(f"'{name}': ..." for name in missing)

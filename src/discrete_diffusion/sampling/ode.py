@@ -11,8 +11,8 @@ import torch
 from scipy.integrate import RK45
 from torch import Tensor
 
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.flow_matching import SMALLEST_T, FlowMatching
-from discrete_diffusion.algorithms.objective import Objective
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_whole_number, is_number
 from discrete_diffusion.sampling.guidance import Guidance, check_given
@@ -32,7 +32,7 @@ class Ode:
     ``default_steps``: of the uniform grid, unless the request says.
 
     What the network makes of a condition alone is computed once for all steps if it does not read
-    the time (``Objective.encoded``).
+    the time (``Algorithm.encoded``).
     """
 
     name: ClassVar[str] = "ode"
@@ -57,7 +57,7 @@ class Ode:
         self.guidance = Guidance(guidance)
         self.rtol, self.atol = float(rtol), float(atol)
 
-    def check(self, algorithm: Objective) -> None:
+    def check(self, algorithm: Algorithm) -> None:
         """Raise ``ValueError`` for guidance of a model that was not trained for it."""
         self.guidance.check(algorithm)
 

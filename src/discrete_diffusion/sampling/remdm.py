@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.sampling.calls import time_of_masked_share
@@ -79,7 +79,7 @@ class ReMDM(GridSampler):
         self.loop_from, self.loop_until = float(loop_from), float(loop_until)
         self.loop_alpha = float(loop_alpha)
 
-    def times(self, algorithm: Algorithm, steps: int) -> Tensor:
+    def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
         """Float64[T + 1]: from 1 down to 0; a loop stays where alpha is ``loop_alpha``."""
         grid = super().times(algorithm, steps)
         if self.strategy != "loop":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.sampling.calls import time_of_masked_share
 
 
@@ -27,7 +27,7 @@ class KnownLogProb:
 
 @torch.no_grad()
 def log_prob_of(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     tokens: Tensor,
     known: Tensor,
     real: Tensor,
@@ -68,7 +68,7 @@ def log_prob_of(
         algorithm.train(was_training)
 
 
-def first_unseen(algorithm: Algorithm, known: Tensor, real: Tensor) -> tuple[int, int] | None:
+def first_unseen(algorithm: TokenAlgorithm, known: Tensor, real: Tensor) -> tuple[int, int] | None:
     """Row and position of a known token that is not seen when unknown ones are drawn: an algorithm
     with ``blocks`` does not see a later block than its own. None if all are seen.
 
@@ -84,7 +84,7 @@ def first_unseen(algorithm: Algorithm, known: Tensor, real: Tensor) -> tuple[int
 
 
 def _by_chain_rule(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     tokens: Tensor,
     known: Tensor,
     real: Tensor,
@@ -115,7 +115,7 @@ def _by_chain_rule(
     return KnownLogProb(log_prob, num_evaluated, num_batches)
 
 
-def _log_d0_at(algorithm: Algorithm, asked: Tensor, length: int) -> Tensor:
+def _log_d0_at(algorithm: TokenAlgorithm, asked: Tensor, length: int) -> Tensor:
     """log D Float[R, V] at one position: asked Int[R, 2 L + 1] holds x, real and the position."""
     x, real, position = asked[:, :length], asked[:, length:-1].bool(), asked[:, -1]
     clock = real
@@ -127,7 +127,7 @@ def _log_d0_at(algorithm: Algorithm, asked: Tensor, length: int) -> Tensor:
 
 
 def _from_noise(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     tokens: Tensor,
     known: Tensor,
     real: Tensor,

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from discrete_diffusion.algorithms import Objective
+from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.data import SplitBatches
@@ -45,7 +45,7 @@ def lr_factor(step: int, *, schedule: str, warmup_steps: int, num_steps: int) ->
 
 
 class DiffusionModule(LightningModule):
-    """Trains any ``Objective`` with AdamW.
+    """Trains any ``Algorithm`` with AdamW.
 
     A step over W processes of A batches each has A W of them; part ``a W + rank`` is batch a of a
     rank, as ``BatchStream`` deals them out. The noise of a part is a function of (seed, step,
@@ -63,7 +63,7 @@ class DiffusionModule(LightningModule):
 
     def __init__(
         self,
-        algorithm: Objective,
+        algorithm: Algorithm,
         *,
         bound: str,
         seed: int,

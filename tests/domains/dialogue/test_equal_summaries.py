@@ -11,7 +11,7 @@ from torch import nn
 
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.algorithms.objective import Objective
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.domains.dialogue import DialogueData, WordVocabulary
 from discrete_diffusion.domains.dialogue.equal_summaries import (
     check_same_pairs,
@@ -36,7 +36,7 @@ def both():
     return [dialogue_data(name, split=SPLIT) for name in ("dialogue", "dialogue-tokens")]
 
 
-class Sources(Objective):
+class Sources(Algorithm):
     """A summary costs its place in the split, and 100 more where the dialogue is not its own."""
 
     name, evaluation_draw = "sources", "exact"

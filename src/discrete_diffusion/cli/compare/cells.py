@@ -29,7 +29,7 @@ from discrete_diffusion.models.registry import backbone_spec
 from discrete_diffusion.value_kinds import check_kinds
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Objective
+    from discrete_diffusion.algorithms import Algorithm
 
 logger = logging.getLogger(__name__)
 
@@ -270,7 +270,7 @@ def _chooses_model(override: str) -> bool:
     return override.lstrip("+").startswith("model=")
 
 
-def build_on_meta(config: DictConfig) -> Objective:
+def build_on_meta(config: DictConfig) -> Algorithm:
     """The algorithm of a ``train`` config without memory for its weights, its sampler checked.
 
     Raises ``ValueError`` for whatever does not fit.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, thin
 from discrete_diffusion.domains.bubble_diagrams.arrangement import (
     Arrangements,
@@ -75,7 +75,7 @@ class Arranged:
 class Arranger:
     """Draws ``num`` arrangements of each partial diagram; see ``complete``."""
 
-    algorithm: Algorithm
+    algorithm: TokenAlgorithm
     vocab: VocabConfig
     node_order: str
     max_arrangements: int | None
@@ -145,7 +145,7 @@ class Arranger:
 
 
 def weigh(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     tree: ArrangementTree,
     *,
     max_scored: int,
@@ -188,7 +188,7 @@ def listed_alike(tree: ArrangementTree, max_kept: int, generator: torch.Generato
 
 
 def weighed_by_z(
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     vocab: VocabConfig,
     listed: Weighed,
     generator: torch.Generator,
@@ -275,7 +275,7 @@ class _Thinning:
 class _Network:
     """Log D of partial tokens, and what it took: equal ones of a call are shown once."""
 
-    def __init__(self, algorithm: Algorithm, batch_size: int) -> None:
+    def __init__(self, algorithm: TokenAlgorithm, batch_size: int) -> None:
         self.algorithm, self.batch_size = algorithm, batch_size
         self.num_scored = self.num_batches = 0
 

@@ -25,7 +25,7 @@ from discrete_diffusion.sampling.draw_samples import draw_seeds, rows_at_once
 from discrete_diffusion.shards import Shard
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.algorithms import TokenAlgorithm
     from discrete_diffusion.sampling import Sampler
     from discrete_diffusion.types import SampleOutput
 
@@ -59,7 +59,7 @@ class Completions:
 
 def complete(
     sampler: Sampler,
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     partials: Sequence[PartialDiagram],
     *,
     vocab: VocabConfig,
@@ -149,7 +149,9 @@ def _numbered_as_given(
     )
 
 
-def approximations(sampler: Sampler, algorithm: Algorithm, completed: Completions) -> list[str]:
+def approximations(
+    sampler: Sampler, algorithm: TokenAlgorithm, completed: Completions
+) -> list[str]:
     """Why completions are not exact draws of the model's conditional; empty if they are."""
     if not completed.network_calls.any():
         return []  # nothing was unknown
@@ -172,7 +174,7 @@ def approximations(sampler: Sampler, algorithm: Algorithm, completed: Completion
 
 
 def _approximate_order(
-    sampler: Sampler, algorithm: Algorithm, completed: Completions
+    sampler: Sampler, algorithm: TokenAlgorithm, completed: Completions
 ) -> Iterator[str]:
     """Why drawing in the sampler's order and numbers is not drawing from the model."""
     ordered = sampler.name in _EXACT_ORDERS and getattr(sampler, "order", "") != "confidence"

@@ -18,7 +18,7 @@ from discrete_diffusion.naming import counted
 from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Objective
+    from discrete_diffusion.algorithms import Algorithm
     from discrete_diffusion.cli.compare.cells import Cell
     from discrete_diffusion.cli.compare.folder import CellFolder
     from discrete_diffusion.evaluation.comparison import Baseline
@@ -51,7 +51,7 @@ class DialogueCells(CellMeasurement):
     )
     axes = (FigureAxis("rouge_l", "ROUGE-L", up=True),)
 
-    def refusal(self, algorithm: Objective, num_samples: int) -> str | None:
+    def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
         if algorithm.bound is None:  # else it is of something else than what the data holds
             return None
         stage = getattr(algorithm, "stage", None)

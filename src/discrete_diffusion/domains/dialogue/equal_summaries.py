@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Objective
+from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.dialogue import PairDataset
 from discrete_diffusion.domains.dialogue.metrics import SummaryScores, score_summaries
@@ -78,7 +78,7 @@ def _until_eos(data: PairDataset, split: str) -> Tensor:
 
 
 def held_out_summary_bounds(
-    algorithm: Objective,
+    algorithm: Algorithm,
     data: PairDataset,
     terms: EqualTerms,
     *,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Objective
+from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.data.base import Examples
 from discrete_diffusion.domains.dialogue import PairDataset, nearest_other
 from discrete_diffusion.domains.dialogue.metrics import (
@@ -119,7 +119,7 @@ class SourceGap:
 
 
 def measure_source_gap(
-    algorithm: Objective,
+    algorithm: Algorithm,
     data: PairDataset,
     split: str,
     *,
@@ -145,7 +145,7 @@ def measure_source_gap(
 
 
 def source_gap(
-    algorithm: Objective,
+    algorithm: Algorithm,
     data: PairDataset,
     split: str,
     rows: Tensor,

@@ -15,7 +15,7 @@ from discrete_diffusion.domains.cell_measurement import (
 from discrete_diffusion.evaluation.comparison import Column, Comparison, Measure
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Objective
+    from discrete_diffusion.algorithms import Algorithm
     from discrete_diffusion.cli.compare.cells import Cell
     from discrete_diffusion.cli.compare.folder import CellFolder
     from discrete_diffusion.evaluation.comparison import Baseline
@@ -52,7 +52,7 @@ class ImageCells(CellMeasurement):
     )
     axes = (FigureAxis("relative_l2", "relative L2"),)
 
-    def refusal(self, algorithm: Objective, num_samples: int) -> str | None:
+    def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
         if algorithm.state == "tokens" or num_samples:
             return None
         return (

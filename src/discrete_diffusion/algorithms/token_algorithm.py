@@ -1,0 +1,190 @@
+"""``TokenAlgorithm``: a backbone on tokens, a forward process and the objective that ties them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.categorical import (
+    log_one_hot,
+    log_softmax_on,
+    nucleus,
+    temper,
+)
+from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.types import Batch, LossOutput, Prediction
+
+
+class TokenAlgorithm(Algorithm):
+    """What every algorithm on tokens offers beside its loss: two distributions to sample with.
+
+    Two different objects must not be exchanged:
+    * D, ``denoise``: the leave-one-out prediction of x0_l from everything but the noisy token at
+      l. It goes into the bound and the sampling posterior.
+    * P, ``log_prob_x0``: the ordinary posterior p(x0_l | x_t), proportional to
+      D(x0) q_t(z_l | x0). It is what a user means by "what does the model think is here".
+
+    ``time_conditioning``, ``condition_dropout``: see ``Algorithm``.
+
+    Raises ``ValueError`` if the forward process is not one of ``processes``, or its schedule is
+    learned and the algorithm has no gradient for it.
+    """
+
+    state = "tokens"
+    num_steps: int | None = None
+    """Steps of a model of discrete time, whose network knows t = i / num_steps only."""
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        process: ForwardProcess,
+        *,
+        time_conditioning: bool = True,
+        condition_dropout: float = 0.0,
+    ) -> None:
+        self.check_process(process)
+        super().__init__(
+            backbone, time_conditioning=time_conditioning, condition_dropout=condition_dropout
+        )
+        self.process = process
+
+    @property
+    def layout(self) -> Any:
+        """The ``TokenLayout`` of the data."""
+        return self.process.layout
+
+    @property
+    def blocks(self) -> Tensor | None:
+        """Int[L]: positions are generated block after block, ascending; None if all at once."""
+        return None
+
+    def fit(self, train: Batch) -> None:
+        """Also what the prior of its process needs to know of the training tokens."""
+        super().fit(train)
+        self.process.fit(train.x0, train.real)
+
+    def present(self, batch: Batch) -> Tensor:
+        """Also what is given."""
+        return self.layout.is_real(batch.x0)
+
+    def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
+        """The conditions under which ``denoise`` is right at every position of a corrupted batch.
+
+        Those of the batch; an algorithm that generates in blocks adds what came before them.
+        """
+        return batch.conditions
+
+    def logits(
+        self,
+        x_t: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: Mapping[str, Any] | None = None,
+    ) -> Tensor:
+        """What the backbone says of x_t: Float32[B, L, V], not normalised, on every id."""
+        sigma = self.process.sigma(t, real) if self.time_conditioning else None
+        return self.ask(x_t, sigma, conditions)
+
+    def denoise(
+        self,
+        x_t: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: Mapping[str, Any] | None = None,
+    ) -> Tensor:
+        """log D: Float[B, L, V], normalised over each position's legal ids.
+
+        ``x_t``: Int[B, L]; ``t``: Float[B]; ``real``: Bool[B, L].
+        """
+        return log_softmax_on(self.logits(x_t, t, real, conditions), self.layout.support)
+
+    def log_weights(
+        self,
+        x_t: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: Mapping[str, Any] | None = None,
+    ) -> Tensor:
+        """What stands for log D in the bound, Float[B, L, V]: log D itself, unless a score does."""
+        return self.denoise(x_t, t, real, conditions)
+
+    def predict(
+        self,
+        x_t: Tensor,
+        t: Tensor,
+        s: Tensor,
+        real: Tensor,
+        support: Tensor | None = None,
+        *,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        conditions: Mapping[str, Any] | None = None,
+    ) -> Prediction:
+        """p(x_s | x_t) per position for s < t, and the weights that undo a narrowed ``support``.
+
+        ``x_t``: Int[B, L]; ``t``, ``s``: Float[B]; ``real``: Bool[B, L], False where x_t stays.
+        ``support``: Bool[B, L, V], a narrowing of the legal ids. D is tempered, then narrowed, then
+        cut to its nucleus ``top_p``. At s = 0 this is the ordinary posterior p(x0 | x_t).
+        """
+        log_d0 = self.denoise(x_t, t, real, conditions)
+        return self.step(log_d0, x_t, t, s, real, support, temperature=temperature, top_p=top_p)
+
+    def step(
+        self,
+        log_d0: Tensor,
+        x_t: Tensor,
+        t: Tensor,
+        s: Tensor,
+        real: Tensor,
+        support: Tensor | None = None,
+        *,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+    ) -> Prediction:
+        """``predict``, of a log D Float[B, L, V] that is known."""
+        log_d0 = temper(log_d0, temperature)
+        posterior, log_weights = self.process.posterior_log_probs, None
+        if support is not None:
+            narrowed = log_softmax_on(log_d0, support & self.layout.support)
+            log_weights = posterior(x_t, log_d0, t, s) - posterior(x_t, narrowed, t, s)
+            log_d0 = narrowed
+        log_probs = posterior(x_t, nucleus(log_d0, top_p), t, s)
+        unchanged = log_one_hot(x_t, log_probs.shape[-1], log_probs.dtype)
+        return Prediction(torch.where(real.unsqueeze(-1), log_probs, unchanged), log_weights)
+
+    def log_prob_step(
+        self, x_t: Tensor, t: Tensor, s: Tensor, real: Tensor, support: Tensor | None = None
+    ) -> Tensor:
+        """log p(x_s | x_t): Float[B, L, V]; a point mass on x_t where ``real`` is False."""
+        return self.predict(x_t, t, s, real, support).log_probs
+
+    def log_prob_x0(
+        self, x_t: Tensor, t: Tensor, real: Tensor, support: Tensor | None = None
+    ) -> Tensor:
+        """log P(x0 | x_t): Float[B, L, V], normalised over the (narrowed) support.
+
+        Uniform on the legal ids where ``real`` is False.
+        """
+        log_probs = self.predict(x_t, t, torch.zeros_like(t), real, support).log_probs
+        log_uniform = self.layout.uniform_log_probs().to(log_probs)
+        return torch.where(real.unsqueeze(-1), log_probs, log_uniform)
+
+    def cross_entropy(self, log_d0: Tensor, batch: Batch) -> Tensor:
+        """-log D_l(x0_l): Float[B, L]; 0 where ``real`` is False."""
+        log_p = log_d0.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1)
+        return -log_p.masked_fill(~batch.real, 0.0)
+
+    def output(self, nelbo: Tensor, batch: Batch, loss: Tensor | None = None) -> LossOutput:
+        """A drawn NELBO, Float[B], and the loss: its mean divided by the constant L, or ``loss``.
+
+        The constant keeps the gradient that of the bound, whatever sizes a batch happens to hold.
+        """
+        return LossOutput(
+            loss=nelbo.mean().float() / self.layout.length if loss is None else loss,
+            nelbo=nelbo.detach().float(),
+            num_real=batch.real.sum(dim=1),
+        )
