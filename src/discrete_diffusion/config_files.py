@@ -29,3 +29,20 @@ def as_list(value: Any) -> list[str]:
     if value is None:
         return []
     return [str(each) for each in value] if isinstance(value, ListConfig) else [str(value)]
+
+
+def model_presets() -> dict[str, tuple[list[str], int]]:
+    """Our model presets: name -> (backbones it fits, parameters as the preset states them)."""
+    from omegaconf import OmegaConf
+
+    presets = {}
+    for path in sorted((config_dir() / "model").glob("*.yaml")):
+        preset = plain(OmegaConf.load(path))
+        presets[path.stem] = (list(preset.get("backbones", [])), int(preset.get("parameters", 0)))
+    return presets
+
+
+def presets_of(backbone: str) -> list[str]:
+    """Our model presets that a backbone fits, the smallest first."""
+    sizes = {name: size for name, (fits, size) in model_presets().items() if backbone in fits}
+    return sorted(sizes, key=sizes.__getitem__)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from discrete_diffusion.config_files import presets_of
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.models.builders import PRESETS
 from discrete_diffusion.models.registry import (
     _BACKBONE_BUILDERS,
     backbone_spec,
@@ -14,7 +14,7 @@ from discrete_diffusion.models.registry import (
 
 MASK, PAD = 13, 14
 PAD_ROWS = {28: 14, 15: 14, 14: 12, 13: 12}  # rows of an embedding -> its PAD row
-SPECS = [backbone_spec(name) for name in sorted(PRESETS)]
+SPECS = [backbone_spec(name) for name in _BACKBONE_BUILDERS]
 IMAGES = [spec.name for spec in SPECS if spec.state == "tokens" and "dtn" in spec.conditions]
 TOKEN_BACKBONES = [s.name for s in SPECS if s.state == "tokens" and s.name not in IMAGES]
 
@@ -32,7 +32,7 @@ def noisy(num_nodes: list[int], seed: int = 0) -> tuple[torch.Tensor, torch.Tens
 
 @pytest.fixture(params=TOKEN_BACKBONES)
 def backbone(request, make_config, randomise) -> nn.Module:
-    config = make_config(request.param, PRESETS[request.param][0])
+    config = make_config(request.param, presets_of(request.param)[0])
     return randomise(build_backbone(config, 28))
 
 
@@ -108,7 +108,7 @@ def test_logits_are_a_fresh_tensor(backbone):
 @pytest.mark.parametrize("name", TOKEN_BACKBONES)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_other_precisions(make_config, randomise, name, dtype):
-    backbone = randomise(build_backbone(make_config(name, PRESETS[name][0]), 28))
+    backbone = randomise(build_backbone(make_config(name, presets_of(name)[0]), 28))
     x, real = noisy([8, 5])
     logits = backbone.to(dtype)(x_t=x, sigma=torch.rand(2))
     assert logits.dtype == dtype

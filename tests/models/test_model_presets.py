@@ -6,11 +6,11 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from discrete_diffusion.models.builders import PRESETS
-from discrete_diffusion.models.registry import backbone_spec, build_backbone
+from discrete_diffusion.config_files import model_presets, presets_of
+from discrete_diffusion.models.registry import _BACKBONE_BUILDERS, backbone_spec, build_backbone
 
 FOLDER = Path(__file__).parents[2] / "configs" / "model"
-FILES = {name: FOLDER / f"{name}.yaml" for names in PRESETS.values() for name in names}
+FILES = {name: FOLDER / f"{name}.yaml" for name in model_presets()}
 
 
 def num_parameters(make_config, preset: str) -> int:
@@ -28,13 +28,13 @@ def num_parameters(make_config, preset: str) -> int:
 def test_preset_states_its_name_its_backbone_and_its_true_size(make_config, preset):
     config = OmegaConf.load(FILES[preset])
     assert config.name == preset
-    assert all(preset in PRESETS[backbone] for backbone in config.backbones)
+    assert all(preset in presets_of(backbone) for backbone in config.backbones)
     assert num_parameters(make_config, preset) == config.parameters
 
 
 def test_default_presets_are_of_one_size(make_config):
     """Of the backbones that read any sequence, and so can be compared."""
-    specs = [backbone_spec(name) for name in PRESETS]
+    specs = [backbone_spec(name) for name in _BACKBONE_BUILDERS]
     sequences = [spec for spec in specs if spec.state == "tokens" and "dtn" not in spec.conditions]
     defaults = [spec.default_model for spec in sequences]
     small = num_parameters(make_config, "bd_small")

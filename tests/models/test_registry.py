@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_diffusion.models.builders import PRESETS
+from discrete_diffusion.config_files import presets_of
 from discrete_diffusion.models.registry import (
     _BACKBONE_BUILDERS,
     BackboneSpec,
@@ -231,8 +231,8 @@ def test_dtn_unet_wants_maps_and_images_it_can_halve(make_config):
         build_backbone(make_config("dtn-unet", "dtn_unet_tiny", data), 1)
 
 
-@pytest.mark.parametrize("backbone", PRESETS)
+@pytest.mark.parametrize("backbone", [*_BACKBONE_BUILDERS])
 def test_builders_work_without_allocating(make_config, backbone):
     with torch.device("meta"):
-        model = build_backbone(make_config(backbone, PRESETS[backbone][0]), 28)
+        model = build_backbone(make_config(backbone, presets_of(backbone)[0]), 28)
     assert all(tensor.is_meta for tensor in model.parameters())

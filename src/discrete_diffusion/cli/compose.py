@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.config_files import config_dir, plain
+from discrete_diffusion.config_files import config_dir, model_presets
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 from discrete_diffusion.options import is_number
 from discrete_diffusion.value_kinds import check_kinds
@@ -169,17 +169,6 @@ def choices(group: str, user_config_dir: str | Path | None = None) -> list[str]:
     """The choices of a config group, a user's own among them."""
     folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
     return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
-
-
-def model_presets() -> dict[str, tuple[list[str], int]]:
-    """Our model presets: name -> (backbones it fits, parameters as the preset states them)."""
-    from omegaconf import OmegaConf
-
-    presets = {}
-    for path in sorted((config_dir() / "model").glob("*.yaml")):
-        preset = plain(OmegaConf.load(path))
-        presets[path.stem] = (list(preset.get("backbones", [])), int(preset.get("parameters", 0)))
-    return presets
 
 
 def check_counts(config: DictConfig, **smallest: int) -> None:

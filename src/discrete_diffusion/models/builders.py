@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config_files import presets_of
 from discrete_diffusion.options import check_options, check_whole_number, is_number
 
 if TYPE_CHECKING:
@@ -26,77 +28,49 @@ def section(config: DictConfig, name: str) -> Any:
     return config.get(name) or {}
 
 
-def _model_options(
-    config: DictConfig, backbone: str, required: tuple[str, ...], optional: tuple[str, ...]
-) -> dict[str, Any]:
-    """Constructor arguments from ``config.model``; built-in backbones name their presets."""
-    presets = f"presets that fit: {', '.join(PRESETS[backbone])}"
+def _options(config: DictConfig, backbone: str, build: Callable[..., Any], *given: str) -> Any:
+    """Those arguments of ``build`` that ``config.model`` has; ``given``: arguments that come from
+    elsewhere. ``ValueError``, with the presets that fit, for one that is missing."""
     model = section(config, "model")
     fits = model.get("backbones")
     if fits is not None and backbone not in fits:
         raise ValueError(
             f"model preset {model.get('name', '?')!r} fits {', '.join(fits)}, not {backbone!r}; "
-            f"{presets}"
+            f"presets that fit: {', '.join(presets_of(backbone))}"
         )
-    for key in required:
-        if model.get(key) is None:
-            raise ValueError(f"backbone {backbone!r} needs model.{key}; {presets}")
-    options = {key: model.get(key) for key in (*required, *optional) if model.get(key) is not None}
+    wanted = {k: p for k, p in signature(build).parameters.items() if k not in given}
+    options = {key: model.get(key) for key in wanted if model.get(key) is not None}
+    for key, parameter in wanted.items():
+        if parameter.default is parameter.empty and key not in options:
+            raise ValueError(
+                f"backbone {backbone!r} needs model.{key}; presets that fit: "
+                f"{', '.join(presets_of(backbone))}"
+            )
     dropout = options.get("dropout", 0)
     if not (is_number(dropout) and 0 <= dropout <= 1):
         raise ValueError(f"model.dropout={dropout}: expected a share in [0, 1]")
     return options
 
 
-PRESETS = {
-    "bd-denoiser": ("bd_tiny", "bd_small", "bd_base"),
-    "bd-denoiser-pair": ("bd_pair_tiny", "bd_pair_small", "bd_pair_base"),
-    "dit": ("dit_tiny", "dit_mini", "dit_small"),
-    "my-transformer": ("my_transformer_tiny", "my_transformer_small"),
-    "get-region": ("get_region_tiny", "get_region_paper", "get_region_literal"),
-    "dtn-unet": ("dtn_unet_tiny", "dtn_unet_paper"),
-    "dtn-regressor": ("dtn_regressor_tiny",),
-    "film-unet-tokens": ("film_unet_tiny",),
-    "latent-space-model": ("latent_tiny", "latent_paper"),
-}
-"""Of each built-in backbone, the smallest first."""
-
-_TOKEN_KEYS = ("hidden_size", "n_blocks", "n_heads")
-_ADALN_KEYS = ("mlp_ratio", "dropout", "frequency_embedding_size", "time_scale")
-_GRAPH_KEYS = ("d_model", "n_layers", "n_heads")
-_GRAPH_OPTIONS = ("cond_dim", *_ADALN_KEYS)
-_UNET_KEYS = ("channels", "multipliers", "cond_dim")
-_UNET_OPTIONS = (
-    *("groups", "dropout", "cond_gate_init", "zero_init_out", "time_scale", "attention_heads"),
-)
-_ENCODER_KEYS = ("d_model", "n_layers", "n_heads")
-_ENCODER_OPTIONS = ("mlp_ratio", "dropout", "pool_layers", "token_dropout", "time_scale")
-_LATENT_KEYS = ("latent_dim", "latent_seq_len")
-_LATENT_BLOCK_OPTIONS = ("num_heads", "ffn_multiplier", "dropout", "use_rope", "rope_base")
-_LATENT_OPTIONS = ("pool", "num_layers", "prefix_len", *_LATENT_BLOCK_OPTIONS)
-
-
 def build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
+    from discrete_diffusion.models.bd_denoiser import BDDenoiser
 
-    name = "bd-denoiser"
-    options = _model_options(config, name, required=_GRAPH_KEYS, optional=_GRAPH_OPTIONS)
-    denoiser = BDDenoiser(vocab_config=_graph_vocabulary(config, name, vocab_size), **options)
-    return BDDenoiserBackbone(denoiser, legal_only=section(config, "model").get("legal_only", True))
+    return _graph_denoiser(config, "bd-denoiser", BDDenoiser, vocab_size)
 
 
 def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
     from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 
-    name = "bd-denoiser-pair"
-    options = _model_options(
-        config,
-        name,
-        required=(*_GRAPH_KEYS, "d_pair"),
-        optional=(*_GRAPH_OPTIONS, "triangles", "index_embeddings"),
-    )
-    denoiser = BDDenoiserPair(vocab_config=_graph_vocabulary(config, name, vocab_size), **options)
+    return _graph_denoiser(config, "bd-denoiser-pair", BDDenoiserPair, vocab_size)
+
+
+def _graph_denoiser(
+    config: DictConfig, name: str, build: Callable[..., Any], vocab_size: int
+) -> nn.Module:
+    from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
+
+    options = _options(config, name, build, "vocab_config")
+    denoiser = build(vocab_config=_graph_vocabulary(config, name, vocab_size), **options)
     return BDDenoiserBackbone(denoiser, legal_only=section(config, "model").get("legal_only", True))
 
 
@@ -124,12 +98,7 @@ def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.dit import DiT
 
-    options = _model_options(
-        config,
-        "dit",
-        required=_TOKEN_KEYS,
-        optional=("cond_dim", *_ADALN_KEYS, "tie_word_embeddings"),
-    )
+    options = _options(config, "dit", DiT, "vocab_size", "causal", "pad_id")
     return DiT(
         vocab_size=vocab_size,
         causal=section(config, "algo").get("causal_attention", False),
@@ -143,12 +112,8 @@ def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.models.my_transformer import MyTransformer
 
     layout = build_layout(section(config, "data"))
-    options = _model_options(
-        config,
-        "my-transformer",
-        required=_TOKEN_KEYS,
-        optional=("mlp_ratio", "dropout", "tie_word_embeddings"),
-    )
+    given = ("vocab_size", "length", "pad_id", "time_conditioning")
+    options = _options(config, "my-transformer", MyTransformer, *given)
     return MyTransformer(
         vocab_size=vocab_size,
         length=layout.length,
@@ -161,12 +126,7 @@ def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
 def build_get_region(config: DictConfig, num_features: int) -> nn.Module:
     from discrete_diffusion.models.get_region import GetRegion
 
-    options = _model_options(
-        config,
-        "get-region",
-        required=("d_model", "n_layers", "n_heads"),
-        optional=(*_ADALN_KEYS, "pos", "zero_head"),
-    )
+    options = _options(config, "get-region", GetRegion, "num_features")
     return GetRegion(num_features=num_features, **options)
 
 
@@ -207,7 +167,7 @@ def _build_dtn_unet(
     from discrete_diffusion.models.film_unet import FiLMUNet
 
     model, data = section(config, "model"), section(config, "data")
-    unet = _model_options(config, backbone, required=_UNET_KEYS, optional=_UNET_OPTIONS)
+    unet = _options(config, backbone, FiLMUNet, "in_channels", "out_channels", "token_dim")
     timed = section(config, "algo").get("time_conditioning", True)
     encoder = _build_dtn_encoder(
         config, backbone, time_conditioning=timed and model.get("encoder_time", True)
@@ -230,7 +190,7 @@ def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
     from discrete_diffusion.models.dtn_regressor import DtNRegressor
 
     name = "dtn-regressor"
-    options = _model_options(config, name, required=("head_widths",), optional=("read_tokens",))
+    options = _options(config, name, DtNRegressor, "encoder", "shape")
     encoder = _build_dtn_encoder(config, name, time_conditioning=False)
     size = section(config, "data").get("field_size")
     return DtNRegressor(encoder=encoder, shape=(channels, size, size), **options)
@@ -239,7 +199,8 @@ def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
 def _build_dtn_encoder(config: DictConfig, backbone: str, *, time_conditioning: bool) -> DtNEncoder:
     from discrete_diffusion.models.dtn_encoder import DtNEncoder
 
-    options = _model_options(config, backbone, required=_ENCODER_KEYS, optional=_ENCODER_OPTIONS)
+    given = ("num_boundary", "time_conditioning", "pos")
+    options = _options(config, backbone, DtNEncoder, *given)
     data = section(config, "data")
     _check_boundary(data, backbone)
     return DtNEncoder(
@@ -251,29 +212,35 @@ def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.models import latent_space, text_models
 
     name, model = "latent-space-model", section(config, "model")
-    options = _model_options(config, name, required=_LATENT_KEYS, optional=_LATENT_OPTIONS)
 
-    def only(*keys: str) -> dict[str, Any]:
-        return {key: options[key] for key in keys if key in options}
+    def of(build: Callable[..., Any], *given: str) -> Any:
+        return _options(config, name, build, *given)
 
-    sizes, blocks = only(*_LATENT_KEYS), only("latent_dim", *_LATENT_BLOCK_OPTIONS)
     num_source_ids = section(config, "data").get("source_vocab_size") or vocab_size
     build = text_models.build_text_encoder
     encoder = build(**_part_options(model, "encoder", build, vocab_size=num_source_ids))
     build_decoder = text_models.build_text_decoder
     decoder = build_decoder(**_part_options(model, "decoder", build_decoder, vocab_size=vocab_size))
-    stop = _part_options(model, "stop_latent", latent_space.StopLatent, **sizes)
+    for key in (sizes := ("latent_dim", "latent_seq_len")):
+        if model.get(key) is None:
+            raise ValueError(
+                f"backbone {name!r} needs model.{key}; presets that fit: "
+                f"{', '.join(presets_of(name))}"
+            )
+    stop = {key: model[key] for key in sizes}
     return latent_space.LatentSpaceModel(
         encoder=encoder,
         decoder=decoder,
         compression=latent_space.LatentEncoder(
-            hidden_dim=encoder.hidden_size, **sizes, **only("pool", "num_heads")
+            hidden_dim=encoder.hidden_size, **of(latent_space.LatentEncoder, "hidden_dim")
         ),
-        middle=latent_space.MiddleTransformer(**blocks, **only("num_layers")),
+        middle=latent_space.MiddleTransformer(**of(latent_space.MiddleTransformer)),
         adapter=latent_space.PrefixAdapter(
-            decoder_dim=decoder.hidden_size, **blocks, **only("prefix_len")
+            decoder_dim=decoder.hidden_size, **of(latent_space.PrefixAdapter, "decoder_dim")
         ),
-        stop_latent=latent_space.StopLatent(**stop),
+        stop_latent=latent_space.StopLatent(
+            **_part_options(model, "stop_latent", latent_space.StopLatent, **stop)
+        ),
     )
 
 
