@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -118,6 +120,7 @@ def test_importing_is_cheap_and_public_names_exist():
     """One process: the bare import, then each layer's heavy imports, then the public names."""
     code = """
 import sys
+import tokenize
 import discrete_diffusion
 heavy = ("lightning", "hydra", "matplotlib", "torch")
 assert not [m for m in heavy if m in sys.modules], "import discrete_diffusion"
@@ -142,3 +145,32 @@ def test_modules_are_short():
     for path in PACKAGE.rglob("*.py"):
         length = len(path.read_text().splitlines())
         assert length <= 330, f"{path.relative_to(PACKAGE)} has {length} lines; split by concept"
+
+
+WORDS = re.compile(
+    r"(?<![a-z])(rooms?|diagrams?|bubbles?|motifs?|dtn|dialogues?|rouge|genomes?|floor plans?)"
+    r"(?![a-z])",
+    re.IGNORECASE,
+)
+"""Of single kinds of data."""
+
+MAY_SAY = {
+    "rooms.py": "the default vocabularies of VocabConfig",
+    "layout.py": "the same",
+    "cli/main.py": "the help begins with the default kind of data",
+    "evaluation/pictures.py": "a reliability diagram is a chart",
+    "viz/reliability.py": "the same",
+}
+
+
+def test_only_domains_speak_of_their_data():
+    """Outside ``domains/`` and ``models/`` no name and no text uses the words of one domain."""
+    for path in PACKAGE.rglob("*.py"):
+        where = path.relative_to(PACKAGE).as_posix()
+        if where.split("/")[0] in ("domains", "models", "configs") or where in MAY_SAY:
+            continue
+        with path.open() as file:
+            for token in tokenize.generate_tokens(file.readline):
+                if token.type != tokenize.COMMENT:
+                    found = WORDS.search(token.string.replace("_", " "))
+                    assert not found, f"{where}:{token.start[0]} says {found.group()!r}"

@@ -25,7 +25,7 @@ class Batch:
         of latent vectors, Int[B, T] the ids of a target text.
     ``real``: Bool[B, L], Bool[B, N] or Bool[B, T], the positions that carry data.
     ``log_num_orders``: Float[B] or None, log of how many equally likely token sequences stand for
-        the same unordered object (randomly relabelled diagrams: ``log(n!/|Aut G|)``; a fixed order:
+        the same unordered object (randomly relabelled graphs: ``log(n!/|Aut G|)``; a fixed order:
         0). Subtracting it from the ordered bound gives the bound on the unordered object.
     ``conditions``: extra tensors, batch axis first, passed by keyword to the backbone; also what
         else it takes that has ``to`` and ``pin_memory``.

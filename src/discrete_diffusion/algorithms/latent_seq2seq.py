@@ -45,9 +45,9 @@ def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
 
 
 class LatentSeq2Seq(Algorithm):
-    """A summary from latent vectors of its dialogue; there is no noise.
+    """A summary from latent vectors of its source text; there is no noise.
 
-    Latents z of the dialogue and u of its summary, both by encoder and compression, and
+    Latents z of the source and u of its summary, both by encoder and compression, and
     y = middle(z). CE(x) = -log p(summary | x) of adapter and decoder, the mean over the tokens of
     all summaries, EOS included. sg: no gradient.
 
@@ -74,8 +74,8 @@ class LatentSeq2Seq(Algorithm):
     summary from itself. ``autoencode`` and ``middle`` have no text, and -log N(target; y, I) of the
     K D numbers of a sample instead, like ``Regression``.
 
-    Conditions of a batch: ``source`` Int[B, S], dialogues, and ``encoded_target`` Int[B, S], the
-    summaries in the ids of dialogues, both with ``source_pad_id`` behind.
+    Conditions of a batch: ``source`` Int[B, S], source texts, and ``encoded_target`` Int[B, S], the
+    summaries in the ids of sources, both with ``source_pad_id`` behind.
 
     Raises ``ValueError`` for another stage, a weight below 0, or an option that is of another one.
     """
@@ -156,11 +156,11 @@ class LatentSeq2Seq(Algorithm):
         return replace(batch, x0=x0, real=real, conditions=texts)
 
     def encode(self, texts: Tensor) -> Tensor:
-        """Int[B, S] in the ids of dialogues, PAD behind -> their latents Float[B, K, D]."""
+        """Int[B, S] in the ids of sources, PAD behind -> their latents Float[B, K, D]."""
         return self.backbone.encode(texts, texts != self.source_pad_id)
 
     def summary_latents(self, source: Tensor) -> Tensor:
-        """Dialogues Int[B, S] -> y Float[B, K, D], what their summaries are decoded from."""
+        """Sources Int[B, S] -> y Float[B, K, D], what their summaries are decoded from."""
         return self.backbone.middle(self.encode(self._trimmed(source)))
 
     def _trimmed(self, texts: Tensor) -> Tensor:

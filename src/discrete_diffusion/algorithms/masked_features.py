@@ -1,4 +1,4 @@
-"""Masked features: absorbing diffusion on rows of numbers (GET's region-motif masking)."""
+"""Masked features: absorbing diffusion on rows of numbers (as GET hides regions)."""
 
 from __future__ import annotations
 

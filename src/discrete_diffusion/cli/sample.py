@@ -25,7 +25,7 @@ def run(config: DictConfig) -> None:
         raise ValueError(
             "sample needs checkpoint=FILE, e.g. checkpoint=runs/first/checkpoints/best.ckpt"
         )
-    check_counts(config, num_samples=1, num_rooms=1, steps=1, batch_size=1, seed=0, threads=1)
+    check_counts(config, num_samples=1, steps=1, batch_size=1, seed=0, threads=1)
     check_counts(config, completions=1, max_arrangements=1, trajectory=0, draws=1)
     if not isinstance(config.given, str | int | None):
         raise ValueError(

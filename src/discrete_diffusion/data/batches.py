@@ -47,7 +47,7 @@ class BatchStream:
     Every batch has ``batch_size`` samples, or all if there are fewer. The stream passes over the M
     samples again and again, each time in another random order, in rounds of as many whole batches
     as M samples make; a round is bucketed by size, and begins with the samples of a pass that the
-    round before had no room for. After any number of rounds no sample has been shown more than once
+    round before did not take. After any number of rounds no sample has been shown more than once
     more often than another; a round in which two passes meet may hold a sample twice.
 
     An iteration is an epoch: as many whole steps as come nearest to one pass over the samples, at

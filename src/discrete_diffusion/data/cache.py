@@ -18,7 +18,7 @@ from discrete_diffusion.whole_files import written_whole
 CACHE_VARIABLE = "DISCRETE_DIFFUSION_CACHE"
 """Environment variable that names the cache folder."""
 
-_KINDS = ("plans", "regions", "eit")
+_PATTERNS = ("*-v*.npz", ".*-v*.unfinished")
 """Cached files are called ``KIND-vVERSION-...npz``."""
 
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -102,8 +102,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, compressed: 
 
 def cached_files() -> list[Path]:
     """The cached data, of any generator version, and what a killed process left unfinished."""
-    patterns = [p for kind in _KINDS for p in (f"{kind}-v*.npz", f".{kind}-v*.unfinished")]
-    return sorted(file for pattern in patterns for file in cache_dir().glob(pattern))
+    return sorted(file for pattern in _PATTERNS for file in cache_dir().glob(pattern))
 
 
 def clear_cache() -> list[Path]:

@@ -217,7 +217,7 @@ def blind_bounds(
     """What knowing nothing, and knowing only the marginals, costs on a split: nats per sample.
 
     ``uniform``: log K_l per position, the value at initialisation. ``blind``: independent draws
-    from the token frequencies of each group (rooms, relations) in the training split, add-one
+    from the token frequencies of each group (nodes, edges) in the training split, add-one
     smoothed. Both are exchangeable, so they are given per *unordered* object where there is one:
     random order, minus log(n!/|Aut|). The orders are drawn with one seed, whatever that of a run,
     so runs on the same data agree; ``stream`` as for ``estimate_bound``.

@@ -1,4 +1,4 @@
-"""The bound by the size of samples: diagrams of few rooms beside those of many."""
+"""The bound by the size of samples: small ones beside large ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from discrete_diffusion.evaluation.bound import BoundEstimate, SampleBounds
 
 @dataclass(frozen=True)
 class BoundBySize:
-    """``unit``: what sizes count, e.g. rooms; ``estimates``: the bound of the samples of each size,
+    """``unit``: what sizes count, e.g. nodes; ``estimates``: the bound of the samples of each size,
     smallest first. A single sample of a size has no standard error."""
 
     unit: str

@@ -55,7 +55,7 @@ class EqualTerms:
 class HeldOutBounds:
     """The bound of each held-out sample, Float64[M], in the unit that ``quantity`` names.
 
-    ``quantity``: ``nats per unordered diagram``, ``nats per sequence``, ``nats per image``, ``nats
+    ``quantity``: ``nats per sequence``, ``nats per image``, ``nats
     per summary`` or ``bits per character``; ``ordering``: what the data set says its bound is of.
     ``rows``: Int[M], of ``split``. ``uniform``: what knowing nothing costs, the mean of
     sum_l log K_l in that unit.

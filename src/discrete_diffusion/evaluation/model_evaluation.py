@@ -1,9 +1,9 @@
-"""``evaluate`` of a model of tokens itself: its bound and its calibration."""
+"""``evaluate`` of a model of tokens: its bound and its calibration, and metrics of its samples."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,19 @@ from discrete_diffusion.evaluation.held_out import (
 )
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
 from discrete_diffusion.evaluation.pictures import draw_model_pictures
-from discrete_diffusion.evaluation.table import TableSection, model_notes, model_sections
+from discrete_diffusion.evaluation.table import (
+    TableRow,
+    TableSection,
+    model_notes,
+    model_sections,
+)
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.data import TokenDataset
+    from discrete_diffusion.domains.domain import Report
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -31,11 +38,39 @@ logger = logging.getLogger(__name__)
 TIME_BINS = 20
 """If ``time_bins`` does not say."""
 
+NUM_SAMPLES = 1000
+"""If ``num_samples`` does not say."""
+
+
+@dataclass(frozen=True)
+class MeasuredSamples:
+    """``tokens``: Int[M, L], drawn from a model, and what ``report`` measures of them. ``real``:
+    what it measures of held-out samples in their place."""
+
+    tokens: Tensor
+    report: Report
+    values: dict[str, float]
+    real: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``metrics.json``."""
+        real = {f"{name}_real_data": value for name, value in self.real.items()}
+        return {"num_samples": len(self.tokens), **self.values, **real}
+
+    def section(self) -> TableSection:
+        """The two side by side."""
+        rows = [
+            TableRow(name, f"{value:.4f}", f"{self.real[name]:.4f}" if name in self.real else "")
+            for name, value in self.values.items()
+        ]
+        return TableSection(f"{len(self.tokens):,} samples", tuple(rows))
+
 
 @dataclass(frozen=True)
 class ModelEvaluation(Evaluation):
     """``facts``: how all was measured. ``reference``: what it was measured on, in words.
     ``absorbing``: tokens are masked, not changed. ``group_titles``: what token groups are called.
+    ``samples``: None where none were measured.
     """
 
     facts: dict[str, Any]
@@ -43,15 +78,22 @@ class ModelEvaluation(Evaluation):
     scores: ModelScores
     absorbing: bool = True
     group_titles: Mapping[str, str] = field(default_factory=dict)
+    samples: MeasuredSamples | None = None
 
     def metrics(self) -> dict[str, Any]:
-        return {**self.facts, **self.scores.as_dict()}
+        of_samples = {} if self.samples is None else self.samples.as_dict()
+        return {**self.facts, **of_samples, **self.scores.as_dict()}
 
     def sections(self) -> list[TableSection]:
-        return model_sections(self.scores)
+        of_samples = [] if self.samples is None else [self.samples.section()]
+        return [*of_samples, *model_sections(self.scores)]
 
     def notes(self) -> list[str]:
         return [f"Real data: {self.reference}.", *model_notes(self.scores)]
+
+    def save(self, folder: Path) -> None:
+        if self.samples is not None:
+            self.samples.report.save(self.samples.tokens, folder)
 
     def draw(self, folder: Path) -> None:
         draw_model_pictures(self.scores, folder, absorbing=self.absorbing, titles=self.group_titles)
@@ -73,19 +115,41 @@ def measure_model(config: DictConfig, model: Model, data: TokenDataset, split: s
     )
 
 
-def evaluate_token_model(config: DictConfig, trained: TrainedModel) -> ModelEvaluation:
-    """A model of tokens on the split that its checkpoint held out, without samples."""
+def evaluate_token_model(
+    config: DictConfig,
+    trained: TrainedModel,
+    report: Callable[[Any, str, DictConfig], Report] | None = None,
+) -> ModelEvaluation:
+    """A model of tokens on the split that its checkpoint held out, and ``num_samples`` samples as
+    ``report`` measures them, see ``Domain.report``; without it the model by itself."""
     data = readable_data(trained)
     split = held_out_split(data, config.split)
     reference = name_of_split(trained, data, split)
-    name = trained.data_config.name
-    logger.info("no metrics of samples exist for data=%s; measuring the model", name)
+    if report is None:
+        name = trained.data_config.name
+        logger.info("no metrics of samples exist for data=%s; measuring the model", name)
+    samples = None
     with trained.sharing() as shard:
-        scores = measure_model(config, trained.on(shard), data, split)
+        model = trained.on(shard)
+        if report is not None:
+            made = report(data, split, trained.checkpoint.config)
+            samples = measure_samples(config, model, made, data.splits[split].x0)
+        scores = measure_model(config, model, data, split)
     facts = {
         **checkpoint_facts(config, trained, data),
         "reference": reference,
         "num_reference": len(data.splits[split]),
     }
     absorbing = trained.algorithm.process.absorbing
-    return ModelEvaluation(facts, reference, scores, absorbing, trained.domain.group_titles)
+    titles = trained.domain.group_titles
+    return ModelEvaluation(facts, reference, scores, absorbing, titles, samples)
+
+
+def measure_samples(
+    config: DictConfig, model: Model, report: Report, held_out: Tensor
+) -> MeasuredSamples:
+    """As ``config`` says: ``num_samples``, ``seed``. ``held_out``: Int[M, L]."""
+    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+    logger.info("drawing %s samples", f"{num:,}")
+    tokens = report.sample(model, num, config.seed)
+    return MeasuredSamples(tokens, report, report.measure(tokens), report.measure(held_out))

@@ -70,7 +70,7 @@ def _by_size_section(by_size: BoundBySize) -> TableSection:
 def _model_section(scores: ModelScores) -> TableSection:
     bound, base = scores.bound, scores.baselines
     quantity, value, error = bound.headline
-    of = "the unordered diagram" if quantity == "unordered" else "the sequence"
+    of = "the unordered sample" if quantity == "unordered" else "the sequence"
     rows = [
         TableRow(
             f"nelbo_{quantity}",
@@ -90,7 +90,9 @@ def _model_section(scores: ModelScores) -> TableSection:
         "nelbo_blind": "what knowing only the frequencies of ids costs, nats",
         "nelbo_uniform": "what knowing nothing costs, nats",
     }
-    rows += [TableRow(k, f"{v:.4f}", meaning=meanings[k]) for k, v in scores.further.items()]
+    rows += [
+        TableRow(k, f"{v:.4f}", meaning=meanings.get(k, "")) for k, v in scores.further.items()
+    ]
     rows += [TableRow(k, f"{v:.3f}", meaning=meanings.get(k, "")) for k, v in base.items()]
     gaps = scores.calibration.error.nanmean(dim=0)
     rows += [

@@ -13,8 +13,8 @@ class Uniform(ForwardProcess):
     """b_t(y) = (1 - alpha(t)) / K_l on the K_l legal ids of each position, 0 elsewhere
     (Austin et al., arXiv 2107.03006; UDLM, arXiv 2412.10193).
 
-    Deviation: the papers' prior is uniform on the whole vocabulary; a room type never enters a
-    relation slot here, and neither MASK nor PAD is ever drawn.
+    Deviation: the papers' prior is uniform on the whole vocabulary; a node type never enters an
+    edge slot here, and neither MASK nor PAD is ever drawn.
     """
 
     name = "uniform"

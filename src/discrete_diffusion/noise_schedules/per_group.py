@@ -17,7 +17,7 @@ class PerGroup(Powers):
 
     ``exponents`` maps group names of the layout to w > 0. A larger exponent keeps a group clean
     for longer going forward, so it is revealed *earlier* when sampling: with node 2 and edge 1,
-    rooms tend to appear before their relations.
+    nodes tend to appear before their edges.
 
     Raises ``ValueError`` if the names are not exactly the layout's groups or a w is not positive.
     """

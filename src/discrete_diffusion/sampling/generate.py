@@ -23,8 +23,8 @@ class Generate:
 
     ``temperature`` 0: the likeliest token, nothing is drawn. ``top_k`` None: all tokens.
 
-    ``stop_cosine``: if cos(mean_k y_k, mean_k stop_k) of the latents y of a dialogue is as large,
-    its summary is empty. None: never.
+    ``stop_cosine``: if cos(mean_k y_k, mean_k stop_k) of the latents y of a source text is as
+    large, its summary is empty. None: never.
 
     One call for the latents and one per token, EOS included; samples that have ended are left out.
     """
@@ -71,7 +71,7 @@ class Generate:
         generator: torch.Generator,
         steps: int | None = None,
     ) -> SummaryDraws:
-        """One summary per row of ``sources`` Int[B, S], dialogues with PAD behind: at most
+        """One summary per row of ``sources`` Int[B, S], texts with PAD behind: at most
         ``target_length`` ids, PAD behind EOS. The algorithm is in eval mode meanwhile."""
         self.check_steps(steps)
         was_training = algorithm.training

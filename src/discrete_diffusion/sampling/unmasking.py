@@ -28,7 +28,7 @@ class Unmasking(Sampler):
     A score that reads the distributions alone leaves one token per call exact, if D is and does not
     depend on t: any order chosen from what is visible is. One that reads the tokens drawn is not.
 
-    ``groups_in_turn``: fill the layout's groups one after the other, all rooms before any relation.
+    ``groups_in_turn``: fill the layout's groups one after the other, all nodes before any edge.
     """
 
     absorbing_only = True

@@ -1,4 +1,4 @@
-"""Pictures of bubble diagrams and of windows of rows, and charts of what was measured."""
+"""Charts of what was measured."""
 
 from discrete_diffusion.viz.bars import BarPanel, draw_bars
 from discrete_diffusion.viz.bound_curve import draw_bound_by_time

@@ -20,7 +20,7 @@ from discrete_diffusion.viz.palette import CARD_EDGE, LINE, MUTED_TEXT, TEXT
 REAL, SAMPLED = "#44608a", "#ef9f4c"
 """Real data and samples: blue and orange, apart in hue and in lightness."""
 GROUP_COLOURS = ("#1f7a78", "#b06ab3", "#c9a227", "#7a7f87")
-"""Token groups, in order: rooms and relations, then those of other data."""
+"""Token groups, in order: nodes and edges, then those of other data."""
 SHARE_MAP = LinearSegmentedColormap.from_list(
     "share", ["#f6f8fb", "#c3d3e8", "#7f9fcb", "#44608a", "#22324f"]
 )

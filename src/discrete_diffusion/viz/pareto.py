@@ -178,7 +178,7 @@ def _draw_quality(
     axes.set_xscale("log")
     axes.margins(x=0.12, y=0.16)
     low, high = axes.get_xlim()
-    axes.set_xlim(low / 1.2, high * max(high / low, 2.0) ** 0.55 * 1.25)  # room for labels
+    axes.set_xlim(low / 1.2, high * max(high / low, 2.0) ** 0.55 * 1.25)  # space for labels
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes.xaxis.set_minor_locator(NullLocator())

@@ -33,8 +33,8 @@ _DASHES = (0, (3, 3))
 _CALLS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _LABEL_GAP = 0.12
 """Least distance of two labels, as a share of the axes' height."""
-_LABEL_ROOM = 5.0
-"""What the first panel's axis begins earlier by, as a factor of calls: room for the labels."""
+_LABEL_SPACE = 5.0
+"""What the first panel's axis begins earlier by, as a factor of calls: space for the labels."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def draw_tradeoff(
         for j, (axes, panel) in enumerate(zip(grid[k], panels, strict=True)):
             ends = _draw_curves(axes, panel, curves)
             _draw_reference(axes, panel, reference, few_calls)
-            _set_range(axes, panel, (least / (1.15 if j else _LABEL_ROOM), 1.15 * most), least)
+            _set_range(axes, panel, (least / (1.15 if j else _LABEL_SPACE), 1.15 * most), least)
             unit, arrow = ", %" * panel.is_share, "↑" if panel.more_is_better else "↓"
             style_axes(
                 axes,

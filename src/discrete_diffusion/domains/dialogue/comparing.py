@@ -143,6 +143,6 @@ class DialogueCells(CellMeasurement):
 
 
 def _has_exact_bound(cell: Cell) -> bool:
-    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+    from discrete_diffusion.algorithms import ALGORITHMS
 
-    return getattr(_ALGORITHM_BUILDERS[cell.config.algo.name], "evaluation_draw", "") == "exact"
+    return getattr(ALGORITHMS.find(cell.config.algo.name), "evaluation_draw", "") == "exact"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion.data.text_files import read_text
 from discrete_diffusion.domains.dialogue.grammar import DialoguePair
 from discrete_diffusion.domains.dialogue.words import tokens_of
-from discrete_diffusion.domains.text.reading import read_text
 
 _FIELDS = ("dialogue", "summary")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.data.text_files import TextSource, read_text
 from discrete_diffusion.domains.text.dataset import TextDataset
-from discrete_diffusion.domains.text.reading import TextSource, embedded_text, read_text
+from discrete_diffusion.domains.text.embedded import embedded_text
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
 from discrete_diffusion.layout import sequence_layout
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from discrete_diffusion.domains.text.reading import TextSource
+from discrete_diffusion.data.text_files import TextSource
 from discrete_diffusion.naming import unknown_name
 
 TOKENS = ("characters", "bytes")

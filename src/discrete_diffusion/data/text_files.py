@@ -1,4 +1,4 @@
-"""Where text comes from: UTF-8 files, plain or gzipped, or the Python installation itself."""
+"""Text files: UTF-8, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -47,19 +47,3 @@ def read_text(path: str | Path) -> TextSource:
             f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start:,} "
             f"(line {line:,}); convert it first, e.g. with iconv"
         ) from error
-
-
-def embedded_text() -> TextSource:
-    """The help pages of Python's language reference, which every CPython carries for ``help()``.
-
-    About 0.5 MB of English, the same for one version of Python; for smoke tests. Raises
-    ``ValueError`` if the installation was stripped of them.
-    """
-    try:
-        from pydoc_data.topics import topics
-    except ImportError as error:
-        raise ValueError(
-            "this Python has no pydoc_data.topics to take text from; give data.path=FILE"
-        ) from error
-    pages = (topics[name].strip() for name in sorted(topics))
-    return TextSource("the help pages of Python (pydoc_data.topics)", "\n\n".join(pages) + "\n")
