@@ -6,7 +6,8 @@
 Five sampling seeds each, beside their floors. Writes ``benchmarks/results/quality.json``, a table
 of ``docs/results.md`` and the pictures of the recipe's network beside it. The reference is the test
 split, about 2,000 diagrams that training never saw. ``--keep FOLDER`` keeps the runs; those that
-are there are not trained again.
+are there are not trained again. With ``--networks`` the others keep what the results hold, if it is of
+the same seed and overrides.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from discrete_diffusion.domains import build_data
 from evaluations import NETWORKS, evaluate, table
 from kept_runs import facts as cost
 from kept_runs import kept_run
-from record import ROOT, hardware, write_result, write_section
+from record import RESULTS, ROOT, hardware, write_result, write_section
 
 NUM, SEEDS = 2000, 5
 PICTURES = ("adjacency.png", "histograms.png", "calibration.png", "nelbo_by_t.png")
@@ -53,6 +54,13 @@ def facts(found: Mapping[str, Any], threads: int) -> str:
     return "\n".join(lines)
 
 
+def earlier(asked: str) -> dict[str, Any]:
+    """What the results hold, by network, if they are of the same options."""
+    path = RESULTS / "quality.json"
+    record = json.loads(path.read_text()) if path.exists() else {"command": "", "results": {}}
+    return dict(record["results"]) if f" {asked} --networks" in record["command"] else {}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
@@ -64,7 +72,8 @@ def main() -> None:
     words = ["experiment=bubble_mdlm", "logger=none", *arguments.overrides]
     words += [f"seed={arguments.seed}", f"threads={arguments.threads}"]
     build_data(compose("train", words))  # drawn and cached before the clock starts
-    found = {}
+    asked = [*arguments.overrides, f"--seed {arguments.seed} --threads {arguments.threads}"]
+    found = earlier(" ".join(asked))
     with tempfile.TemporaryDirectory() as scratch:
         folder = (arguments.keep or Path(scratch)).absolute()
         for network in arguments.networks:
@@ -75,12 +84,12 @@ def main() -> None:
             trained = json.loads((run / "metrics.json").read_text())
             training = {k: v for k, v in trained.items() if not isinstance(v, dict | list)}
             found[network] = {"training": training | cost(run), "evaluation": metrics}
-        for name in PICTURES:
-            picture = folder / arguments.networks[0] / "evaluation" / name
+        for name in PICTURES if NETWORKS[0] in arguments.networks else ():
+            picture = folder / NETWORKS[0] / "evaluation" / name
             shutil.copyfile(picture, ROOT / "docs" / "images" / name)
-    options = f"--seed {arguments.seed} --threads {arguments.threads}"
-    options += f" --networks {' '.join(found)}"
-    command = " ".join(["python benchmarks/quality.py", *arguments.overrides, options])
+    found = {network: found[network] for network in NETWORKS if network in found}
+    networks = f"--networks {' '.join(found)}"
+    command = " ".join(["python benchmarks/quality.py", *asked, networks])
     write_result("quality", command=command, seed=arguments.seed, results=found)
     write_section("results.md", "quality facts", facts(found, arguments.threads))
     evaluations = {network: results["evaluation"] for network, results in found.items()}
