@@ -6,8 +6,8 @@
 Five sampling seeds each, beside their floors. Writes ``benchmarks/results/quality.json``, a table
 of ``docs/results.md`` and the pictures of the recipe's network beside it. The reference is the test
 split, about 2,000 diagrams that training never saw. ``--keep FOLDER`` keeps the runs; those that
-are there are not trained again. With ``--networks`` the others keep what the results hold, if it is of
-the same seed and overrides.
+are there are not trained again. With ``--networks`` the others keep what the results hold, if it is
+of the same seed and overrides.
 """
 
 from __future__ import annotations

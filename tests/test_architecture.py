@@ -31,7 +31,7 @@ ALLOWED = {
     "states": set(),
     "shards": set(),
     "stopping": set(),
-    "plugins": set(),
+    "plugins": {"naming"},
     "config_files": set(),
     "value_kinds": set(),
     "layout": {"categorical", "rooms"},

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from discrete_diffusion.models.blocks import attention
-from discrete_diffusion.models.blocks.linear import Linear
+from discrete_diffusion.models.tuned import FastLinear
 from speed_profile import kind_of
 from speed_variants import VARIANTS, Plans, Trainee, plain_layers
 
@@ -68,17 +68,17 @@ def test_plain_layers_are_pytorchs(plans, monkeypatch):
         raise AssertionError("the package's linear layer")
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
-    monkeypatch.setattr(Linear, "forward", forbidden)
-    shipped = attention.attend, Linear.forward
+    monkeypatch.setattr(FastLinear, "forward", forbidden)
+    shipped = attention.attend, FastLinear.forward
     trainee = Trainee(VARIANTS[1], plans, CPU, seed=0)
     trainee.train(trainee.rows(0, 2))
     assert len(calls) == 2 * len(trainee.algorithm.backbone.denoiser.blocks)
-    assert (attention.attend, Linear.forward) == shipped
+    assert (attention.attend, FastLinear.forward) == shipped
     with pytest.raises(AssertionError, match="the package's"):
         Trainee(VARIANTS[3], plans, CPU, seed=0).train(plans.bucketed(0, 1))
     with plain_layers(["linear"]):
         assert attention.attend is shipped[0]
-        assert Linear.forward is torch.nn.Linear.forward
+        assert FastLinear.forward is torch.nn.Linear.forward
 
 
 def test_every_variant_is_compared_with_the_baseline_of_its_dropout():

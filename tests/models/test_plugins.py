@@ -4,7 +4,6 @@ import importlib
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +14,7 @@ from discrete_diffusion.models.registry import (
     build_backbone,
     check_backbone_name,
 )
+from fake_packages import fake_install
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
@@ -37,31 +37,6 @@ def build_decorated(config, vocab_size):
 def build_plain(config, vocab_size):
     return Plugin(vocab_size)
 """
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of installed packages; what was imported from it is forgotten afterwards."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
-    before = set(sys.modules)
-    importlib.invalidate_caches()
-    yield folder
-    for name in set(sys.modules) - before:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
-            del sys.modules[name]
-
-
-def fake_install(site: Path, package: str, code: str, entry_points: dict[str, str]) -> None:
-    """What pip leaves behind, without its second."""
-    (site / f"{package}.py").write_text(code)
-    info = site / f"{package}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    lines = [f"[{ENTRY_POINT_GROUP}]", *(f"{k} = {v}" for k, v in entry_points.items())]
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    importlib.invalidate_caches()
 
 
 def test_a_really_installed_plugin_works(tmp_path, site, make_config):
@@ -90,16 +65,24 @@ def test_a_really_installed_plugin_works(tmp_path, site, make_config):
     "value", ["good_plugin", "good_plugin:build_decorated"], ids=["module", "decorated builder"]
 )
 def test_entry_point_that_registers_on_import_keeps_its_own_name(site, value):
-    fake_install(site, "good_plugin", PLUGIN_CODE, {"other-name": value})
+    fake_install(site, "good_plugin", PLUGIN_CODE, ENTRY_POINT_GROUP, {"other-name": value})
     check_backbone_name("plugin-decorated")
     assert backbone_spec("plugin-decorated").conditions == ("group_idxs",)
     assert "other-name" not in available_backbones()
 
 
 def test_broken_plugins_warn_by_name_once_and_disturb_nobody(site):
-    fake_install(site, "broken_plugin", "import no_such_library\n", {"broken": "broken_plugin"})
-    fake_install(site, "odd_plugin", "number = 3\n", {"odd": "odd_plugin:number"})
-    fake_install(site, "thief", PLUGIN_CODE, {"dit": "thief:build_plain"})
+    fake_install(
+        site,
+        "broken_plugin",
+        "import no_such_library\n",
+        ENTRY_POINT_GROUP,
+        {"broken": "broken_plugin"},
+    )
+    fake_install(
+        site, "odd_plugin", "number = 3\n", ENTRY_POINT_GROUP, {"odd": "odd_plugin:number"}
+    )
+    fake_install(site, "thief", PLUGIN_CODE, ENTRY_POINT_GROUP, {"dit": "thief:build_plain"})
     with pytest.warns(RuntimeWarning) as caught:
         check_backbone_name("plugin-decorated")
     messages = sorted(str(warning.message) for warning in caught)
@@ -116,6 +99,12 @@ def test_broken_plugins_warn_by_name_once_and_disturb_nobody(site):
 
 
 def test_built_in_names_are_found_without_loading_plugins(site):
-    fake_install(site, "broken_plugin", "raise RuntimeError\n", {"broken": "broken_plugin"})
+    fake_install(
+        site,
+        "broken_plugin",
+        "raise RuntimeError\n",
+        ENTRY_POINT_GROUP,
+        {"broken": "broken_plugin"},
+    )
     check_backbone_name("bd-denoiser")
     assert "broken_plugin" not in sys.modules

@@ -11,7 +11,6 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.models.blocks.attention import MultiHeadSelfAttention
-from discrete_diffusion.models.blocks.linear import Linear
 from discrete_diffusion.models.blocks.mlp import MLP
 from discrete_diffusion.models.blocks.pooling import AttentionPooling
 from discrete_diffusion.models.blocks.timestep import process_t, sinusoid
@@ -85,7 +84,7 @@ class DtNEncoder(nn.Module):
         self.token_dropout, self.time_scale = token_dropout, time_scale
         self.register_buffer("shift", torch.zeros(num_boundary, num_boundary))
         self.register_buffer("scale", torch.ones(num_boundary, num_boundary))
-        self.embedding = Linear(num_boundary, d_model)
+        self.embedding = nn.Linear(num_boundary, d_model)
         self.time_proj = nn.Linear(d_model, d_model) if time_conditioning else None
         self.blocks = nn.ModuleList(
             EncoderBlock(d_model=d_model, n_heads=n_heads, mlp_ratio=mlp_ratio, dropout=dropout)

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.models.blocks.adaln import AdaLNZeroBlock
-from discrete_diffusion.models.blocks.linear import Linear
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.timestep import (
     TimestepEmbedder,
@@ -73,7 +72,7 @@ class GetRegion(nn.Module):
                 f"{d_model + 1}, or pos=none"
             )
         self.num_features, self.pos = num_features, pos
-        self.region_embedding = Linear(num_features, d_model)
+        self.region_embedding = nn.Linear(num_features, d_model)
         self.mask_token = nn.Parameter(torch.empty(d_model))
         self.cls_token = nn.Parameter(torch.empty(d_model))
         for token in (self.mask_token, self.cls_token):
@@ -96,7 +95,7 @@ class GetRegion(nn.Module):
             for _ in range(n_layers)
         )
         self.norm = nn.LayerNorm(d_model, eps=1e-6)
-        self.head = Linear(d_model, num_features)
+        self.head = nn.Linear(d_model, num_features)
         if zero_head:
             nn.init.zeros_(self.head.weight)
             nn.init.zeros_(self.head.bias)

@@ -3,10 +3,9 @@
 A *builder* takes the composed config and the vocabulary size and returns a module that maps
 ``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]; for features, the number of
 features M, and rows Float[B, N, M] to rows; for a field, the number of channels C, and images
-Float[B, C, H, W] to images. ``models/calling.py`` says how it is called. Three ways to add one:
+Float[B, C, H, W] to images. ``models/calling.py`` says how it is called. Two ways to add one:
 
 * decorate it: ``@register_backbone("mine")``;
-* assign it: ``_BACKBONE_BUILDERS["mine"] = build_mine``;
 * ship it: an entry point of the group ``discrete_diffusion.backbones`` in an installed package.
 
 Builders are the only place where a config turns into constructor arguments. The built-in ones are
@@ -20,8 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.models import builders
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.plugins import load_plugins
+from discrete_diffusion.plugins import Registry
 from discrete_diffusion.states import STATES
 
 if TYPE_CHECKING:
@@ -76,14 +74,8 @@ def register_backbone(
         raise ValueError(f"state={state!r} of backbone {name!r}: expected one of {STATES}")
 
     def register(builder: Builder) -> Builder:
-        known = _BACKBONE_BUILDERS.get(name)
-        if known is not None and not _is_same(known, builder):
-            raise ValueError(
-                f"backbone {name!r} is already registered by {_origin(known)}; choose another "
-                f"name, or assign _BACKBONE_BUILDERS[{name!r}] to replace it on purpose"
-            )
+        _registry().register(name)(builder)
         spec = BackboneSpec(name, state, causal, tuple(conditions), default_model, tuple(data_keys))
-        _BACKBONE_BUILDERS[name] = builder
         _REGISTERED[name] = (builder, spec)
         return builder
 
@@ -92,18 +84,12 @@ def register_backbone(
 
 def available_backbones() -> list[str]:
     """The sorted names of all backbones, plug-ins included."""
-    _load_plugins()
-    return sorted(_BACKBONE_BUILDERS)
+    return sorted(_registry().all())
 
 
 def check_backbone_name(name: str) -> None:
     """Raise ``ValueError``, with the closest match and the full list, if ``name`` is unknown."""
-    if name in _BACKBONE_BUILDERS:
-        return
-    names = available_backbones()
-    if name in names:
-        return
-    raise ValueError(unknown_name("backbone", name, names))
+    _registry().find(name)
 
 
 def backbone_spec(name: str) -> BackboneSpec:
@@ -125,9 +111,11 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
     """The backbone that ``config.algo.backbone`` names.
 
     ``vocab_size``: V for tokens, the number of features, or the channels of a field.
-    Raises ``ValueError`` for a name that there is not, and for a ``forward`` that cannot be called
-    as ``models/calling.py`` says.
+    Raises ``ValueError`` for a name that there is not, for a key that its builder reads and the
+    model preset lacks, and for a ``forward`` that cannot be called as ``models/calling.py`` says.
     """
+    from omegaconf.errors import ConfigAttributeError, ConfigKeyError
+
     algo = builders.section(config, "algo")
     name = algo.get("backbone")
     if not name:
@@ -141,33 +129,30 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
             f"algo.causal_attention=true, but backbone {name!r} is not causal; "
             f"choose algo.backbone={' or algo.backbone='.join(able)}"
         )
-    backbone = _BACKBONE_BUILDERS[name](config, vocab_size)
+    try:
+        backbone = _BACKBONE_BUILDERS[name](config, vocab_size)
+    except (ConfigAttributeError, ConfigKeyError) as error:
+        key = str(error.full_key)
+        if not key.startswith("model."):
+            raise
+        preset = builders.section(config, "model").get("name")
+        raise ValueError(
+            f"backbone {name!r} reads {key}, which {f'model={preset}' if preset else 'the config'} "
+            f"does not have; give model=NAME, a preset made for it, or +{key}=..."
+        ) from error
     if spec.state != "latent":
         from discrete_diffusion.models.calling import BackboneCall
 
         BackboneCall.of(backbone)
-    return backbone
+    if getattr(_BACKBONE_BUILDERS[name], "__module__", "") != builders.__name__:
+        return backbone  # a stranger's network stays as it is
+    from discrete_diffusion.models.tuned import tuned
+
+    return tuned(backbone)
 
 
-def _origin(builder: Builder) -> str:
-    name = getattr(builder, "__qualname__", repr(builder))
-    return f"{getattr(builder, '__module__', '?')}.{name}"
-
-
-def _is_same(one: Builder, other: Builder) -> bool:
-    """The same function, or the same top-level one after its module or cell ran again."""
-    return one is other or (_origin(one) == _origin(other) and "<" not in _origin(one))
-
-
-def _load_plugins() -> None:
-    """Import the entry points that were not imported yet; a builder takes the entry point's name
-    if it has none yet."""
-
-    def register(name: str, builder: Builder) -> None:
-        if not any(known is builder for known in _BACKBONE_BUILDERS.values()):
-            register_backbone(name)(builder)
-
-    load_plugins(ENTRY_POINT_GROUP, "backbone", register)
+def _registry() -> Registry[Builder]:
+    return Registry("backbone", ENTRY_POINT_GROUP, _BACKBONE_BUILDERS)
 
 
 register_backbone("bd-denoiser", default_model="bd_small", data_keys=("n_max",))(

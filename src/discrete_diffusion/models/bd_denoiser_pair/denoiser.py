@@ -15,10 +15,9 @@ from discrete_diffusion.models.bd_denoiser.denoiser import check_graph
 from discrete_diffusion.models.blocks.adaln import (
     AdaLNFinal,
     AdaLNZeroBlock,
-    of_modulated,
+    modulate,
     zero_linear,
 )
-from discrete_diffusion.models.blocks.linear import Linear
 from discrete_diffusion.models.blocks.mlp import MLP
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, distinct_time, process_t
@@ -45,10 +44,10 @@ class TriangleProducts(nn.Module):
         super().__init__()
         self.triangles, self.d_pair = tuple(triangles), d_pair
         width = len(self.triangles) * d_pair
-        self.factors = Linear(d_pair, 4 * width)
+        self.factors = nn.Linear(d_pair, 4 * width)
         self.norm = nn.LayerNorm(width)
-        self.out = Linear(width, d_pair)
-        self.gate = Linear(d_pair, d_pair)
+        self.out = nn.Linear(width, d_pair)
+        self.gate = nn.Linear(d_pair, d_pair)
 
     def forward(self, z: Tensor, real: Tensor | None = None) -> Tensor:
         """z (B, N N, P) -> (B, N N, P). ``real``: Bool[B, N], the nodes k that count; or all."""
@@ -96,10 +95,10 @@ class PairBlock(nn.Module):
             mlp_ratio=mlp_ratio,
             dropout=dropout,
         )
-        self.bias = Linear(d_pair, n_heads, bias=False)  # one for all keys would cancel
+        self.bias = nn.Linear(d_pair, n_heads, bias=False)  # one for all keys would cancel
         self.norm1 = nn.LayerNorm(d_pair)
         self.triangles = TriangleProducts(d_pair, triangles) if triangles else None
-        self.ends = Linear(d_model, 2 * d_pair)
+        self.ends = nn.Linear(d_model, 2 * d_pair)
         self.norm2 = nn.LayerNorm(d_pair)
         self.mlp = MLP(d_model=d_pair, mlp_ratio=mlp_ratio)
         self.dropout = nn.Dropout(dropout)
@@ -115,13 +114,11 @@ class PairBlock(nn.Module):
         shift1, scale1, gate1, shift2, scale2, gate2 = (
             self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
         )
-
-        def reasoned(steered: Tensor) -> Tensor:
-            return ends if self.triangles is None else self.triangles(steered, real) + ends
-
-        branch = of_modulated(reasoned, self.norm1(z), shift1, scale1)
+        branch = ends
+        if self.triangles is not None:
+            branch = self.triangles(modulate(self.norm1(z), shift1, scale1), real) + ends
         z = torch.addcmul(z, gate1, self.dropout(branch))
-        branch = of_modulated(self.mlp, self.norm2(z), shift2, scale2)
+        branch = self.mlp(modulate(self.norm2(z), shift2, scale2))
         return h, torch.addcmul(z, gate2, self.dropout(branch))
 
     def _scores(self, z: Tensor, real: Tensor | None) -> Tensor:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.models.blocks.attention import MultiHeadSelfAttention
 from discrete_diffusion.models.blocks.cache import LayerCache
 from discrete_diffusion.models.blocks.mlp import MLP
-from discrete_diffusion.models.blocks.recompute import recomputed
 
 
 def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
@@ -72,24 +69,11 @@ class AdaLNZeroBlock(nn.Module):
         shift1, scale1, gate1, shift2, scale2, gate2 = (
             self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
         )
-        branch = of_modulated(
-            lambda steered: self.attention(steered, mask, rotary, cache, num_queries),
-            self.norm1(x),
-            shift1,
-            scale1,
-        )
+        steered = modulate(self.norm1(x), shift1, scale1)
+        branch = self.attention(steered, mask, rotary, cache, num_queries)
         x = torch.addcmul(x[:, :num_queries], gate1, self.dropout(branch))
-        branch = of_modulated(self.mlp, self.norm2(x), shift2, scale2)
+        branch = self.mlp(modulate(self.norm2(x), shift2, scale2))
         return torch.addcmul(x, gate2, self.dropout(branch))
-
-
-def of_modulated(
-    branch: Callable[[Tensor], Tensor], normed: Tensor, shift: Tensor, scale: Tensor
-) -> Tensor:
-    """branch(modulate(normed, shift, scale)); the backward pass modulates again."""
-    steered = modulate(normed, shift, scale)
-    with recomputed(steered, lambda: modulate(normed, shift, scale)):
-        return branch(steered)
 
 
 class AdaLNFinal(nn.Module):

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.models.blocks.cache import LayerCache
-from discrete_diffusion.models.blocks.linear import Linear
 from discrete_diffusion.models.blocks.rotary import apply_rotary
 from discrete_diffusion.models.blocks.visibility import causal_mask
 
@@ -84,8 +83,8 @@ class MultiHeadSelfAttention(nn.Module):
         super().__init__()
         check_heads(n_heads, d_model, f"d_model={d_model}")
         self.n_heads, self.causal = n_heads, causal
-        self.qkv = Linear(d_model, 3 * d_model, bias=bias)
-        self.out = Linear(d_model, d_model, bias=bias)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
+        self.out = nn.Linear(d_model, d_model, bias=bias)
 
     def forward(
         self,

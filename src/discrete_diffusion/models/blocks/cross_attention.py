@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from discrete_diffusion.models.blocks.attention import attend, check_heads
 from discrete_diffusion.models.blocks.film import group_norm
-from discrete_diffusion.models.blocks.linear import Linear
 from discrete_diffusion.models.blocks.rotary import apply_rotary
 
 
@@ -21,9 +20,9 @@ class MultiHeadCrossAttention(nn.Module):
         super().__init__()
         check_heads(n_heads, d_model, f"d_model={d_model}")
         self.n_heads = n_heads
-        self.query = Linear(d_model, d_model)
-        self.key_value = Linear(context_dim, 2 * d_model)
-        self.out = Linear(d_model, d_model)
+        self.query = nn.Linear(d_model, d_model)
+        self.key_value = nn.Linear(context_dim, 2 * d_model)
+        self.out = nn.Linear(d_model, d_model)
 
     def forward(
         self,

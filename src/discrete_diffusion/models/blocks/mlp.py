@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.linear import Linear
-from discrete_diffusion.models.blocks.recompute import recomputed
-
 
 class MLP(nn.Module):
     """Linear(GELU(Linear(x))), the exact GELU, hidden width ``mlp_ratio * d_model``."""
@@ -16,13 +13,10 @@ class MLP(nn.Module):
         hidden = int(mlp_ratio * d_model)
         if hidden < 1:
             raise ValueError(f"mlp_ratio={mlp_ratio} leaves no hidden unit at d_model={d_model}")
-        self.up = Linear(d_model, hidden)
+        self.up = nn.Linear(d_model, hidden)
         self.activation = nn.GELU()
-        self.down = Linear(hidden, d_model)
+        self.down = nn.Linear(hidden, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> (..., D)."""
-        hidden = self.up(x)
-        active = self.activation(hidden)
-        with recomputed(active, lambda: self.activation(hidden)):
-            return self.down(active)
+        return self.down(self.activation(self.up(x)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.linear import Linear
-
 
 class SwiGLU(nn.Module):
     """down(dropout(SiLU(a) * b)) with (a, b) = up(x), each of width ``mlp_ratio * d_model``.
@@ -19,9 +17,9 @@ class SwiGLU(nn.Module):
         hidden = int(mlp_ratio * d_model)
         if hidden < 1:
             raise ValueError(f"mlp_ratio={mlp_ratio} leaves no hidden unit at d_model={d_model}")
-        self.up = Linear(d_model, 2 * hidden)
+        self.up = nn.Linear(d_model, 2 * hidden)
         self.dropout = nn.Dropout(dropout)
-        self.down = Linear(hidden, d_model)
+        self.down = nn.Linear(hidden, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> (..., D)."""

@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from discrete_diffusion.models.blocks import MLP, AdaLNZeroBlock, mlp
-from discrete_diffusion.models.blocks.recompute import recomputed
+from discrete_diffusion.models import tuned
+from discrete_diffusion.models.blocks import MLP, AdaLNZeroBlock
+from discrete_diffusion.models.tuned import recomputed
 
 
 def test_gradients_are_the_same_and_the_tensor_is_not_kept():
@@ -66,10 +67,10 @@ def test_what_a_perceptron_can_have_again_is_not_alive(monkeypatch, keep):
             made.append(weakref.ref(active := super().forward(hidden)))
             return active
 
-    perceptron = MLP(d_model=16)
+    perceptron = tuned.tuned(MLP(d_model=16))
     perceptron.activation = Watched()
     if keep:
-        monkeypatch.setattr(mlp, "recomputed", lambda tensor, again: nullcontext())
+        monkeypatch.setattr(tuned, "recomputed", lambda tensor, again: nullcontext())
     out = perceptron(torch.randn(32, 10, 16))
     gc.collect()
     assert (made[0]() is not None) == keep
@@ -79,7 +80,7 @@ def test_what_a_perceptron_can_have_again_is_not_alive(monkeypatch, keep):
 
 def test_nothing_is_recomputed_without_gradients_and_blocks_stay_what_they_are():
     torch.manual_seed(0)
-    block = AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0)
+    block = tuned.tuned(AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0))
     nn.init.normal_(block.modulation.weight, std=0.3)
     x, c = torch.randn(3, 5, 16), torch.randn(3, 8)
     with torch.no_grad():
@@ -91,7 +92,7 @@ def test_nothing_is_recomputed_without_gradients_and_blocks_stay_what_they_are()
 
 
 def test_no_graph_is_left_behind_and_function_transforms_work():
-    block = AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0)
+    block = tuned.tuned(AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0))
     x, c = torch.randn(3, 5, 16), torch.randn(3, 8)
     gc.collect()
     gc.disable()
