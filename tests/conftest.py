@@ -1,11 +1,13 @@
 """What every test shares: one CPU thread, reproducible property tests, configs composed once,
-optional real data, and a registry of backbones that forgets."""
+optional real data, and registries that forget."""
 
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,9 +22,10 @@ from hypothesis import settings
 from omegaconf import DictConfig, OmegaConf
 from omegaconf._utils import get_yaml_loader
 
-from discrete_diffusion import plugins
+from discrete_diffusion import algorithms, noise_schedules, plugins, sampling
 from discrete_diffusion.config_files import config_dir
 from discrete_diffusion.models import registry
+from fake_packages import forget_imports
 
 torch.set_num_threads(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell's job starts us
@@ -91,9 +94,23 @@ def real_data() -> Path:
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
     """Whatever a test registers is gone afterwards."""
-    tables = [registry._BACKBONE_BUILDERS, registry._REGISTERED, plugins._LOADED]
+    tables: list[Any] = [registry._BACKBONE_BUILDERS, registry._REGISTERED, plugins._LOADED]
+    tables += [algorithms._ALGORITHM_BUILDERS, sampling._SAMPLER_BUILDERS]
+    tables += [noise_schedules._SCHEDULE_BUILDERS]
     before = [table.copy() for table in tables]
     yield
     for table, contents in zip(tables, before, strict=True):
         table.clear()
         table.update(contents)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of installed packages; what was imported from the test's folder is forgotten
+    afterwards, and so are additions to ``sys.path``."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    importlib.invalidate_caches()
+    yield folder
+    forget_imports(tmp_path)

@@ -1,14 +1,101 @@
-"""Plug-ins of installed packages: entry points, imported on first use."""
+"""What users add: builders by name, entry points of installed packages, modules of their own."""
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+from discrete_diffusion.naming import unknown_name
+
+_Builder = TypeVar("_Builder", bound=Callable[..., Any])
+_Registered = TypeVar("_Registered", bound=Callable[..., Any])
 
 _LOADED: set[tuple[str, str, str]] = set()
+
+
+@dataclass(frozen=True)
+class Registry(Generic[_Builder]):
+    """Builders by name. Those of an entry-point ``group`` join them when a name is unknown, and
+    when all are asked for."""
+
+    noun: str
+    group: str
+    builders: dict[str, _Builder]
+
+    def register(self, name: str) -> Callable[[_Registered], _Registered]:
+        """Decorator: make a builder known as ``name``; ``ValueError`` if another one has it."""
+
+        def enter(builder: _Registered) -> _Registered:
+            refuse_taken(self.noun, name, self.builders.get(name), builder)
+            self.builders[name] = builder  # type: ignore[assignment]
+            return builder
+
+        return enter
+
+    def all(self) -> dict[str, _Builder]:
+        """By name, plug-ins included; a builder takes the entry point's name if it has none yet."""
+
+        def enter(name: str, builder: Any) -> None:
+            if not any(known is builder for known in self.builders.values()):
+                self.register(name)(builder)
+
+        load_plugins(self.group, self.noun, enter)
+        return self.builders
+
+    def find(self, name: str) -> _Builder:
+        """The builder of that name; ``ValueError`` with the closest one if there is none."""
+        if name not in self.builders and name not in self.all():
+            raise ValueError(unknown_name(self.noun, name, self.builders))
+        return self.builders[name]
+
+
+def refuse_taken(noun: str, name: str, known: Any, new: Any) -> None:
+    """``ValueError`` if the name is that of ``known``, not None, and ``new`` is something else than
+    the same function or class, or the same top-level one after its module or cell ran again."""
+    again = _origin(known) == _origin(new) and "<" not in _origin(new)
+    if known is not None and known is not new and not again:
+        raise ValueError(
+            f"{noun} {name!r} is already registered by {_origin(known)}; choose another name"
+        )
+
+
+def _origin(builder: Any) -> str:
+    name = getattr(builder, "__qualname__", repr(builder))
+    return f"{getattr(builder, '__module__', '?')}.{name}"
+
+
+def import_plugins(modules: Any) -> None:
+    """Import the modules that ``plugins`` of a config names, from the current folder too, so that
+    they register what they have. None, of earlier configs, means none.
+
+    Raises ``ValueError`` naming the module and the reason if one cannot be imported.
+    """
+    if modules is None:
+        return
+    listed = isinstance(modules, Sequence) and not isinstance(modules, str)
+    if not listed or not all(isinstance(name, str) for name in modules):
+        raise ValueError(f"plugins={modules}: expected a list, as in plugins=[my_package.module]")
+    if modules and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    for name in modules:
+        try:
+            import_module(name)
+        except Exception as error:  # a stranger's code: whatever it raises is told in a sentence
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+            missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(
+                f"{error.name}."
+            )
+            remedy = "; name a module that is installed or lies in this folder, without .py"
+            raise ValueError(
+                f"plugins: {name} cannot be imported: {reason}{remedy * missing}"
+            ) from error
 
 
 def load_plugins(

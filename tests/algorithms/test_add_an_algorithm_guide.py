@@ -14,18 +14,20 @@ from discrete_diffusion.cli import compose, main
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.types import Batch
+from fake_packages import forget_imports
 from guide_code import blocks, run_python
 from toy_algorithms import TOYS
 
 PAGE = "add_an_algorithm.md"
 
 
+pytestmark = pytest.mark.usefixtures("clean_registry")
+
+
 @pytest.fixture
 def scope(monkeypatch):
     """What the guide defines; the registries are as before afterwards."""
-    for registry in (_ALGORITHM_BUILDERS, TOYS):
-        monkeypatch.setitem(registry, "maskgit", None)
-        del registry["maskgit"]
+    monkeypatch.setitem(TOYS, "maskgit", None)
     return run_python(PAGE)
 
 
@@ -38,26 +40,23 @@ def test_the_tests_of_the_guide_pass(scope):
 
 def write_config(folder: Path) -> None:
     (yaml,) = blocks(PAGE, "yaml")
-    path = folder / re.match(r"# configs/(.*)\n", yaml).group(1)
+    path = folder / re.match(r"# my_configs/(.*)\n", yaml).group(1)
     path.parent.mkdir(parents=True)
     path.write_text(yaml)
 
 
-def test_its_commands_run_where_it_is_registered_and_only_there(
-    scope, tmp_path, monkeypatch, capsys
-):
+def test_its_commands_run_in_processes_of_their_own(site, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
     write_config(tmp_path / "my_configs")
+    (tmp_path / "my_algorithms.py").write_text(blocks(PAGE, "python")[0])
     words = ["algo=maskgit", "model=bd_tiny", "debug=default", "data.num_plans=200"]
-    main(["train", "--config-dir", "my_configs", *words, "hydra.run.dir=run"])
-    sample = ["sample", "checkpoint=run/checkpoints/last.ckpt", "num_samples=2"]
-    main([*sample, "out=samples"])
-    assert len((tmp_path / "samples" / "samples.jsonl").read_text().splitlines()) == 2
+    words += ["plugins=[my_algorithms]", "hydra.run.dir=run"]
+    main(["train", "--config-dir", "my_configs", *words])
     del _ALGORITHM_BUILDERS["maskgit"]
-    with pytest.raises(SystemExit):
-        main([*sample, "out=others"])
-    assert "unknown algorithm 'maskgit'" in capsys.readouterr().err
+    forget_imports(tmp_path)
+    main(["sample", "checkpoint=run/checkpoints/last.ckpt", "num_samples=2", "out=samples"])
+    assert len((tmp_path / "samples" / "samples.jsonl").read_text().splitlines()) == 2
 
 
 def test_its_config_builds_trains_and_samples(scope, tmp_path):

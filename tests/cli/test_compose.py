@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -70,11 +71,12 @@ def test_every_choice_composes_and_builds(group, name, tmp_path):
     assert isinstance(algorithm, Algorithm)
     check_sampler(build_sampler(config), algorithm)
     assert config.data.name in domain_of(config.data).data_sets
+    report = SimpleNamespace(headlines=())
     if name == "fsdp" and not torch.cuda.is_available():
         with pytest.raises(ValueError, match="torch finds no GPU here; take trainer=ddp"):
-            build_trainer(config, tmp_path, draw=None, report=None, signals=StopSignals())
+            build_trainer(config, tmp_path, None, report, signals=StopSignals())
         return
-    trainer = build_trainer(config, tmp_path, draw=None, report=None, signals=StopSignals())
+    trainer = build_trainer(config, tmp_path, None, report, signals=StopSignals())
     assert trainer.max_steps == config.trainer.max_steps
     for options in config.logger.values():
         instantiate(options, save_dir=str(tmp_path))

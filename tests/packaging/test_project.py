@@ -58,7 +58,8 @@ def test_commands_of_the_documents_compose():
     distinct = set()
     for command, line in commands:
         words = line.replace("\\\n", " ").split("#")[0].split()
-        if not {"--config-dir", "-m"} & set(words):  # a reader's own folder; values of a sweep
+        own = any(word.startswith("plugins=") for word in words)  # a reader's own module
+        if not own and not {"--config-dir", "-m"} & set(words):  # own folder; values of a sweep
             distinct.add((command, *(w for w in words if "=" in w and not w.startswith("hydra"))))
     for command, *overrides in sorted(distinct):
         complete_overrides(command, with_open_keys(command, overrides))

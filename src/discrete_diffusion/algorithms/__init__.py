@@ -1,4 +1,10 @@
-"""Algorithms by name. Each has a class file, a YAML in ``configs/algo``, a line below."""
+"""Algorithms by name. Each has a class file, a YAML in ``configs/algo``, a line below.
+
+Two ways to add one from outside:
+
+* decorate it: ``@register_algorithm("mine")``, in a module that ``plugins=[...]`` names;
+* ship it: an entry point of the group ``discrete_diffusion.algorithms`` in a package.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +35,9 @@ from discrete_diffusion.models.registry import (
     build_backbone,
     usable_backbones,
 )
-from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import build_schedule
 from discrete_diffusion.options import check_options
+from discrete_diffusion.plugins import Registry
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -51,6 +57,9 @@ _ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm]] = {
     "regression": Regression,
     "latent-seq2seq": LatentSeq2Seq,
 }
+
+ALGORITHMS = Registry("algorithm", "discrete_diffusion.algorithms", _ALGORITHM_BUILDERS)
+register_algorithm = ALGORITHMS.register
 
 _BACKBONE_KEYS = ("backbone", "causal_attention")
 """Keys of ``config.algo`` that the backbone's builder reads; the rest are constructor arguments."""
@@ -75,7 +84,7 @@ def build_algorithm(config: DictConfig) -> Algorithm:
 def _built(config: DictConfig) -> Algorithm:
     options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
     name = options.pop("name")
-    build = _ALGORITHM_BUILDERS[name]
+    build = ALGORITHMS.find(name)
     state = data_state(config.data)
     size = _size(config.data, state)
     backbone = build_backbone(config, size)
@@ -111,15 +120,14 @@ def check_states(config: DictConfig) -> None:
     algorithm, backbone and data works on another state than the others, or the backbone lacks what
     the algorithm needs, or ``condition_dropout`` does."""
     name, spec = config.algo.name, backbone_spec(config.algo.backbone)
-    if name not in _ALGORITHM_BUILDERS:
-        raise ValueError(unknown_name("algorithm", name, _ALGORITHM_BUILDERS))
+    algorithm = ALGORITHMS.find(name)
     state, held = algorithm_state(name), data_state(config.data)
     if held != state:
         raise ValueError(
             f"data={config.data.name} holds {held}, but algo={name} works on {state}; for this "
             f"data choose algo={' or algo='.join(algorithms_on(held))}"
         )
-    needs = getattr(_ALGORITHM_BUILDERS[name], "backbone_needs", ())
+    needs = getattr(algorithm, "backbone_needs", ())
     able = " or algo.backbone=".join(usable_backbones(needs, state)) or "one that does"
     if spec.state != state:
         raise ValueError(
@@ -141,15 +149,16 @@ def check_states(config: DictConfig) -> None:
 
 def algorithm_state(name: str) -> str:
     """The state that an algorithm of the registry works on."""
-    return getattr(_ALGORITHM_BUILDERS[name], "state", "tokens")
+    return getattr(ALGORITHMS.find(name), "state", "tokens")
 
 
 def algorithms_on(state: str) -> list[str]:
     """The sorted names of the algorithms that work on a state."""
-    return sorted(name for name in _ALGORITHM_BUILDERS if algorithm_state(name) == state)
+    return sorted(name for name in ALGORITHMS.all() if algorithm_state(name) == state)
 
 
 __all__ = [
+    "ALGORITHMS",
     "AR",
     "BD3LM",
     "D3PM",
@@ -170,4 +179,5 @@ __all__ = [
     "build_algorithm",
     "check_states",
     "general_bound",
+    "register_algorithm",
 ]

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from discrete_diffusion import __version__
 from discrete_diffusion.domains import domain_of
+from discrete_diffusion.plugins import import_plugins
 
 FORMAT = 1
 INFO_KEY = "discrete_diffusion"
@@ -94,6 +95,10 @@ def check_info(info: Any, weights: Mapping[str, Tensor], path: object) -> dict[s
             f"{path} is not a checkpoint of discrete_diffusion: it has no {', '.join(missing)}"
         )
     _check_config(info["config"], path)
+    try:
+        import_plugins(info["config"].get("plugins"))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     _check_vocabulary(info, path)
     return info
 

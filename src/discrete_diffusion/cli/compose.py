@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.config_files import config_dir, model_presets
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
+from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import is_number
+from discrete_diffusion.plugins import import_plugins
 from discrete_diffusion.value_kinds import check_kinds
 
 if TYPE_CHECKING:
@@ -30,8 +32,9 @@ def compose(
     ``user_config_dir``: a folder of further YAML files, like ``--config-dir``. Hydra's global state
     is left as it was, so this works inside a running command too.
 
-    Raises ``ValueError`` for an unknown backbone, a model preset that does not fit it or a value of
-    the wrong kind; Hydra's own exceptions for unknown groups and keys.
+    Raises ``ValueError`` for an unknown backbone, a model preset that does not fit it, a value of
+    the wrong kind or a key that the data set does not have; Hydra's own exceptions for unknown
+    groups and keys.
     """
     overrides = with_open_keys(config_name, overrides)
     return _completed(config_name, overrides, user_config_dir)[0]
@@ -42,7 +45,8 @@ def complete_overrides(
 ) -> list[str]:
     """The overrides, and ``model=...`` if a backbone was given without a preset that fits it.
 
-    Raises ``ValueError`` for a value that is not of the kind of its default.
+    Raises ``ValueError`` for a value that is not of the kind of its default, and for a key that the
+    data set does not have.
     """
     _, added = _completed(config_name, overrides, user_config_dir)
     return [*overrides, *added]
@@ -53,17 +57,34 @@ def _completed(
 ) -> tuple[DictConfig, list[str]]:
     """The config, its values checked, and the overrides that were added to it.
 
-    The preset is found from the backbone and the choices of groups alone, so that the other
-    overrides may have keys that only the new preset has.
+    The modules of ``plugins`` are imported first. The preset is found from the backbone and the
+    choices of groups alone, so that the other overrides may have keys that only the new preset has.
     """
     chosen = group_overrides(overrides, user_config_dir)
-    chosen += [o for o in overrides if o.lstrip("+").startswith("algo.backbone=")]
-    preset = missing_preset(_defaults(config_name, tuple(chosen), user_config_dir), overrides)
+    chosen += [o for o in overrides if o.lstrip("+").startswith(("algo.backbone=", "plugins="))]
+    defaults = _defaults(config_name, tuple(chosen), user_config_dir)
+    import_plugins(defaults.get("plugins"))
+    preset = missing_preset(defaults, overrides)
     added = [] if preset is None else [f"model={preset}"]
     config = compose_plainly(config_name, [*overrides, *added], user_config_dir)
     if len(chosen) < len(overrides):
-        check_kinds(config, _defaults(config_name, (*chosen, *added), user_config_dir))
+        defaults = _defaults(config_name, (*chosen, *added), user_config_dir)
+        check_kinds(config, defaults)
+        _check_data_keys(config, defaults)
     return config, added
+
+
+def _check_data_keys(config: DictConfig, defaults: DictConfig) -> None:
+    """``ValueError`` for a key under ``data`` that the YAML of the data set does not have: nothing
+    would read it. ``sample`` and ``evaluate`` have no data of their own."""
+    known = defaults.get("data")
+    for key in config.data if known else ():
+        if key not in known:
+            name = known.get("name")
+            raise ValueError(
+                f"{unknown_name(f'key of data={name}', str(key), map(str, known))}; "
+                "other data is a data set of its own, see docs/add_a_domain.md"
+            )
 
 
 @lru_cache

@@ -29,8 +29,8 @@ def explain(
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
         if group == "hydra/launcher":
             return _missing_launcher(name)
-        if known := choices(group, user_config_dir):
-            return unknown_name(f"{group} choice", name, known)
+        if found := {*choices(group, user_config_dir), *(error.options or ())}:
+            return unknown_name(f"{group} choice", name, found)
     for group in (word.lstrip("+").removesuffix("=null") for word in overrides):
         if f"{group}=null" in overrides and (known := choices(group, user_config_dir)):
             return f"{group}=null: leave it out for the default, or choose: {', '.join(known)}"

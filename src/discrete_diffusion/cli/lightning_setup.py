@@ -19,7 +19,6 @@ from omegaconf import DictConfig
 from discrete_diffusion.checkpoints import ResumePoint
 from discrete_diffusion.cli.devices import cluster_environment, set_devices
 from discrete_diffusion.config_files import plain
-from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.domain import Report
 from discrete_diffusion.stopping import StopSignals
 from discrete_diffusion.training import (
@@ -102,7 +101,7 @@ def build_callbacks(
     ]
     if options.ema_decay is not None:
         callbacks.append(EMA(decay=options.ema_decay))
-    callbacks.append(ValidationLine(domain_of(config.data).headlines))
+    callbacks.append(ValidationLine(report.headlines))
     if config.logger:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if sys.stderr.isatty():

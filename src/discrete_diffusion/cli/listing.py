@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from discrete_diffusion.cli.compose import choices, model_presets
-from discrete_diffusion.config_files import config_dir, plain
+from discrete_diffusion.config_files import config_dir
 from discrete_diffusion.models.registry import (
     STATES,
     available_backbones,
     backbone_spec,
     usable_backbones,
 )
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.domain import Domain
 
 _GROUPS = {
     "noise": "noise schedules",
@@ -65,21 +68,26 @@ def _tables(state: str) -> list[Table]:
 
 
 def _data(state: str) -> Table:
-    """Of the choices of ``data=``, with what the first comment of each says, and the conditions
-    that its samples come with."""
-    from omegaconf import OmegaConf
-
-    from discrete_diffusion.domains import domain_of
+    """Of the data sets of every kind of data, with the conditions that their samples come with."""
+    from discrete_diffusion.domains import available_domains, get_domain
 
     table = Table("data=", "what it is", box=None)
-    for name in choices("data"):
-        path = config_dir() / "data" / f"{name}.yaml"
-        config = plain(OmegaConf.load(path))
-        domain = domain_of(config)
-        if domain.state(config) == state:
-            conditions = "".join(f"; condition {each}" for each in domain.conditions(config))
-            table.add_row(name, _first_sentence(path.read_text()) + conditions)
+    domains = [get_domain(name) for name in available_domains()]
+    found = sorted(((n, d) for d in domains for n in d.data_sets), key=lambda pair: pair[0])
+    for name, domain in found:
+        if domain.data_sets[name] == state:
+            given = domain.conditions({"name": name})
+            conditions = "".join(f"; condition {each}" for each in given)
+            table.add_row(name, _said_of_data(name, domain) + conditions)
     return table
+
+
+def _said_of_data(name: str, domain: Domain) -> str:
+    """What the first comment of its YAML says if it is one of ours, else the class of its kind."""
+    path = config_dir() / "data" / f"{name}.yaml"
+    if path.is_file():
+        return _first_sentence(path.read_text())
+    return (inspect.getdoc(type(domain)) or "").partition("\n")[0].removesuffix(".")
 
 
 def _first_sentence(yaml: str) -> str:
@@ -109,12 +117,12 @@ def _backbones(state: str) -> Table:
 
 def _algorithms(state: str) -> Table:
     """Of the registry; what the classes say of themselves."""
-    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, algorithms_on
+    from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
 
     table = Table("algo=", "forward processes", "backbones", box=None)
     everything = usable_backbones((), state)
     for name in algorithms_on(state):
-        algorithm = _ALGORITHM_BUILDERS[name]
+        algorithm = ALGORITHMS.find(name)
         usable = usable_backbones(getattr(algorithm, "backbone_needs", ()), state)
         table.add_row(
             name,
@@ -127,10 +135,10 @@ def _algorithms(state: str) -> Table:
 def _samplers(state: str) -> Table:
     """Of the registry, with what the first lines of their modules say."""
     from discrete_diffusion.algorithms import algorithms_on
-    from discrete_diffusion.sampling import _SAMPLER_BUILDERS, sampler_state
+    from discrete_diffusion.sampling import SAMPLERS, sampler_state
 
     table = Table("sampling=", "noise", "algo=", "what it does", box=None)
-    for name, sampler in sorted(_SAMPLER_BUILDERS.items()):
+    for name, sampler in sorted(SAMPLERS.all().items()):
         if sampler_state(name) != state:
             continue
         fitting = sampled_by(name)
@@ -143,21 +151,21 @@ def _samplers(state: str) -> Table:
 
 def _noise_of(sampler: object, fitting: list[str]) -> str:
     """``absorbing`` if it is for that alone, or all that it fits is."""
-    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+    from discrete_diffusion.algorithms import ALGORITHMS
 
     processes: set[Any] = set()
     for name in fitting:
-        processes.update(getattr(_ALGORITHM_BUILDERS[name], "processes", ()))
+        processes.update(getattr(ALGORITHMS.find(name), "processes", ()))
     absorbing = getattr(sampler, "absorbing_only", False) or processes == {"absorbing"}
     return "absorbing" if absorbing else "any"
 
 
 def sampled_by(name: str) -> list[str]:
     """The algorithms that a sampler fits with some forward process, as ``check_sampler`` has it."""
-    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, algorithms_on
-    from discrete_diffusion.sampling import _SAMPLER_BUILDERS, sampler_state
+    from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
+    from discrete_diffusion.sampling import SAMPLERS, sampler_state
 
-    sampler = _SAMPLER_BUILDERS[name]
+    sampler = SAMPLERS.find(name)
 
     def fits(algorithm: Callable[..., object]) -> bool:
         only = getattr(algorithm, "samplers", None)
@@ -170,7 +178,7 @@ def sampled_by(name: str) -> list[str]:
             and not (in_steps and getattr(sampler, "continuous_time_only", False))
         )
 
-    return [key for key in algorithms_on(sampler_state(name)) if fits(_ALGORITHM_BUILDERS[key])]
+    return [key for key in algorithms_on(sampler_state(name)) if fits(ALGORITHMS.find(key))]
 
 
 def _summary(of: object) -> str:

@@ -40,6 +40,7 @@ Everything is a config value that a key=value on the command line overrides:
   data=text data.path=file.txt algo.backbone=dit   text, by characters or bytes
   algo=masked-features     rows of numbers: regions of a genome, hidden and predicted
   trainer.max_steps=5000   optim.lr=5e-4           hydra.run.dir=runs/a   where the run is written
+  plugins=[my_module]      your own modules, imported first: their backbones, algorithms, samplers
 
   discrete-diffusion train --help              every group and value of a command
   discrete-diffusion train --cfg job           the composed config, without running it
@@ -77,6 +78,7 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
     elif command == "list":
         from discrete_diffusion.cli.listing import print_listing
 
+        _import_named(arguments[1:])
         print_listing()
     elif command == "data":
         from discrete_diffusion.cli.data import run
@@ -90,6 +92,18 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
         from discrete_diffusion.naming import unknown_name
 
         raise ValueError(unknown_name("command", command, [*COMMANDS, "data", "list"]))
+
+
+def _import_named(words: Sequence[str]) -> None:
+    """Import what ``plugins=[...]`` of ``list`` names, its only word."""
+    from omegaconf import OmegaConf
+
+    from discrete_diffusion.plugins import import_plugins
+
+    for word in words:
+        if not word.startswith("plugins="):
+            raise ValueError(f"{word}: list takes plugins=[my_package.module] alone")
+    import_plugins(OmegaConf.from_dotlist([*words]).get("plugins"))
 
 
 def _run(command: str, arguments: list[str], of_this_program: bool) -> None:

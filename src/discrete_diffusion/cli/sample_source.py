@@ -111,10 +111,10 @@ def _given(config: DictConfig) -> dict[str, Any]:
 
 def _check_names(given: dict[str, Any]) -> None:
     """``ValueError`` for a setting that no sampler has, one of a plug-in's among them."""
-    from discrete_diffusion.sampling import _SAMPLER_BUILDERS
+    from discrete_diffusion.sampling import SAMPLERS
 
     known = {key for settings in sampler_settings().values() for key in settings}
-    known |= {key for build in _SAMPLER_BUILDERS.values() for key in signature(build).parameters}
+    known |= {key for build in SAMPLERS.all().values() for key in signature(build).parameters}
     for key in sorted(given.keys() - known):
         raise ValueError(unknown_name("setting of a sampler", key, known))
 

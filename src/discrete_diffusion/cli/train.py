@@ -21,6 +21,7 @@ from discrete_diffusion.cli.run import Run, build_run
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.naming import counted
+from discrete_diffusion.plugins import import_plugins
 from discrete_diffusion.shards import LostProcessError
 from discrete_diffusion.stopping import Stop, StopSignals
 
@@ -66,6 +67,7 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
 def check_values(config: DictConfig) -> None:
     """``ValueError`` for an unknown backbone, parts that work on different states, a precision or a
     count that is none, before Lightning is imported and data is read."""
+    import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
     check_backbone_name(config.algo.backbone)
     check_strategy(config)
     check_trainer_precision(config.trainer)

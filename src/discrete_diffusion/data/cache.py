@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from discrete_diffusion.whole_files import written_whole
+
+logger = logging.getLogger(__name__)
 
 CACHE_VARIABLE = "DISCRETE_DIFFUSION_CACHE"
 """Environment variable that names the cache folder."""
@@ -22,8 +25,6 @@ _PATTERNS = ("*-v*.npz", ".*-v*.unfinished")
 """Cached files are called ``KIND-vVERSION-...npz``."""
 
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
-
-Data = TypeVar("Data")
 
 
 def cache_dir() -> Path:
@@ -39,33 +40,35 @@ def cache_dir() -> Path:
     return root / "discrete_diffusion"
 
 
-def cached(
+def cached_arrays(
     path: Path,
     kind: str,
+    expected: Mapping[str, tuple[DTypeLike, tuple[int, ...]]],
+    draw: Callable[[], Mapping[str, NDArray[Any]]],
     *,
-    draw: Callable[[], Data],
-    read: Callable[[Path], Data],
-    write: Callable[[Path, Data], None],
-) -> Data:
-    """What ``draw()`` returns, read from ``path`` if it is there, else drawn and written to it.
+    compressed: bool = True,
+) -> dict[str, NDArray[Any]]:
+    """What ``draw()`` returns, read from the ``.npz`` file ``path`` if it is there, else drawn and
+    written to it. ``expected``: type and shape of every array. No pickle is loaded.
 
-    A file that ``read`` cannot make sense of is drawn and written again, and a folder that cannot
-    be written to does no harm; both warn (``RuntimeWarning``). ``kind``: what the data is called.
+    A file that holds anything else is drawn and written again, and a folder that cannot be written
+    to does no harm; both warn (``RuntimeWarning``). ``kind``: what the data is called.
     """
     try:
-        return read(path)
+        return _read(path, expected)
     except (FileNotFoundError, NotADirectoryError):
-        pass  # nothing cached yet
+        logger.info("generating %s, once; kept in %s", kind, path.parent)
     except _UNREADABLE as error:
         warnings.warn(
             f"{path} is not a readable cache file ({error}); its {kind} are generated again",
             RuntimeWarning,
             stacklevel=3,  # the caller of the function that calls this one
         )
-    data = draw()
+    arrays = {name: array.astype(expected[name][0]) for name, array in draw().items()}
+    write: Callable[..., None] = np.savez_compressed if compressed else np.savez
     try:
-        with written_whole(path) as unfinished:
-            write(unfinished, data)
+        with written_whole(path) as unfinished, unfinished.open("wb") as file:
+            write(file, **arrays)
     except OSError as error:
         warnings.warn(
             f"the {kind} could not be cached in {path.parent} ({error}); set {CACHE_VARIABLE} to a "
@@ -73,14 +76,12 @@ def cached(
             RuntimeWarning,
             stacklevel=3,  # the caller of the function that calls this one
         )
-    return data
+    return arrays
 
 
-def read_arrays(
+def _read(
     path: Path, expected: Mapping[str, tuple[DTypeLike, tuple[int, ...]]]
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of an ``.npz`` file by name; ``ValueError`` for one that is not of its expected
-    type and shape, ``KeyError`` for one that is missing. No pickle is loaded."""
     arrays = {}
     with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
         for name, (dtype, shape) in expected.items():
@@ -91,13 +92,6 @@ def read_arrays(
                 )
             arrays[name] = array
     return arrays
-
-
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, compressed: bool) -> None:
-    """Write an ``.npz`` file, whatever the name of ``path`` ends in."""
-    write: Callable[..., None] = np.savez_compressed if compressed else np.savez
-    with path.open("wb") as file:  # given a name, numpy would append .npz to it
-        write(file, **arrays)
 
 
 def cached_files() -> list[Path]:

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.plugins import load_plugins
+from discrete_diffusion.plugins import load_plugins, refuse_taken
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -53,10 +53,7 @@ def register_domain(domain: _Class) -> _Class:
     Raises ``ValueError`` if another class has the name.
     """
     name, known = domain.name, _DOMAINS.get(domain.name)
-    if known is not None and _origin(type(known)) != _origin(domain):
-        raise ValueError(
-            f"domain {name!r} is already registered by {_origin(type(known))}; choose another name"
-        )
+    refuse_taken("domain", name, known and type(known), domain)
     _DOMAINS[name] = domain()
     return domain
 
@@ -136,7 +133,3 @@ def build_tokens(config: DictConfig) -> TokenDataset:
             "another data set"
         )
     return data
-
-
-def _origin(domain: type[Domain]) -> str:
-    return f"{domain.__module__}.{domain.__qualname__}"

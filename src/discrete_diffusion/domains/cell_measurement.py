@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discrete_diffusion.evaluation.comparison import Column, Measure
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell
     from discrete_diffusion.cli.compare.folder import CellFolder
     from discrete_diffusion.domains.domain import Report
-    from discrete_diffusion.evaluation.comparison import Baseline, Comparison
+    from discrete_diffusion.evaluation.comparison import Baseline, Column, Comparison, Measure
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
 logger = logging.getLogger(__name__)

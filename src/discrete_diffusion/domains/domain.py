@@ -35,7 +35,10 @@ class Headline:
 
 
 class Report(ABC):
-    """Samples of a model beside one split of a data set: drawn, measured, written, pictured."""
+    """Samples of a model beside one split of a data set: drawn, measured, written, pictured.
+
+    ``headlines``: what is said of samples while a model trains.
+    """
 
     headlines: ClassVar[tuple[Headline, ...]] = ()
 
@@ -133,9 +136,9 @@ class Domain(ABC):
     ""), ``not_with_given`` do not go with it (each with what to do instead). ``settings_of_files``:
     those of ``evaluate samples=FILE``.
 
-    ``headlines``: what is said of samples while a model trains. ``group_titles``: what the groups
-    of tokens are called in pictures. ``token_steps``: sampling steps where its samples are ids in
-    one of two states and nothing else is said; None for the sampler's own.
+    ``group_titles``: what the groups of tokens are called in pictures. ``token_steps``: sampling
+    steps where its samples are ids in one of two states and nothing else is said; None for the
+    sampler's own.
     """
 
     name: ClassVar[str]
@@ -146,7 +149,6 @@ class Domain(ABC):
     remedies: ClassVar[Mapping[str, str]] = {}
     of_given: ClassVar[Mapping[str, str]] = {}
     not_with_given: ClassVar[Mapping[str, str]] = {}
-    headlines: ClassVar[tuple[Headline, ...]] = ()
     group_titles: ClassVar[Mapping[str, str]] = {}
     token_steps: ClassVar[int | None] = None
 
@@ -176,23 +178,30 @@ class Domain(ABC):
         return None
 
     def layout(self, data: Mapping[str, Any]) -> TokenLayout:
-        """Which ids are legal where: those of plain sequences, unless overridden.
+        """Which ids are legal where: those of ``graph``, else of plain sequences.
 
         Raises ``ValueError`` naming the keys that are not set.
         """
         from discrete_diffusion.layout import sequence_layout
 
-        return sequence_layout(data)
+        graph = self.graph(data)
+        return sequence_layout(data) if graph is None else graph.layout()
 
     def real_positions(self, data: Mapping[str, Any], sizes: Tensor) -> Tensor:
-        """Int[B] sizes -> Bool[B, L], the positions that carry data."""
+        """Int[B] sizes -> Bool[B, L], the positions that carry data; of a graph the size is its
+        number of nodes."""
         from discrete_diffusion.layout import sequence_positions
 
-        return sequence_positions(data, sizes)
+        graph = self.graph(data)
+        return sequence_positions(data, sizes) if graph is None else graph.real_positions(sizes)
 
     def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What ids or numbers mean, kept in checkpoints: one is refused where it differs."""
-        return self.layout(data).digest()
+        graph = self.graph(data)
+        if graph is None:
+            return self.layout(data).digest()
+        names = {"node_types": graph.node_types, "edge_types": graph.edge_types}
+        return {"n_max": graph.n_max, **{key: list(types) for key, types in names.items()}}
 
     # -- data
 

@@ -1,4 +1,4 @@
-"""Fresh samples of a model of tokens."""
+"""Samples of a model of tokens: fresh ones, and completions of partial ones."""
 
 from __future__ import annotations
 
@@ -48,17 +48,38 @@ def draw_token_samples(
         sizes = draw_sizes(size_counts, num, make_generator(*entropy, 0))
     else:
         sizes = torch.full((num,), size)
+    return _drawn(model, real_positions(sizes), None, entropy, trajectories)
+
+
+def complete_token_samples(
+    model: Model, partial: Tensor, real: Tensor, *, entropy: Sequence[int]
+) -> TokenSamples:
+    """One sample per row of ``partial`` Int[M, L], whose ids are kept; those at -1 are drawn.
+
+    ``real``: Bool[M, L], the positions that carry data; elsewhere ``partial`` is not read. Raises
+    ``ValueError`` naming row and position for an id that is not legal there."""
+    return _drawn(model, real, partial.where(real, -1), entropy)
+
+
+def _drawn(
+    model: Model,
+    real: Tensor,
+    clamp: Tensor | None,
+    entropy: Sequence[int],
+    trajectories: int = 0,
+) -> TokenSamples:
     start = time.perf_counter()
     output = draw_samples(
         model.sampler,
         model.algorithm,
-        real_positions(sizes),
+        real,
         generator=make_generator(*entropy, 1, device=model.device),
         steps=model.steps,
         batch_size=model.batch_size,
+        clamp=clamp,
         trajectories=trajectories,
         shard=model.shard,
     )
     seconds = time.perf_counter() - start
-    calls = float(output.nfe.double().mean()) if num else 0.0
+    calls = float(output.nfe.double().mean()) if len(real) else 0.0
     return TokenSamples(output.tokens, calls, seconds, output.trajectory)

@@ -1,4 +1,10 @@
-"""Noise schedules by name. Each has a class file, a YAML in ``configs/noise``, a line below."""
+"""Noise schedules by name. Each has a class file, a YAML in ``configs/noise``, a line below.
+
+Two ways to add one from outside:
+
+* decorate it: ``@register_noise_schedule("mine")``, in a module that ``plugins=[...]`` names;
+* ship it: an entry point of the group ``discrete_diffusion.noise_schedules`` in a package.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME, Schedule, per_token
 from discrete_diffusion.noise_schedules.cosine import Cosine
 from discrete_diffusion.noise_schedules.learned import Learned
@@ -16,6 +21,7 @@ from discrete_diffusion.noise_schedules.per_group import PerGroup
 from discrete_diffusion.noise_schedules.polynomial import Polynomial
 from discrete_diffusion.noise_schedules.sigma import Geometric, Linear
 from discrete_diffusion.options import check_options
+from discrete_diffusion.plugins import Registry
 
 _SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule]] = {
     "log_linear": LogLinear,
@@ -27,6 +33,9 @@ _SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule]] = {
     "learned": Learned,
 }
 
+SCHEDULES = Registry("noise schedule", "discrete_diffusion.noise_schedules", _SCHEDULE_BUILDERS)
+register_noise_schedule = SCHEDULES.register
+
 
 def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
     """The schedule ``config["name"]``, its other keys passed as arguments; ``layout`` too where
@@ -36,15 +45,14 @@ def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
     """
     options = dict(config)
     name = options.pop("name")
-    if name not in _SCHEDULE_BUILDERS:
-        raise ValueError(unknown_name("noise schedule", name, _SCHEDULE_BUILDERS))
-    build = _SCHEDULE_BUILDERS[name]
+    build = SCHEDULES.find(name)
     given = (layout,) if "layout" in inspect.signature(build).parameters else ()
     check_options("noise", name, build, options, given=len(given))
     return build(*given, **options)
 
 
 __all__ = [
+    "SCHEDULES",
     "SMALLEST_TIME",
     "Cosine",
     "Geometric",
@@ -56,4 +64,5 @@ __all__ = [
     "Schedule",
     "build_schedule",
     "per_token",
+    "register_noise_schedule",
 ]

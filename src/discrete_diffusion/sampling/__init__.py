@@ -1,4 +1,10 @@
-"""Samplers by name. Each has a class file, a YAML in ``configs/sampling``, a line below."""
+"""Samplers by name. Each has a class file, a YAML in ``configs/sampling``, a line below.
+
+Two ways to add one from outside:
+
+* decorate it: ``@register_sampler("mine")``, in a module that ``plugins=[...]`` names;
+* ship it: an entry point of the group ``discrete_diffusion.samplers`` in a package.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from discrete_diffusion.algorithms import Algorithm, TokenAlgorithm
-from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_options
+from discrete_diffusion.plugins import Registry
 from discrete_diffusion.sampling.ancestral import Ancestral
 from discrete_diffusion.sampling.autoregressive import Autoregressive
 from discrete_diffusion.sampling.base import Sampler
@@ -44,6 +50,9 @@ _SAMPLER_BUILDERS: dict[str, Callable[..., AnySampler]] = {
     "generate": Generate,
 }
 
+SAMPLERS = Registry("sampler", "discrete_diffusion.samplers", _SAMPLER_BUILDERS)
+register_sampler = SAMPLERS.register
+
 
 def build_sampler(config: Mapping[str, Any]) -> AnySampler:
     """The sampler of a composed config, or of its ``sampling`` part: ``name`` and arguments.
@@ -52,10 +61,9 @@ def build_sampler(config: Mapping[str, Any]) -> AnySampler:
     """
     options = dict(config.get("sampling", config))
     name = options.pop("name")
-    if name not in _SAMPLER_BUILDERS:
-        raise ValueError(unknown_name("sampler", name, _SAMPLER_BUILDERS))
-    check_options("sampling", name, _SAMPLER_BUILDERS[name], options)
-    return _SAMPLER_BUILDERS[name](**options)
+    build = SAMPLERS.find(name)
+    check_options("sampling", name, build, options)
+    return build(**options)
 
 
 def check_sampler(sampler: AnySampler, algorithm: Algorithm, steps: int | None = None) -> None:
@@ -70,7 +78,7 @@ def check_sampler(sampler: AnySampler, algorithm: Algorithm, steps: int | None =
         sampler.check_steps(steps)
     else:
         able = algorithm.samplers or [
-            name for name in _SAMPLER_BUILDERS if sampler_state(name) == algorithm.state
+            name for name in SAMPLERS.all() if sampler_state(name) == algorithm.state
         ]
         of = "" if sampler.state == algorithm.state else f", which samples {sampler.state}"
         raise ValueError(
@@ -81,7 +89,8 @@ def check_sampler(sampler: AnySampler, algorithm: Algorithm, steps: int | None =
 
 def sampler_state(name: str) -> str:
     """The state that a sampler of the registry samples; of an unknown name, tokens."""
-    return getattr(_SAMPLER_BUILDERS.get(name), "state", "tokens")
+    build = _SAMPLER_BUILDERS.get(name) or SAMPLERS.all().get(name)
+    return getattr(build, "state", "tokens")
 
 
 def fitting_samplers(algorithm: Algorithm) -> list[str]:
@@ -89,15 +98,16 @@ def fitting_samplers(algorithm: Algorithm) -> list[str]:
 
     def fits(name: str) -> bool:
         try:
-            check_sampler(_SAMPLER_BUILDERS[name](), algorithm)
+            check_sampler(SAMPLERS.find(name)(), algorithm)
         except ValueError:
             return False
         return True
 
-    return [name for name in _SAMPLER_BUILDERS if fits(name)]
+    return [name for name in SAMPLERS.all() if fits(name)]
 
 
 __all__ = [
+    "SAMPLERS",
     "Ancestral",
     "AnySampler",
     "Autoregressive",
@@ -118,6 +128,7 @@ __all__ = [
     "check_sampler",
     "draw_samples",
     "fitting_samplers",
+    "register_sampler",
     "rows_at_once",
     "sampler_state",
 ]

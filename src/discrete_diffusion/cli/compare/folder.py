@@ -18,6 +18,7 @@ from discrete_diffusion.whole_files import written_whole
 
 _FREE = (
     *("resume", "threads", "logger", "eval", "callbacks.num_samples", "trainer.devices"),
+    "plugins",
     *("data.codes", "data.unit", "data.threshold"),
     "data.domain",  # data.name says it too, where it is missing
 )

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compare.requests import key_of
 from discrete_diffusion.cli.compose import quoted
-from discrete_diffusion.config_files import config_dir, plain
+from discrete_diffusion.config_files import plain
 from discrete_diffusion.domains import (
     available_domains,
     data_state,
@@ -19,7 +19,6 @@ from discrete_diffusion.domains import (
     get_domain,
 )
 from discrete_diffusion.models.registry import backbone_spec, usable_backbones
-from discrete_diffusion.naming import unknown_name
 
 Compose = Callable[[Sequence[str]], DictConfig]
 """Overrides -> the ``train`` config, to be read only."""
@@ -145,7 +144,7 @@ def _data_words(
             f"{name} works on {state}, and data={base.name} holds {' and '.join(forms)} only; "
             f"choose {known}, the same samples in two states, or other algos="
         )
-    own = _shipped("data", wanted)
+    own = dict(OmegaConf.to_container(compose([f"data={wanted}"]).data))  # type: ignore[arg-type]
     values = plain(base).items()
     changed = {key: value for key, value in values if key in own and value != own[key]}
     changed.pop("name", None)
@@ -183,19 +182,13 @@ def _sampling_words(
     asked = sampler = str(config.sampling.name)
     if not _fits(asked, kind) and any(_fits(asked, other) for other in kinds):
         sampler = str(compose([f"algo={name}", f"data={config.data.name}"]).sampling.name)
-    default = _shipped("sampling", sampler).get("default_steps")
+    default = compose([f"sampling={sampler}"]).sampling.get("default_steps")
     steps = default if sampler != asked else config.sampling.get("default_steps")
     words = [f"sampling={sampler}"] if sampler != asked else []
     fewer = domain.token_steps if _state(kind) == "tokens" else None
     if fewer is not None and default is not None and steps == default:
         words.append(f"sampling.default_steps={fewer}")
     return words
-
-
-def _shipped(group: str, name: str) -> dict[str, Any]:
-    """A config of ours as it stands, interpolations unresolved."""
-    path = config_dir() / group / f"{name}.yaml"
-    return dict(OmegaConf.to_container(OmegaConf.load(path)))  # type: ignore[arg-type]
 
 
 def _fits(sampler: str, kind: Any) -> bool:
@@ -208,11 +201,9 @@ def _fits(sampler: str, kind: Any) -> bool:
 
 def _kind(name: str) -> Any:
     """The builder of an algorithm, which says what it works on and needs."""
-    from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+    from discrete_diffusion.algorithms import ALGORITHMS
 
-    if name not in _ALGORITHM_BUILDERS:
-        raise ValueError(unknown_name("algorithm", name, _ALGORITHM_BUILDERS))
-    return _ALGORITHM_BUILDERS[name]
+    return ALGORITHMS.find(name)
 
 
 def _state(kind: Any) -> str:

@@ -52,7 +52,6 @@ def complete_file(config: DictConfig, trained: TrainedModel) -> Sampled:
             f"given={config.given}: {trained.path} was trained on diagrams; give partial diagrams, "
             "JSON lines (docs/completion.md)"
         )
-    trained.check_weights()
     vocab = VocabConfig(n_max=trained.data_config.n_max)
     partials = numbered_partials(str(config.given), n_max=vocab.n_max, codes=config.codes)
     with trained.sharing() as shard:

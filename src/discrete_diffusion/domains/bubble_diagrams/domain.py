@@ -9,7 +9,6 @@ from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import (
     Domain,
     Evaluation,
-    Headline,
     Report,
     Sampled,
     SubCommand,
@@ -18,18 +17,10 @@ from discrete_diffusion.layout import VocabConfig
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-    from torch import Tensor
 
     from discrete_diffusion.data import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import TokenLayout
-
-HEADLINES = (
-    Headline("valid", share=True),
-    Headline("exactly_one_living_room", share=True),
-    Headline("transitive", share=True),
-)
 
 
 @register_domain
@@ -51,7 +42,6 @@ class BubbleDiagrams(Domain):
         "num_rooms": "a partial diagram has as many rooms as it lists, null for those that are "
         "unknown; leave it out",
     }
-    headlines = HEADLINES
     group_titles = {"node": "rooms", "edge": "relations"}
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
@@ -59,12 +49,6 @@ class BubbleDiagrams(Domain):
         if data.get("n_max") is None:
             raise ValueError("data.n_max is not set: the most rooms that a diagram may have")
         return VocabConfig(n_max=data["n_max"])
-
-    def layout(self, data: Mapping[str, Any]) -> TokenLayout:
-        return self.graph(data).layout()
-
-    def real_positions(self, data: Mapping[str, Any], sizes: Tensor) -> Tensor:
-        return self.graph(data).real_positions(sizes)
 
     def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
         graph = self.graph(data)

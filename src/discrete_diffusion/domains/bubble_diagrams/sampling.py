@@ -13,6 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_tra
 from discrete_diffusion.domains.domain import Sampled
 from discrete_diffusion.evaluation.token_samples import TokenSamples, draw_token_samples
 from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.options import check_whole_number
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -26,7 +27,8 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel) -> Sampled:
     """Draw ``num_samples`` diagrams, all of ``num_rooms`` rooms if that is given.
 
     Writes ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
-    trained.check_weights()
+    if config.num_rooms is not None:
+        check_whole_number("num_rooms", config.num_rooms, least=1)
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     with trained.sharing() as shard:
         drawn = draw_diagrams(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Evaluation, Headline, Report, Sampled
+from discrete_diffusion.domains.domain import Domain, Evaluation, Report, Sampled
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -33,12 +33,6 @@ class Dialogue(Domain):
         "data": "dialogues of your own are summarised, and scored where they have summaries, by "
         "sample given=FILE.jsonl",
     }
-    headlines = (
-        Headline("exact_match", share=True),
-        Headline("slot_accuracy", share=True),
-        Headline("rouge_l"),
-        Headline("shuffled_rouge_l"),
-    )
 
     def complete(self, data: DictConfig) -> None:
         from discrete_diffusion.domains.dialogue.build import (

@@ -16,7 +16,7 @@ from discrete_diffusion.domains.dialogue.summary_scores import (
     measure_source_gap,
     score_summarising,
 )
-from discrete_diffusion.domains.domain import Report
+from discrete_diffusion.domains.domain import Headline, Report
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.whole_files import written_whole
@@ -47,6 +47,13 @@ _WHAT = {
 
 class SummaryReport(Report):
     """Scores of summaries of the first pairs of a split beside those of baselines; files."""
+
+    headlines = (
+        Headline("exact_match", share=True),
+        Headline("slot_accuracy", share=True),
+        Headline("rouge_l"),
+        Headline("shuffled_rouge_l"),
+    )
 
     def __init__(self, data: PairDataset, split: str = "val") -> None:
         self.data, self.split = data, split

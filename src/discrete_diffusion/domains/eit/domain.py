@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Evaluation, Headline, Report, Sampled
+from discrete_diffusion.domains.domain import Domain, Evaluation, Report, Sampled
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -23,7 +23,6 @@ class EIT(Domain):
     name, title = "eit", "images from maps"
     data_sets = {"eit": "field", "eit-levels": "tokens"}
     settings = frozenset({"data", "draws"})
-    headlines = (Headline("relative_l2"), Headline("condition_gap"))
     token_steps = 20
 
     def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:

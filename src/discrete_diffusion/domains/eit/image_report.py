@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.domains.domain import Report
+from discrete_diffusion.domains.domain import Headline, Report
 from discrete_diffusion.domains.eit.image_files import write_reconstructions
 from discrete_diffusion.domains.eit.image_scores import (
     FieldBaselines,
@@ -34,6 +34,8 @@ class ImageReport(Report):
     The baselines are fitted once, to the training split of ``trained_on``, ``data`` itself if it is
     None: images or ids of pixels, with maps.
     """
+
+    headlines = (Headline("relative_l2"), Headline("condition_gap"))
 
     def __init__(
         self,

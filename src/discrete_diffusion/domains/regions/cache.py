@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import numpy as np
 
-from discrete_diffusion.data.cache import cache_dir, cached, read_arrays, write_arrays
+from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.domains.regions.simulator import (
     SIMULATOR_VERSION,
     SimulatedWindows,
     SimulationSettings,
     simulate_windows,
 )
-
-logger = logging.getLogger(__name__)
 
 WORDS_WORTH_CACHING = 1_000_000_000
 """About 3 seconds of scanning on one core."""
@@ -35,32 +32,13 @@ def cached_windows(settings: SimulationSettings) -> SimulatedWindows:
     """
     if settings.num_words < WORDS_WORTH_CACHING:
         return simulate_windows(settings)
-    return cached(
-        cache_file(settings),
-        "regions",
-        draw=lambda: _simulate(settings),
-        read=lambda path: _read(path, settings),
-        write=_write,
-    )
-
-
-def _simulate(settings: SimulationSettings) -> SimulatedWindows:
-    logger.info(
-        "simulating %d windows of %d regions with %d motifs, once; kept in %s",
-        *(settings.num_windows, settings.rows, settings.num_motifs, cache_dir()),
-    )
-    return simulate_windows(settings)
-
-
-def _read(path: Path, settings: SimulationSettings) -> SimulatedWindows:
     peaks = (settings.num_windows, settings.rows)
     expected = {
         "scores": (np.float32, (*peaks, settings.num_motifs)),
         "accessibility": (np.float32, peaks),
         "programmes": (np.int64, peaks),
     }
-    return SimulatedWindows(**read_arrays(path, expected))
-
-
-def _write(path: Path, windows: SimulatedWindows) -> None:
-    write_arrays(path, vars(windows), compressed=True)
+    arrays = cached_arrays(
+        cache_file(settings), "regions", expected, lambda: vars(simulate_windows(settings))
+    )
+    return SimulatedWindows(**arrays)

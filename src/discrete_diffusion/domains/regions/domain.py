@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Evaluation, Headline, Report, Sampled
+from discrete_diffusion.domains.domain import Domain, Evaluation, Report, Sampled
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -28,7 +28,6 @@ class Regions(Domain):
         "num_samples": "say how many fillings of each window you want: completions={}",
         "mask_rate": "the file says which rows are to be filled; leave it out",
     }
-    headlines = (Headline("per_motif_r"), Headline("per_motif_r2"))
 
     def complete(self, data: DictConfig) -> None:
         from discrete_diffusion.domains.regions.build import complete_regions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from discrete_diffusion.domains.domain import Report
+from discrete_diffusion.domains.domain import Headline, Report
 from discrete_diffusion.domains.regions import RegionDataset
 from discrete_diffusion.domains.regions.filling import Filling, fill_held_out
 from discrete_diffusion.domains.regions.metrics import RowScores
@@ -35,6 +35,8 @@ class RowReport(Report):
     The baselines are fitted once, for rows masked at ``mask_rate``. Every ``filling`` is of the
     first windows of ``split``; while the masks are the same, the scores of the baselines are kept.
     """
+
+    headlines = (Headline("per_motif_r"), Headline("per_motif_r2"))
 
     def __init__(
         self, data: RegionDataset, split: str = "val", mask_rate: float = 0.5, seed: int = 0

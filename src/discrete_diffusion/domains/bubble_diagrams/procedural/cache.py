@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discrete_diffusion.data.cache import cache_dir, cached, read_arrays, write_arrays
+from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     GENERATOR_VERSION,
     PlanArrays,
@@ -27,26 +27,13 @@ def cached_plans(num: int, seed: int = 0) -> PlanArrays:
     does no harm; both warn (``RuntimeWarning``). Raises ``ValueError`` for a negative ``num`` or
     ``seed``.
     """
-    return cached(
-        cache_file(num, seed),
-        "plans",
-        draw=lambda: draw_plans(num, seed),
-        read=lambda path: _read(path, num),
-        write=_write,
-    )
-
-
-def _read(path: Path, num: int) -> PlanArrays:
     expected = {
         "room_types": (np.int16, (num, N_MAX)),
         "num_rooms": (np.int16, (num,)),
         "boxes": (np.int16, (num, N_MAX, 4)),
         "relations": (np.int16, (num, N_MAX, N_MAX)),
     }
-    arrays = read_arrays(path, expected)
+    arrays = cached_arrays(
+        cache_file(num, seed), "plans", expected, lambda: vars(draw_plans(num, seed))
+    )
     return PlanArrays(**{name: array.astype(np.int64) for name, array in arrays.items()})
-
-
-def _write(path: Path, plans: PlanArrays) -> None:
-    small = {name: array.astype(np.int16) for name, array in vars(plans).items()}
-    write_arrays(path, small, compressed=True)

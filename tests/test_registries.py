@@ -1,0 +1,118 @@
+"""Names that users add to the registries of algorithms, samplers and noise schedules."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from discrete_diffusion.algorithms import ALGORITHMS, MDLM, algorithms_on, register_algorithm
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.noise_schedules import (
+    SCHEDULES,
+    LogLinear,
+    build_schedule,
+    register_noise_schedule,
+)
+from discrete_diffusion.plugins import Registry, import_plugins
+from discrete_diffusion.sampling import (
+    SAMPLERS,
+    FirstHitting,
+    build_sampler,
+    register_sampler,
+    sampler_state,
+)
+from fake_packages import fake_install
+
+pytestmark = pytest.mark.usefixtures("clean_registry")
+
+REGISTRIES = [
+    pytest.param(ALGORITHMS, "mdlm", MDLM, id="algorithms"),
+    pytest.param(SAMPLERS, "first-hitting", FirstHitting, id="samplers"),
+    pytest.param(SCHEDULES, "log_linear", LogLinear, id="noise schedules"),
+]
+
+
+def code(registry: Registry, base: type) -> str:
+    """A module that registers a class of its own, ``mine``, and has another, ``Plain``."""
+    package = registry.group.replace("discrete_diffusion.samplers", "discrete_diffusion.sampling")
+    decorator = f"register_{registry.noun.replace(' ', '_')}"
+    return (
+        f"from {package} import {base.__name__}, {decorator}\n"
+        f"@{decorator}('mine')\nclass Mine({base.__name__}):\n    pass\n"
+        f"class Plain({base.__name__}):\n    pass\n"
+    )
+
+
+def test_registered_classes_are_used():
+    register_algorithm("mine")(MDLM)
+    register_sampler("mine")(FirstHitting)
+    register_noise_schedule("mine")(LogLinear)
+    assert "mine" in algorithms_on("tokens")
+    assert isinstance(build_sampler({"name": "mine"}), FirstHitting)
+    assert isinstance(build_schedule({"name": "mine"}, RPLAN_VOCAB_CONFIG.layout()), LogLinear)
+
+
+@pytest.mark.parametrize(("registry", "built_in", "base"), REGISTRIES)
+def test_a_name_has_one_builder_which_may_be_registered_again(registry, built_in, base):
+    scope = {"__name__": "notebook"}
+    for _ in range(2):  # a cell that is run twice makes two classes
+        exec(code(registry, base), scope)
+    assert registry.find("mine") is scope["Mine"]
+    taken = f"^{registry.noun} '{built_in}' is already registered by discrete_diffusion.*; choose"
+    with pytest.raises(ValueError, match=taken):
+        registry.register(built_in)(scope["Plain"])
+    assert registry.builders[built_in] is base
+
+
+@pytest.mark.parametrize(("registry", "built_in", "base"), REGISTRIES)
+def test_plug_ins_of_packages_load_when_a_name_is_unknown(site, registry, built_in, base):
+    fake_install(site, "good", code(registry, base), registry.group, {"plain": "good:Plain"})
+    fake_install(site, "bad", "import no_such_library\n", registry.group, {"broken": "bad"})
+    assert registry.find(built_in) is base
+    assert "good" not in sys.modules
+    warned = f"^{registry.noun} plug-in 'broken' .*, from bad\\) was left out: ModuleNotFoundError"
+    with (
+        pytest.raises(ValueError, match=f"^unknown {registry.noun} 'plian'; did you mean 'plain'"),
+        pytest.warns(RuntimeWarning, match=warned),
+    ):
+        registry.find("plian")
+    assert registry.find("plain") is sys.modules["good"].Plain
+    assert {"mine", "plain"} <= registry.all().keys()
+
+
+def test_a_sampler_of_a_package_is_listed_with_its_state(site):
+    module = code(SAMPLERS, FirstHitting)
+    fake_install(site, "good", module, SAMPLERS.group, {"plain": "good:Plain"})
+    assert sampler_state("row-ancestral") == "features"
+    assert "good" not in sys.modules
+    assert sampler_state("plain") == "tokens"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import no_such_library\n", "ModuleNotFoundError: No module named 'no_such_library'$"),
+        ("raise RuntimeError\n", "RuntimeError$"),
+        ("def (:\n", "SyntaxError: "),
+        (None, "ModuleNotFoundError: No module named 'user_module'; name a module that is inst"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named_with_the_reason(site, text, reason):
+    if text is not None:
+        (site / "user_module.py").write_text(text)
+    with pytest.raises(ValueError, match=f"^plugins: user_module cannot be imported: {reason}"):
+        import_plugins(["user_module"])
+
+
+@pytest.mark.parametrize("modules", ["my_module", 3, [3], {"my": "module"}, False])
+def test_plugins_are_a_list_of_names(modules):
+    with pytest.raises(ValueError, match=r"^plugins=.*: expected a list, as in plugins=\[my_pack"):
+        import_plugins(modules)
+
+
+def test_no_plugins_leave_the_path_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    import_plugins(None)
+    import_plugins([])
+    assert str(tmp_path) not in sys.path
