@@ -26,16 +26,16 @@ def build_toy(config, vocab_size):
 
 def test_built_in_names_and_specs():
     assert {"bd-denoiser", "dit", "my-transformer", "get-region"} <= set(_BACKBONE_BUILDERS)
-    graphs = BackboneSpec("bd-denoiser", default_model="bd_small", data_keys=("n_max",))
+    graphs = BackboneSpec("bd-denoiser", default_model="bd_small", graph=True)
     assert backbone_spec("bd-denoiser") == graphs
     assert backbone_spec("dit").causal
     rows = BackboneSpec("get-region", "features", False, ("masked", "noisy", "real"))
     assert backbone_spec("get-region") == replace(rows, default_model="get_region_tiny")
     field = BackboneSpec("dtn-unet", "field", False, ("dtn", "keep", "encoded"), "dtn_unet_tiny")
-    assert backbone_spec("dtn-unet") == replace(field, data_keys=("num_boundary",))
+    assert backbone_spec("dtn-unet") == field
     given = ("dtn", "keep", "encoded")
     pixels = BackboneSpec("film-unet-tokens", "tokens", False, given, "film_unet_tiny")
-    assert backbone_spec("film-unet-tokens") == replace(pixels, data_keys=("num_boundary",))
+    assert backbone_spec("film-unet-tokens") == pixels
     latent = BackboneSpec("latent-space-model", "latent", default_model="latent_tiny")
     assert backbone_spec("latent-space-model") == latent
 

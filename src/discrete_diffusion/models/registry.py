@@ -42,7 +42,7 @@ class BackboneSpec:
     ``causal``: it honours ``algo.causal_attention``.
     ``conditions``: names of the extra tensors its ``forward`` takes, beside x_t and sigma.
     ``default_model``: the model preset it takes if none is chosen.
-    ``data_keys``: keys of ``config.data`` that it cannot be built without; sequences have none.
+    ``graph``: it reads graphs, data whose ``Domain.graph`` is not None, and nothing else.
     """
 
     name: str
@@ -50,7 +50,7 @@ class BackboneSpec:
     causal: bool = False
     conditions: tuple[str, ...] = ()
     default_model: str | None = None
-    data_keys: tuple[str, ...] = ()
+    graph: bool = False
 
     def offers(self, needs: Iterable[str]) -> bool:
         """True if it has all of them: ``causal``, or names of conditions."""
@@ -64,7 +64,7 @@ def register_backbone(
     causal: bool = False,
     conditions: tuple[str, ...] = (),
     default_model: str | None = None,
-    data_keys: tuple[str, ...] = (),
+    graph: bool = False,
 ) -> Callable[[Builder], Builder]:
     """Decorator: make a builder known as ``name``; the rest describes it (``BackboneSpec``).
 
@@ -75,7 +75,7 @@ def register_backbone(
 
     def register(builder: Builder) -> Builder:
         _registry().register(name)(builder)
-        spec = BackboneSpec(name, state, causal, tuple(conditions), default_model, tuple(data_keys))
+        spec = BackboneSpec(name, state, causal, tuple(conditions), default_model, graph)
         _REGISTERED[name] = (builder, spec)
         return builder
 
@@ -155,10 +155,10 @@ def _registry() -> Registry[Builder]:
     return Registry("backbone", ENTRY_POINT_GROUP, _BACKBONE_BUILDERS)
 
 
-register_backbone("bd-denoiser", default_model="bd_small", data_keys=("n_max",))(
+register_backbone("bd-denoiser", default_model="bd_small", graph=True)(
     builders.build_bd_denoiser
 )
-register_backbone("bd-denoiser-pair", default_model="bd_pair_small", data_keys=("n_max",))(
+register_backbone("bd-denoiser-pair", default_model="bd_pair_small", graph=True)(
     builders.build_bd_denoiser_pair
 )
 register_backbone(
@@ -181,20 +181,17 @@ register_backbone(
     state="field",
     conditions=("dtn", "keep", "encoded"),
     default_model="dtn_unet_tiny",
-    data_keys=("num_boundary",),
 )(builders.build_dtn_unet)
 register_backbone(
     "dtn-regressor",
     state="field",
     conditions=("dtn",),
     default_model="dtn_regressor_tiny",
-    data_keys=("num_boundary",),
 )(builders.build_dtn_regressor)
 register_backbone(
     "film-unet-tokens",
     conditions=("dtn", "keep", "encoded"),
     default_model="film_unet_tiny",
-    data_keys=("num_boundary",),
 )(builders.build_film_unet_tokens)
 register_backbone("latent-space-model", state="latent", default_model="latent_tiny")(
     builders.build_latent_space_model

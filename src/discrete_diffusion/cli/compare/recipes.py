@@ -18,6 +18,7 @@ from discrete_diffusion.domains import (
     domain_of,
     get_domain,
 )
+from discrete_diffusion.models.calling import OWN_CONDITIONS
 from discrete_diffusion.models.registry import backbone_spec, usable_backbones
 
 Compose = Callable[[Sequence[str]], DictConfig]
@@ -55,8 +56,11 @@ class Recipe:
 
     def reads(self, backbone: str) -> bool:
         """True if a backbone is made for such data: its state, all that comes with a sample."""
-        spec = backbone_spec(backbone)
-        there = all(self.config.data.get(key) is not None for key in spec.data_keys)
+        spec, data = backbone_spec(backbone), self.config.data
+        if spec.graph and domain_of(data).graph(data) is None:
+            return False
+        needed = {*spec.conditions} - OWN_CONDITIONS
+        there = needed <= {*self.conditions}
         return there and spec.state == self.state and spec.offers(self.conditions)
 
     @cached_property
