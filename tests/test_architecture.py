@@ -16,7 +16,7 @@ import discrete_diffusion
 PACKAGE = Path(discrete_diffusion.__file__).parent
 FOUNDATION = {
     *("types", "layout", "categorical", "naming", "options", "rooms", "shards", "states"),
-    *("pretrained", "whole_files", "plugins", "config_files", "value_kinds", "domains"),
+    *("pretrained", "whole_files", "plugins", "config_files", "value_types", "domains"),
 }
 """``domains`` here is the contract and its registry: see ``test_no_domain_is_imported``."""
 
@@ -33,7 +33,7 @@ ALLOWED = {
     "stopping": set(),
     "plugins": {"naming"},
     "config_files": set(),
-    "value_kinds": set(),
+    "value_types": set(),
     "layout": {"categorical", "rooms"},
     "noise_schedules": FOUNDATION,
     "forward_process": FOUNDATION | {"noise_schedules"},

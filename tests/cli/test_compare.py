@@ -19,10 +19,10 @@ from omegaconf import OmegaConf
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import compare
+from discrete_diffusion.cli.compare.arguments import read_words, shared_overrides
 from discrete_diffusion.cli.compare.cells import plan_cells
 from discrete_diffusion.cli.compare.folder import config_digest
 from discrete_diffusion.cli.compare.options import split_options
-from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.data import BatchStream
 from discrete_diffusion.evaluation import equal_terms

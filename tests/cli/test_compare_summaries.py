@@ -12,8 +12,8 @@ import pytest
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import compare
+from discrete_diffusion.cli.compare.arguments import read_words, shared_overrides
 from discrete_diffusion.cli.compare.cells import plan_cells
-from discrete_diffusion.cli.compare.requests import read_words, shared_overrides
 from discrete_diffusion.domains.dialogue import SLOTS, draw_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.pretrained import INSTALL

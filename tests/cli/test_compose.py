@@ -20,7 +20,7 @@ from discrete_diffusion.domains import available_domains, complete_data, domain_
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from discrete_diffusion.sampling import build_sampler, check_sampler
 from discrete_diffusion.stopping import StopSignals
-from discrete_diffusion.value_kinds import check_kinds
+from discrete_diffusion.value_types import check_kinds
 
 GROUPS = {
     group.name: sorted(path.stem for path in group.glob("*.yaml"))

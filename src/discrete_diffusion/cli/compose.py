@@ -15,7 +15,7 @@ from discrete_diffusion.models.registry import backbone_spec, check_backbone_nam
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import is_number
 from discrete_diffusion.plugins import import_plugins
-from discrete_diffusion.value_kinds import check_kinds
+from discrete_diffusion.value_types import check_kinds
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

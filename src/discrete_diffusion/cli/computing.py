@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.cli.compose import check_counts
-from discrete_diffusion.cli.connecting import connected
 from discrete_diffusion.cli.devices import num_processes
 from discrete_diffusion.cli.launch_environment import local_rank
 from discrete_diffusion.cli.precision import PRECISIONS, check_precision, check_units
+from discrete_diffusion.cli.process_group import connected
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.shards import Shard
 

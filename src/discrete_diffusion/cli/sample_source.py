@@ -12,7 +12,7 @@ from discrete_diffusion.cli.sampler_settings import sampler_settings
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import is_number
-from discrete_diffusion.value_kinds import check_kinds
+from discrete_diffusion.value_types import check_kinds
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.computing import Computing

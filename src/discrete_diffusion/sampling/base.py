@@ -11,9 +11,9 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import draw, log_softmax_on, mask_logits, nucleus, temper
+from discrete_diffusion.sampling.clamping import check_request
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.guidance import Guidance, check_given
-from discrete_diffusion.sampling.requests import check_request
 from discrete_diffusion.types import SampleOutput, SampleRequest
 
 

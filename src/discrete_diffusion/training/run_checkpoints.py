@@ -14,7 +14,7 @@ from lightning.pytorch.callbacks import Checkpoint
 
 from discrete_diffusion.checkpoints import read_training_file, write_weights_file
 from discrete_diffusion.stopping import Stop, StopSignals
-from discrete_diffusion.training.agreement import AnyProcess
+from discrete_diffusion.training.any_process import AnyProcess
 from discrete_diffusion.whole_files import written_whole
 
 logger = logging.getLogger(__name__)

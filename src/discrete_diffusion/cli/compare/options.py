@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.compare.requests import is_option, key_of
+from discrete_diffusion.cli.compare.arguments import is_option, key_of
 from discrete_diffusion.naming import unknown_name
 
 _OF_MODEL = "model."

@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.compare.requests import key_of
+from discrete_diffusion.cli.compare.arguments import key_of
 from discrete_diffusion.cli.compose import quoted
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.domains import (
