@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.domain import Report
     from discrete_diffusion.evaluation.comparison import Baseline, Column, Comparison, Measure
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
+    from discrete_diffusion.evaluation.trained_model import Model
 
 logger = logging.getLogger(__name__)
 
@@ -63,17 +64,8 @@ class CellMeasurement(ABC):
         return 0
 
     @abstractmethod
-    def measure(
-        self,
-        algorithm: Any,
-        sampler: Any,
-        data: Any,
-        terms: EqualTerms,
-        *,
-        device: str,
-        folder: Path,
-    ) -> dict[str, Any]:
-        """What ``cell.json`` holds of a trained algorithm: ``metrics``, the ``measures``, with
+    def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
+        """What ``cell.json`` holds of a trained model: ``metrics``, the ``measures``, with
         ``bounds`` their ``quantity``, ``ordering`` and ``rows``. Samples may go into ``folder``.
 
         Raises ``ValueError`` if what was measured is that of a training gone wrong.
@@ -158,22 +150,15 @@ def samples_beside(
 class TokenCells(CellMeasurement):
     """Of tokens by themselves: the bound of held-out samples, and metrics of fresh samples."""
 
-    def measure(
-        self,
-        algorithm: Any,
-        sampler: Any,
-        data: Any,
-        terms: EqualTerms,
-        *,
-        device: str,
-        folder: Path,
-    ) -> dict[str, Any]:
+    def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
         from discrete_diffusion.evaluation.equal_terms import held_out_bounds, score_samples_drawn
 
-        bounds = held_out_bounds(algorithm, data, terms, device=device)
+        bounds = held_out_bounds(model.algorithm, data, terms, device=model.device)
         bounds.check()
         report = self.report(data)
-        metrics = score_samples_drawn(algorithm, sampler, data, terms, report, device=device)
+        metrics = score_samples_drawn(
+            model.algorithm, model.sampler, data, terms, report, device=model.device
+        )
         return {**bounds.as_dict(), "metrics": metrics}
 
     def report(self, data: Any) -> Report:

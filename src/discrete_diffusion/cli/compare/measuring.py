@@ -29,6 +29,7 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     from discrete_diffusion.domains import build_data, domain_of
     from discrete_diffusion.evaluation.equal_terms import held_out_split
     from discrete_diffusion.evaluation.json_values import finite
+    from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.sampling import build_sampler
 
     if config.threads is not None:
@@ -41,11 +42,9 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     data = build_data(checkpoint.config)
     sampler = build_sampler(config)
     found: dict[str, Any] = dict.fromkeys(_MEASURED)
-    found |= (
-        domain_of(config.data)
-        .cell_measurement()
-        .measure(algorithm, sampler, data, terms, device=device, folder=folder.path)
-    )
+    model = Model(algorithm, sampler, device)
+    measurement = domain_of(config.data).cell_measurement()
+    found |= measurement.measure(model, data, terms, folder.path)
     metrics = found.pop("metrics")
     return finite(
         {

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.folder import CellFolder
     from discrete_diffusion.evaluation.comparison import Baseline
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
+    from discrete_diffusion.evaluation.trained_model import Model
 
 _SUMMARIES = "summaries.md"
 _DRAWN_WITH = ("temperature", "top_k", "top_p")
@@ -66,27 +67,23 @@ class DialogueCells(CellMeasurement):
 
         check_same_pairs(one, other)
 
-    def measure(
-        self,
-        algorithm: Any,
-        sampler: Any,
-        data: Any,
-        terms: EqualTerms,
-        *,
-        device: str,
-        folder: Path,
-    ) -> dict[str, Any]:
+    def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
         from discrete_diffusion.domains.dialogue.equal_summaries import (
             held_out_summary_bounds,
             score_summaries_drawn,
         )
 
-        found = held_out_summary_bounds(algorithm, data, terms, device=device)
+        found = held_out_summary_bounds(model.algorithm, data, terms, device=model.device)
         found.bounds.check()
         out = {**found.bounds.as_dict(), "metrics": found.rise}
         if terms.num_samples:
             drawn = score_summaries_drawn(
-                algorithm, sampler, data, terms, device=device, folder=folder
+                model.algorithm,
+                model.sampler,
+                data,
+                terms,
+                device=model.device,
+                folder=folder,
             )
             out |= {"rouge_l": drawn.rouge_l.tolist(), "metrics": {**found.rise, **drawn.metrics}}
         return out

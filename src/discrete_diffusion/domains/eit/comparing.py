@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.folder import CellFolder
     from discrete_diffusion.evaluation.comparison import Baseline
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
+    from discrete_diffusion.evaluation.trained_model import Model
 
 _IMAGES = "images.png"
 
@@ -68,28 +69,24 @@ class ImageCells(CellMeasurement):
     def draws(self, asked: int) -> int:
         return asked
 
-    def measure(
-        self,
-        algorithm: Any,
-        sampler: Any,
-        data: Any,
-        terms: EqualTerms,
-        *,
-        device: str,
-        folder: Path,
-    ) -> dict[str, Any]:
+    def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
         from discrete_diffusion.data import TokenDataset
         from discrete_diffusion.domains.eit.equal_images import score_images_drawn
         from discrete_diffusion.evaluation.equal_terms import held_out_bounds
 
         found: dict[str, Any] = {"metrics": {}}
         if isinstance(data, TokenDataset):
-            bounds = held_out_bounds(algorithm, data, terms, device=device)
+            bounds = held_out_bounds(model.algorithm, data, terms, device=model.device)
             bounds.check()
             found |= bounds.as_dict()
         if terms.num_samples:
             images = score_images_drawn(
-                algorithm, sampler, data, terms, device=device, folder=folder
+                model.algorithm,
+                model.sampler,
+                data,
+                terms,
+                device=model.device,
+                folder=folder,
             )
             found |= {"relative_l2": images.relative_errors.tolist(), "metrics": images.metrics}
         return found
