@@ -46,3 +46,16 @@ def presets_of(backbone: str) -> list[str]:
     """Our model presets that a backbone fits, the smallest first."""
     sizes = {name: size for name, (fits, size) in model_presets().items() if backbone in fits}
     return sorted(sizes, key=sizes.__getitem__)
+
+
+def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dict[str, Any]]:
+    """Samplers by name, each with its settings and their defaults, as ``sampling/`` has them; a
+    user's own among them."""
+    from omegaconf import OmegaConf
+
+    folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
+    settings = {}
+    for path in sorted(path for folder in folders for path in (folder / "sampling").glob("*.yaml")):
+        found = plain(OmegaConf.load(path))
+        settings[str(found.pop("name", path.stem))] = found
+    return settings

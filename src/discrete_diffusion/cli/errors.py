@@ -10,7 +10,7 @@ from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import choices, compose_plainly, group_overrides
-from discrete_diffusion.cli.sampler_settings import sampler_settings
+from discrete_diffusion.config_files import sampler_settings
 from discrete_diffusion.naming import unknown_name
 
 _LAUNCHER_PACKAGES = {

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
+
+from discrete_diffusion.stopping import StopSignals
 
 
 @dataclass(frozen=True)
@@ -85,3 +89,31 @@ def hush_other_ranks() -> None:
     if not is_first():
         logging.disable(logging.CRITICAL)
         warnings.simplefilter("ignore")
+
+
+_ONE_SIGNAL = 5.0
+"""Seconds within which torchrun or srun passes on what the terminal has sent to all anyway."""
+
+
+class LaunchedSignals(StopSignals):
+    """A signal that comes twice, from the terminal and from torchrun or srun, is one. Only the
+    first process says that it was received. Between steps the first one ends at once and kills
+    those that it started, which wait for that."""
+
+    _since = 0.0
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        launched = started() is not None
+        if self.received is None:
+            self._since = time.monotonic()
+        elif launched and time.monotonic() - self._since < _ONE_SIGNAL:
+            return
+        if self.received is None and not is_first() and (self.finish_step or not launched):
+            self.received = number
+        else:
+            super()._handle(number, frame)
+
+
+def stop_signals() -> StopSignals:
+    """Those of a run, whoever started it."""
+    return StopSignals() if started() is None and is_first() else LaunchedSignals()

@@ -11,10 +11,19 @@ from discrete_diffusion.cli.compose import check_counts, check_shares
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks
 from discrete_diffusion.cli.request_settings import check_given, refuse_meaningless
-from discrete_diffusion.cli.sample_outputs import OUTPUTS, check_outputs
 from discrete_diffusion.cli.sample_source import open_trained_model
+from discrete_diffusion.whole_files import is_same_file
 
 logger = logging.getLogger(__name__)
+
+OUTPUTS = (
+    *("samples.jsonl", "samples.txt", "samples.npz", "metrics.json"),
+    *("trajectory.gif", "trajectory.png"),
+)
+"""What ``out`` may receive beside ``picture``."""
+
+MAX_TRAJECTORIES = 36
+"""Samples that an animation shows; more could not be told apart."""
 
 
 def run(config: DictConfig) -> None:
@@ -47,3 +56,28 @@ def run(config: DictConfig) -> None:
     facts = {"checkpoint": trained.path, "seed": config.seed, "precision": str(config.precision)}
     write_metrics(Path(str(config.out)), facts | done.facts)
     logger.info("%s", done.said)
+
+
+def check_outputs(config: DictConfig) -> None:
+    """``ValueError`` for an ``out`` that is no folder, a ``picture`` of another kind or with the
+    name of another output, a ``given`` that would be overwritten, and too many trajectories."""
+    folder, picture = Path(str(config.out)), Path(str(config.picture))
+    for part in (folder, *folder.parents):
+        if part.exists() and not part.is_dir():
+            raise ValueError(f"out={folder}: {part} is a file; choose a folder")
+    if picture.suffix.lower() not in (".png", ".svg"):
+        raise ValueError(f"picture={picture}: choose a name that ends in .png or .svg")
+    taken = {(folder / name).resolve(): name for name in OUTPUTS}
+    if name := taken.get((folder / picture).resolve()):
+        raise ValueError(f"picture={picture}: {name} is another output; choose another name")
+    for target in (*taken, folder / picture):
+        if config.given is not None and is_same_file(target, Path(str(config.given))):
+            raise ValueError(
+                f"given={config.given} would be overwritten by the completions; choose another "
+                "out=FOLDER"
+            )
+    if config.trajectory > MAX_TRAJECTORIES:
+        raise ValueError(
+            f"trajectory={config.trajectory}: expected at most {MAX_TRAJECTORIES} samples, more "
+            "are too small to see"
+        )

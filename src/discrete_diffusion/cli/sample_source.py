@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.sampler_settings import sampler_settings
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config_files import plain, sampler_settings
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import is_number
 from discrete_diffusion.value_types import check_kinds

@@ -15,9 +15,9 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compare.arguments import check_request, read_words, shared_overrides
 from discrete_diffusion.cli.compare.cells import Cell, plan_cells
-from discrete_diffusion.cli.compare.data import read_data
 from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, measured_with
 from discrete_diffusion.cli.compare.launching import launch
+from discrete_diffusion.cli.compare.measuring import read_data
 from discrete_diffusion.cli.compose import compose
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.stopping import Stop

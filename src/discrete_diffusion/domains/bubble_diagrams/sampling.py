@@ -27,8 +27,13 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel) -> Sampled:
     """Draw ``num_samples`` diagrams, all of ``num_rooms`` rooms if that is given.
 
     Writes ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
-    if config.num_rooms is not None:
-        check_whole_number("num_rooms", config.num_rooms, least=1)
+    most, asked = trained.data_config.n_max, config.num_rooms
+    if asked is not None:
+        check_whole_number("num_rooms", asked, least=1)
+        if asked > most:
+            raise ValueError(
+                f"num_rooms={asked}: {trained.path} was trained on diagrams of at most {most} rooms"
+            )
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     with trained.sharing() as shard:
         drawn = draw_diagrams(
