@@ -77,9 +77,6 @@ STUDIES: dict[str, dict[str, list[str]]] = {
             "model.index_embeddings=false",
             "data.node_order=random",
         ],
-        "weight decay 0.1": ["optim.weight_decay=0.1"],
-        "no triangles": ["model.triangles=[]"],
-        "node order given by the source": ["data.node_order=given"],
     },
 }
 RECIPES: dict[str, Sequence[str]] = {
