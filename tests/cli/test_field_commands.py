@@ -178,7 +178,7 @@ def test_a_file_of_measurements(command):
         (
             "sample",
             "given=a.npz",
-            "given=a.npz: CKPT was not trained on diagrams or dialogues",
+            "given=a.npz: CKPT was not trained on diagrams or dialogues or features",
         ),
         ("sample", "num_rooms=4", "num_rooms=4: CKPT was not trained on diagrams"),
         ("sample", "mask_rate=0.3", "mask_rate=0.3: CKPT was not trained on features; leave it"),

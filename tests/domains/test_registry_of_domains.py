@@ -22,7 +22,9 @@ def test_plain_sequences(pad_id):
 
 
 def test_missing_keys_are_named():
-    with pytest.raises(ValueError, match=r"^data\.mask_id is not set"):
+    with pytest.raises(
+        ValueError, match=r"^data\.mask_id is not set; plain sequences need data\.length"
+    ):
         build_layout({"domain": "text", "length": 7, "vocab_size": 6})
 
 

@@ -107,11 +107,11 @@ def complete_data(config: DictConfig) -> DictConfig:
     data where that decides it.
 
     Call it before anything is built from the config; a checkpoint holds the completed one. Returns
-    a copy.
+    ``config`` itself if there is nothing to add, else a copy.
     """
     completed = deepcopy(config)
     domain_of(completed.data).complete(completed.data)
-    return completed
+    return config if completed.data == config.data else completed
 
 
 def build_data(config: DictConfig) -> Dataset:

@@ -161,9 +161,9 @@ class TokenCells(CellMeasurement):
         )
         return {**bounds.as_dict(), "metrics": metrics}
 
+    @abstractmethod
     def report(self, data: Any) -> Report:
         """What measures samples beside the split that is held out."""
-        raise NotImplementedError
 
     def real_data(self, data: Any, num_samples: int) -> dict[str, float]:
         from discrete_diffusion.evaluation.equal_terms import score_real_data

@@ -14,13 +14,12 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import Dataset, TokenDataset, bucket_batches, draw_sizes
 from discrete_diffusion.domains.domain import Report
 from discrete_diffusion.evaluation.bound import sample_bounds
+from discrete_diffusion.evaluation.held_out import HELD_OUT
 from discrete_diffusion.sampling import Sampler, draw_samples
 from discrete_diffusion.types import Batch
 
 _ROWS, _ORDERS, _BOUND, _SIZES, _SAMPLES, _REAL = (30,), (31,), (32,), (33,), (34,), (35,)
 """Keep the draws of a comparison apart from each other, and from those of training."""
-
-_HELD_OUT = ("test", "val")
 
 DIVERGED = 20.0
 """A bound that many times what knowing nothing costs is of a training that has diverged."""
@@ -89,7 +88,7 @@ class HeldOutBounds:
 
 def held_out_split(data: Dataset) -> str:
     """The test split, or validation if that is empty."""
-    return next((name for name in _HELD_OUT if len(data.splits[name])), _HELD_OUT[-1])
+    return next((name for name in HELD_OUT if len(data.splits[name])), HELD_OUT[-1])
 
 
 def held_out_rows(num: int, terms: EqualTerms) -> Tensor:

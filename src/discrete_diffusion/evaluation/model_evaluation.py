@@ -128,13 +128,15 @@ def evaluate_token_model(
     if report is None:
         name = trained.data_config.name
         logger.info("no metrics of samples exist for data=%s; measuring the model", name)
-    samples = None
+    made = None if report is None else report(data, split, trained.checkpoint.config)
     with trained.sharing() as shard:
         model = trained.on(shard)
-        if report is not None:
-            made = report(data, split, trained.checkpoint.config)
-            samples = measure_samples(config, model, made, data.splits[split].x0)
+        tokens = None if made is None else draw_samples(config, model, made)
         scores = measure_model(config, model, data, split)
+    samples = None
+    if made is not None and tokens is not None:
+        real = made.measure(data.splits[split].x0)
+        samples = MeasuredSamples(tokens, made, made.measure(tokens), real)
     facts = {
         **checkpoint_facts(config, trained, data),
         "reference": reference,
@@ -145,11 +147,8 @@ def evaluate_token_model(
     return ModelEvaluation(facts, reference, scores, absorbing, titles, samples)
 
 
-def measure_samples(
-    config: DictConfig, model: Model, report: Report, held_out: Tensor
-) -> MeasuredSamples:
-    """As ``config`` says: ``num_samples``, ``seed``. ``held_out``: Int[M, L]."""
+def draw_samples(config: DictConfig, model: Model, report: Report) -> Tensor:
+    """As ``config`` says: ``num_samples``, ``seed``. Int[num, L]."""
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     logger.info("drawing %s samples", f"{num:,}")
-    tokens = report.sample(model, num, config.seed)
-    return MeasuredSamples(tokens, report, report.measure(tokens), report.measure(held_out))
+    return report.sample(model, num, config.seed)

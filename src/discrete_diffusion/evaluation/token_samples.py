@@ -15,7 +15,7 @@ from discrete_diffusion.data import draw_sizes
 from discrete_diffusion.sampling import draw_samples
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,28 @@ def draw_token_samples(
     else:
         sizes = torch.full((num,), size)
     return _drawn(model, real_positions(sizes), None, entropy, trajectories)
+
+
+def draw_fresh(
+    trained: TrainedModel,
+    model: Model,
+    num: int,
+    seed: int,
+    *,
+    size: int | None = None,
+    trajectories: int = 0,
+) -> TokenSamples:
+    """``num`` samples of a checkpoint, of sizes like those that it was trained on, or ``size``."""
+    domain, data = trained.domain, trained.data_config
+    return draw_token_samples(
+        model,
+        lambda sizes: domain.real_positions(data, sizes),
+        num,
+        size_counts=trained.checkpoint.size_counts,
+        entropy=(seed,),
+        size=size,
+        trajectories=trajectories,
+    )
 
 
 def complete_token_samples(

@@ -91,7 +91,7 @@ def test_the_completed_config_needs_no_file(numbered, tmp_path):
 
 def test_other_data_is_complete_as_it_is():
     config = OmegaConf.create({"data": {"name": "plans", "n_max": 8}})
-    assert complete_data(config) == config
+    assert complete_data(config) is config
 
 
 def test_the_fingerprint_follows_text_tokens_and_windows(numbered, tmp_path):

@@ -31,7 +31,7 @@ from discrete_diffusion.domains.bubble_diagrams.sample_table import (
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.evaluation.held_out import checkpoint_facts
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, measure_model
-from discrete_diffusion.evaluation.table import TableSection
+from discrete_diffusion.evaluation.table import TableSection, model_notes
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -68,7 +68,7 @@ class DiagramEvaluation(Evaluation):
                 self.samples.unreadable,
             ),
         ]
-        return notes if self.model is None else [*notes, *self.model.notes()[1:]]
+        return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
         samples = self.scores.as_dict()

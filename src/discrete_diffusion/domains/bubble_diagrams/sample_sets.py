@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from discrete_diffusion.config_files import as_list
-from discrete_diffusion.domains.bubble_diagrams.sampling import draw_diagrams
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.evaluation.held_out import sampling_facts, sampling_seeds
+from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.layout import VocabConfig
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def draw_sample_sets(config: DictConfig, trained: TrainedModel, model: Model) ->
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     seeds, vocab = sampling_seeds(config), VocabConfig(n_max=trained.data_config.n_max)
     for seed in seeds:
-        drawn = draw_diagrams(trained, model, num, seed)
+        drawn = draw_fresh(trained, model, num, seed)
         sets.append(decode(drawn.tokens, vocab))
         calls.append(drawn.network_calls)
         seconds.append(drawn.seconds)

@@ -5,20 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
 from discrete_diffusion.domains.domain import Sampled
-from discrete_diffusion.evaluation.token_samples import TokenSamples, draw_token_samples
+from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.options import check_whole_number
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 NUM_SAMPLES = 64
 
@@ -36,12 +35,12 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel) -> Sampled:
             )
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     with trained.sharing() as shard:
-        drawn = draw_diagrams(
+        drawn = draw_fresh(
             trained,
             trained.on(shard),
             num,
             config.seed,
-            num_rooms=config.num_rooms,
+            size=asked,
             trajectories=config.trajectory,
         )
     folder, vocab = Path(str(config.out)), VocabConfig(n_max=trained.data_config.n_max)
@@ -59,27 +58,4 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel) -> Sampled:
     return Sampled(
         facts,
         f"{len(diagrams)} samples in {drawn.seconds:.1f} s: {shares}; {folder / config.picture}",
-    )
-
-
-def draw_diagrams(
-    trained: TrainedModel,
-    model: Model,
-    num: int,
-    seed: int,
-    *,
-    num_rooms: int | None = None,
-    trajectories: int = 0,
-) -> TokenSamples:
-    """``num`` diagrams as tokens; numbers of rooms like those of the training data, or
-    ``num_rooms``."""
-    data = trained.data_config
-    return draw_token_samples(
-        model,
-        lambda sizes: domain_of(data).real_positions(data, sizes),
-        num,
-        size_counts=trained.checkpoint.size_counts,
-        entropy=(seed,),
-        size=num_rooms,
-        trajectories=trajectories,
     )

@@ -45,19 +45,13 @@ class Text(Domain):
         """``samples.txt``."""
         from discrete_diffusion.domains.text import vocabulary_of, write_texts
         from discrete_diffusion.domains.text.report import SAMPLE_TEXTS
-        from discrete_diffusion.evaluation.token_samples import draw_token_samples
+        from discrete_diffusion.evaluation.token_samples import draw_fresh
 
         with trained.sharing() as shard:
-            drawn = draw_token_samples(
-                trained.on(shard),
-                lambda sizes: self.real_positions(trained.data_config, sizes),
-                NUM_SAMPLES if config.num_samples is None else config.num_samples,
-                size_counts=trained.checkpoint.size_counts,
-                entropy=(config.seed,),
-            )
+            num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+            drawn = draw_fresh(trained, trained.on(shard), num, config.seed)
         path = Path(str(config.out)) / SAMPLE_TEXTS
         write_texts(path, vocabulary_of(trained.data_config).decode(drawn.tokens))
-        num = len(drawn.tokens)
         facts = {
             "num_samples": num,
             "network_calls_per_sample": drawn.network_calls,
