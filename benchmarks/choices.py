@@ -3,6 +3,7 @@
     python benchmarks/choices.py [--seeds 2] [--steps 400]
     python benchmarks/choices.py node_order --steps 1500
     python benchmarks/choices.py real_plan_choices --steps 1000 --plans plans.jsonl
+    python benchmarks/choices.py half_hour_choices --steps 20000 --seeds 1
 
 Writes ``benchmarks/results/<study>.json`` and its table in ``docs/results.md``. The runs of a study
 take the same number of steps; the bound is per unordered diagram, so that node orders compare.
@@ -78,12 +79,28 @@ STUDIES: dict[str, dict[str, list[str]]] = {
             "data.node_order=random",
         ],
     },
+    "half_hour_choices": {
+        "the recipe": [],
+        "flat: `bd-denoiser`": ["algo.backbone=bd-denoiser"],
+        "no triangles, pairs 88 wide (as many parameters)": [
+            "model.triangles=[]",
+            "model.d_pair=88",
+        ],
+        "no index embeddings, node order random": [
+            "model.index_embeddings=false",
+            "data.node_order=random",
+        ],
+    },
 }
 RECIPES: dict[str, Sequence[str]] = {
     "choices": SHORT_RUN,
     "node_order": SHORT_RUN,
     "real_plan_choices": (
         *("experiment=real_plans", "trainer.precision=bf16-mixed"),
+        *("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1"),
+    ),
+    "half_hour_choices": (
+        *("experiment=bubble_mdlm", "trainer.precision=bf16-mixed"),
         *("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1"),
     ),
 }
@@ -105,6 +122,13 @@ COLUMNS: dict[str, dict[str, str]] = {
         "degree_tv": "degree TV",
     },
     "real_plan_choices": {
+        "valid": "valid",
+        "transitive": "transitive",
+        "relation_tv": "relation TV",
+        "conditional_pair_tv": "conditional pair TV",
+        "mmd_clustering": "clustering MMD",
+    },
+    "half_hour_choices": {
         "valid": "valid",
         "transitive": "transitive",
         "relation_tv": "relation TV",
@@ -168,7 +192,7 @@ def main() -> None:
     words = [*RECIPES[study], f"threads={arguments.threads}"]
     if arguments.plans is not None:
         words.append(f"data.path={arguments.plans.resolve()}")
-    watched = study == "real_plan_choices"
+    watched = study in ("real_plan_choices", "half_hour_choices")
     train_and_read = run_watched if watched else run
     kept = ["nelbo_unordered", "nelbo_standard_error", *COLUMNS[study]]
     kept += ["nelbo_by_rooms", "lowest_at"] if watched else []
