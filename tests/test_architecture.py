@@ -49,7 +49,7 @@ ALLOWED = {
     "training": FOUNDATION
     | {"models", "algorithms", "sampling", "data", "evaluation", "checkpoints", "stopping"},
 }
-CONTRACT = {"", "domain", "cell_measurement"}
+CONTRACT = {"", "domain", "cell_measurement", "option"}
 """Modules of ``domains`` that know no kind of data."""
 
 

@@ -43,9 +43,18 @@ def check_options(
             raise ValueError(f"{name} needs {section}.{key}=...")
 
 
+def is_whole_number(value: Any, least: int | None = None, most: int | None = None) -> bool:
+    """True for a whole number between the bounds; true and false are none."""
+    return (
+        _is_a(Integral, value)
+        and (least is None or value >= least)
+        and (most is None or value <= most)
+    )
+
+
 def check_whole_number(key: str, value: Any, *, least: int) -> None:
     """Raise ``ValueError`` unless ``value`` is a whole number of at least ``least``."""
-    if not _is_a(Integral, value) or value < least:
+    if not is_whole_number(value, least):
         raise ValueError(f"{key}={value}: expected a whole number, at least {least}")
 
 

@@ -137,11 +137,7 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["given=p.jsonl", "num_samples=8"],
-            "say how many completions of each partial diagram",
-        ),
-        (["given=p.jsonl", "num_samples=64"], "completions=64"),
+        (["given=p.jsonl", "num_samples=8"], "did you mean completions=8"),
         (["given=p.jsonl", "num_rooms=4"], "num_rooms=4 does not go with given="),
         (["completions=4"], "completions=4 is for given=FILE; did you mean num_samples=4?"),
         (["given=p.jsonl", "completions=0"], "completions=0: expected a whole number, at least 1"),

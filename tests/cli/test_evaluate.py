@@ -15,6 +15,7 @@ from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, sealed, write_weights_file
 from discrete_diffusion.cli import compose, config_dir, evaluate, main
 from discrete_diffusion.data import Examples, TokenDataset
+from discrete_diffusion.domains import get_domain
 from discrete_diffusion.domains.bubble_diagrams import (
     BubbleDiagram,
     generate_plans,
@@ -25,6 +26,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.domain import Domain
+from discrete_diffusion.domains.option import TIME_BINS
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.layout import TokenLayout
 
@@ -208,9 +210,9 @@ def test_without_a_reference_fresh_plans_of_the_generator_are_it(monkeypatch, ca
 
 def test_no_recipe_trains_on_the_plans_of_the_default_reference():
     for path in config_dir().rglob("*.yaml"):
-        if path.name != "evaluate.yaml":
-            assert str(real_data.REFERENCE_SEED) not in path.read_text()
-    assert f"({real_data.REFERENCE_SEED})" in (config_dir() / "evaluate.yaml").read_text()
+        assert str(real_data.REFERENCE_SEED) not in path.read_text()
+    said = get_domain("bubble_diagrams").options("evaluate")["reference"].meaning
+    assert f"plan_seed={real_data.REFERENCE_SEED}" in said
 
 
 def test_what_is_read_is_never_overwritten(defaults, plans_model, tmp_path):
@@ -307,7 +309,7 @@ class WordsDomain(Domain):
 
     name, title = "words", "words"
     data_sets = {"words": "tokens"}
-    settings = frozenset({"time_bins"})
+    evaluate_options = (TIME_BINS,)
 
     def build(self, data):
         return Words()

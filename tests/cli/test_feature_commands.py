@@ -342,7 +342,7 @@ def test_features_are_no_samples_of_plans(refused):
         ("sample", ["mask_rate=1"], "mask_rate=1: expected a share between 0 and 1"),
         ("sample", ["mask_rate=half"], "mask_rate=half: expected a share between"),
         ("sample", ["given=a.npz", "mask_rate=0.5"], "mask_rate=0.5 does not go with given="),
-        ("sample", ["given=a.npz", "num_samples=3"], "fillings of each window you want: compl"),
+        ("sample", ["given=a.npz", "num_samples=3"], "did you mean completions=3"),
         ("sample", ["sampling.name=ancestral"], "which samples tokens; use sampling=row-ancestral"),
         (
             "sample",

@@ -50,7 +50,7 @@ def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, failure
     for name in ("samples.jsonl", "metrics.json"):
         (folder / name).write_text(line)
         error = failure("sample", "checkpoint=nowhere", "out=a", f"given=a/{name}")
-        assert f"given=a/{name} would be overwritten by the completions; choose another" in error
+        assert f"given=a/{name} would be overwritten" in error
         assert (folder / name).read_text() == line
     (tmp_path / "link.jsonl").symlink_to(folder / "samples.jsonl")
     assert "link.jsonl would be" in failure(
@@ -66,7 +66,7 @@ def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, failure
         (["picture=trajectory.png"], "trajectory.png is another output; choose another name"),
         (["picture=./trajectory.png"], "trajectory.png is another output"),
         (["picture=samples.jsonl"], "picture=samples.jsonl: choose a name that ends in .png or"),
-        (["trajectory=37"], "trajectory=37: expected at most 36 samples"),
+        (["trajectory=37"], "trajectory=37: expected a whole number, at least 0 and at most 36"),
         (["steps=0"], "steps=0"),
     ],
 )

@@ -100,6 +100,20 @@ def test_sampling(folder):
     assert (folder / "samples" / "samples.png").is_file()
 
 
+def test_an_option_of_its_own(folder, capsys):
+    main([*words_of("sample"), "num_atoms=3", "out=three"])
+    found = molecules_in(folder / "three" / "samples.jsonl")
+    assert {len(molecule["atoms"]) for molecule in found} == {3}
+    for asked, said in (("num_atoms=0", "at least 1"), ("num_atoms=7", "at most 6")):
+        with pytest.raises(SystemExit):
+            main([*words_of("sample"), asked])
+        assert asked in (error := capsys.readouterr().err)
+        assert said in error
+    with pytest.raises(SystemExit):
+        main(["sample", "--help"])
+    assert "num_atoms  (molecules) of every molecule" in capsys.readouterr().out
+
+
 def test_completing_keeps_what_is_given(folder, capsys):
     (partial,) = blocks(PAGE, "json")
     (folder / "partial.jsonl").write_text(partial)
@@ -115,7 +129,7 @@ def test_completing_keeps_what_is_given(folder, capsys):
     (folder / "partial.jsonl").write_text('{"atoms": ["C", "X"]}\n')
     for asked, said in (
         (words, "partial.jsonl, line 1: "),
-        ([*words, "num_samples=3"], "say how many of each you want: completions=3"),
+        ([*words, "num_samples=3"], "did you mean completions=3"),
         ([*words, "num_rooms=3"], "was not trained on diagrams; leave it out"),
     ):
         with pytest.raises(SystemExit):

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.config_files import config_dir, model_presets
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 from discrete_diffusion.naming import unknown_name
@@ -102,7 +103,7 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
 
     Raises ``ValueError`` for ``data=``, another data set.
     """
-    if config_name not in ("sample", "evaluate"):
+    if config_name not in COMMANDS:
         return [*overrides]
     for word in overrides:
         if word.lstrip("+~").startswith("data="):
@@ -128,6 +129,7 @@ def compose_plainly(
     """As ``compose``, but taking the model preset as it stands."""
     from hydra import compose as hydra_compose
 
+    offer_options(config_name)
     with own_hydra(user_config_dir) as searchpath:
         return hydra_compose(config_name, overrides=[*searchpath, *overrides])
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compose import check_counts, check_shares
+from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, started
-from discrete_diffusion.cli.request_settings import (
+from discrete_diffusion.cli.request_options import (
+    check_options,
+    input_files,
     refuse_meaningless,
     refuse_meaningless_for_files,
-    refuse_settings_of_files,
 )
 from discrete_diffusion.cli.sample_source import open_trained_model
 from discrete_diffusion.config_files import as_list
@@ -49,28 +50,12 @@ def run(config: DictConfig) -> None:
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
             f"(samples=[A,B] for a file per sampling seed); got {_given(config)}"
         )
-    check_counts(
-        config,
-        num_samples=1,
-        seeds=1,
-        steps=1,
-        floor_draws=0,
-        bound_draws=1,
-        time_bins=1,
-        batch_size=1,
-        seed=0,
-        threads=1,
-        n_max=1,
-        draws=1,
-    )
-    check_shares(config, "mask_rate")
+    check_counts(config, num_samples=1, steps=1, bound_draws=1, batch_size=1, seed=0, threads=1)
+    check_options(config, "evaluate")
     check_computing(config)
     folder = Path(config.out)
-    for key, files in (
-        ("samples", as_list(config.samples)),
-        ("reference", [config.reference]),
-        ("training", [config.training]),
-    ):
+    inputs = {key: [file] for key, file in input_files(config, "evaluate").items()}
+    for key, files in ({"samples": as_list(config.samples)} | inputs).items():
         refuse_overwriting(folder, WRITTEN, key, files)
     folder.mkdir(parents=True, exist_ok=True)
     done = _evaluate(config)
@@ -93,8 +78,7 @@ def _evaluate(config: DictConfig) -> Evaluation:
     if config.checkpoint is None:
         return _evaluate_files(config)
     trained = open_trained_model(config, where_to_compute(config))
-    refuse_meaningless(config, trained)
-    refuse_settings_of_files(config)
+    refuse_meaningless(config, trained, "evaluate")
     trained.refuse_overwriting_data(config, WRITTEN)
     return trained.domain.evaluate(config, trained)
 

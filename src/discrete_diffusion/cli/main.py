@@ -113,6 +113,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from hydra.errors import HydraException
 
     from discrete_diffusion.cli.compose import complete_overrides, compose, with_open_keys
+    from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.config_files import config_dir
 
     overrides, flags, user_dir = _sort_out(arguments)
@@ -130,6 +131,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
             raise ValueError(explain(error, command, overrides, user_dir)) from error
     overrides = [*overrides, *one_folder(command, overrides, user_dir, sweeps=sweeps)]
+    offer_options(command)
 
     def task(config: DictConfig) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own

@@ -7,10 +7,15 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compose import check_counts, check_shares
+from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks
-from discrete_diffusion.cli.request_settings import check_given, refuse_meaningless
+from discrete_diffusion.cli.request_options import (
+    check_given,
+    check_options,
+    input_files,
+    refuse_meaningless,
+)
 from discrete_diffusion.cli.sample_source import open_trained_model
 from discrete_diffusion.whole_files import is_same_file
 
@@ -22,9 +27,6 @@ OUTPUTS = (
 )
 """What ``out`` may receive beside ``picture``."""
 
-MAX_TRAJECTORIES = 36
-"""Samples that an animation shows; more could not be told apart."""
-
 
 def run(config: DictConfig) -> None:
     """Sample, and write the samples and ``metrics.json`` into ``out``, see ``Domain.sample``.
@@ -35,18 +37,12 @@ def run(config: DictConfig) -> None:
             "sample needs checkpoint=FILE, e.g. checkpoint=runs/first/checkpoints/best.ckpt"
         )
     check_counts(config, num_samples=1, steps=1, batch_size=1, seed=0, threads=1)
-    check_counts(config, completions=1, max_arrangements=1, trajectory=0, draws=1)
-    if not isinstance(config.given, str | int | None):
-        raise ValueError(
-            f"given={config.given}: expected one file; put the lines of several into one, or run "
-            "the command for each"
-        )
-    check_shares(config, "mask_rate")
+    check_options(config, "sample")
     check_computing(config)
     check_outputs(config)
     trained = open_trained_model(config, where_to_compute(config))
     domain = trained.domain
-    refuse_meaningless(config, trained)
+    refuse_meaningless(config, trained, "sample")
     check_given(config, domain)
     trained.refuse_overwriting_data(config, OUTPUTS)
     from discrete_diffusion.evaluation.json_values import write_metrics
@@ -60,7 +56,7 @@ def run(config: DictConfig) -> None:
 
 def check_outputs(config: DictConfig) -> None:
     """``ValueError`` for an ``out`` that is no folder, a ``picture`` of another kind or with the
-    name of another output, a ``given`` that would be overwritten, and too many trajectories."""
+    name of another output, and a file to read that would be overwritten."""
     folder, picture = Path(str(config.out)), Path(str(config.picture))
     for part in (folder, *folder.parents):
         if part.exists() and not part.is_dir():
@@ -71,13 +67,8 @@ def check_outputs(config: DictConfig) -> None:
     if name := taken.get((folder / picture).resolve()):
         raise ValueError(f"picture={picture}: {name} is another output; choose another name")
     for target in (*taken, folder / picture):
-        if config.given is not None and is_same_file(target, Path(str(config.given))):
-            raise ValueError(
-                f"given={config.given} would be overwritten by the completions; choose another "
-                "out=FOLDER"
-            )
-    if config.trajectory > MAX_TRAJECTORIES:
-        raise ValueError(
-            f"trajectory={config.trajectory}: expected at most {MAX_TRAJECTORIES} samples, more "
-            "are too small to see"
-        )
+        for key, file in input_files(config, "sample").items():
+            if is_same_file(target, Path(file)):
+                raise ValueError(
+                    f"{key}={file} would be overwritten by the samples; choose another out=FOLDER"
+                )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.domains.option import Option
     from discrete_diffusion.evaluation.bound import BoundEstimate
     from discrete_diffusion.evaluation.table import TableSection
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
@@ -130,11 +131,8 @@ class Domain(ABC):
     ``data_sets``: by ``data.name``, the state of their samples, one of ``states.STATES``; two of
     different states hold the same samples and have the same keys.
 
-    ``settings``: keys of ``sample`` and ``evaluate`` that mean something for its models, beside
-    those that do for all; ``remedies``: what to do in the place of one that does not. Of the keys
-    of ``sample``, ``of_given`` need ``given=FILE`` (each with the key that is meant without it, or
-    ""), ``not_with_given`` do not go with it (each with what to do instead). ``settings_of_files``:
-    those of ``evaluate samples=FILE``.
+    ``sample_options``, ``evaluate_options``: keys of these commands that mean something for its
+    models, beside those that do for all; ``remedies``: by key, what to do where one means nothing.
 
     ``group_titles``: what the groups of tokens are called in pictures. ``token_steps``: sampling
     steps where its samples are ids in one of two states and nothing else is said; None for the
@@ -144,13 +142,16 @@ class Domain(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     data_sets: ClassVar[Mapping[str, str]]
-    settings: ClassVar[frozenset[str]] = frozenset()
-    settings_of_files: ClassVar[frozenset[str]] = frozenset()
+    sample_options: ClassVar[tuple[Option, ...]] = ()
+    evaluate_options: ClassVar[tuple[Option, ...]] = ()
     remedies: ClassVar[Mapping[str, str]] = {}
-    of_given: ClassVar[Mapping[str, str]] = {}
-    not_with_given: ClassVar[Mapping[str, str]] = {}
     group_titles: ClassVar[Mapping[str, str]] = {}
     token_steps: ClassVar[int | None] = None
+
+    def options(self, command: str) -> dict[str, Option]:
+        """Those of ``sample`` or ``evaluate``, by key."""
+        options = self.sample_options if command == "sample" else self.evaluate_options
+        return {option.name: option for option in options}
 
     # -- config
 

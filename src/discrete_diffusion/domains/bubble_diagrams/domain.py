@@ -13,7 +13,7 @@ from discrete_diffusion.domains.domain import (
     Sampled,
     SubCommand,
 )
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.domains.option import TIME_BINS, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -21,6 +21,105 @@ if TYPE_CHECKING:
     from discrete_diffusion.data import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+
+
+_SAMPLE = (
+    Option(
+        "num_rooms",
+        "rooms of every diagram; null draws them like those of the training data",
+        without_given="a partial diagram has as many rooms as it lists, null for unknown ones",
+    ),
+    Option("given", "a file of partial diagrams to complete, see docs/completion.md", is_file=True),
+    Option(
+        "completions",
+        "of each partial diagram; null is 4",
+        least=1,
+        with_given=True,
+        instead_of="num_samples",
+    ),
+    Option(
+        "max_arrangements",
+        "ways to arrange a partial diagram's rooms that are kept at each step; null is as many as "
+        "60 scoring calls per completion allow",
+        least=1,
+        with_given=True,
+    ),
+    Option(
+        "codes",
+        "what integer room codes of given diagrams mean, rplan | housegan | houseganpp | coarse; "
+        "null recognises it",
+        with_given=True,
+    ),
+    Option(
+        "trajectory",
+        "the first N samples are shown coming out of the noise: trajectory.gif, .png",
+        default=0,
+        least=0,
+        most=36,  # more could not be told apart
+    ),
+)
+_EVALUATE = (
+    Option(
+        "reference",
+        "real plans to compare with; null takes the data that the checkpoint held out, or without "
+        "a checkpoint 2,000 plans that the embedded generator draws with plan_seed=271828182, on "
+        "which no recipe trains",
+        is_file=True,
+        of_files=True,
+    ),
+    Option(
+        "training",
+        "plans trained on, for novelty; null takes those of the checkpoint",
+        is_file=True,
+        of_files=True,
+    ),
+    Option("seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1),
+    Option(
+        "floor_draws",
+        "pairs of real sets that the floors are the mean of; null is 20, 0 leaves them out",
+        least=0,
+        of_files=True,
+    ),
+    TIME_BINS,
+    Option(
+        "n_max",
+        "files: rooms a plan may have; with a checkpoint, what it was trained for counts",
+        default=8,
+        least=1,
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "skip_invalid",
+        "files: true leaves out plans that cannot be read, and counts them",
+        default=False,
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "codes",
+        "files: what integer room codes mean, rplan | housegan | houseganpp | coarse; null "
+        "recognises it",
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "unit",
+        "files: of boxes, pixels (of a 256 x 256 plan) | metres | centimetres | millimetres | "
+        "feet | inches",
+        default="pixels",
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "threshold",
+        "files: boxes closer than this (in their own unit) are related; null is 9 pixels, in that "
+        "unit",
+        of_files=True,
+        reading=True,
+    ),
+)
 
 
 @register_domain
@@ -29,25 +128,15 @@ class BubbleDiagrams(Domain):
 
     name, title = "bubble_diagrams", "diagrams"
     data_sets = {"bubble_diagrams": "tokens", "plans": "tokens"}
-    settings = frozenset(
-        {
-            *("codes", "completions", "floor_draws", "given", "max_arrangements", "num_rooms"),
-            *("reference", "seeds", "time_bins", "trajectory", "training"),
-        }
-    )
-    settings_of_files = frozenset({"codes", "floor_draws", "reference", "training"})
-    of_given = {"completions": "num_samples", "max_arrangements": "", "codes": ""}
-    not_with_given = {
-        "num_samples": "say how many completions of each partial diagram you want: completions={}",
-        "num_rooms": "a partial diagram has as many rooms as it lists, null for those that are "
-        "unknown; leave it out",
-    }
+    sample_options, evaluate_options = _SAMPLE, _EVALUATE
     group_titles = {"node": "rooms", "edge": "relations"}
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its diagrams."""
         if data.get("n_max") is None:
             raise ValueError("data.n_max is not set: the most rooms that a diagram may have")
+        from discrete_diffusion.layout import VocabConfig
+
         return VocabConfig(n_max=data["n_max"])
 
     def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, Evaluation, Report, Sampled
+from discrete_diffusion.domains.option import Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -24,11 +25,20 @@ class Dialogue(Domain):
 
     name, title = "dialogue", "dialogues"
     data_sets = {"dialogue": "latent", "dialogue-tokens": "tokens"}
-    settings = frozenset({"completions", "given"})
-    of_given = {"completions": "num_samples"}
-    not_with_given = {
-        "num_samples": "say how many summaries of each dialogue you want: completions={}"
-    }
+    sample_options = (
+        Option(
+            "given",
+            'a file of dialogues to summarise, FILE.jsonl, a line each {"dialogue": ...}',
+            is_file=True,
+        ),
+        Option(
+            "completions",
+            "summaries of each dialogue; null is 1",
+            least=1,
+            with_given=True,
+            instead_of="num_samples",
+        ),
+    )
     remedies = {
         "data": "dialogues of your own are summarised, and scored where they have summaries, by "
         "sample given=FILE.jsonl",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, Evaluation, Report, Sampled
+from discrete_diffusion.domains.option import Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -16,13 +17,24 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 
+_OPTIONS = (
+    Option(
+        "data",
+        "keys of the checkpoint's data to replace, as in data.phantoms=tubes; baselines stay "
+        "fitted on what was trained on",
+        default={},
+    ),
+    Option("draws", "drawn from every map, their mean is scored; null is 8", least=1),
+)
+
+
 @register_domain
 class EIT(Domain):
     """Images to be found from their Dirichlet-to-Neumann maps, as numbers or as ids of levels."""
 
     name, title = "eit", "images from maps"
     data_sets = {"eit": "field", "eit-levels": "tokens"}
-    settings = frozenset({"data", "draws"})
+    sample_options = evaluate_options = _OPTIONS
     token_steps = 20
 
     def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, Evaluation, Report, Sampled
+from discrete_diffusion.domains.option import Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -16,18 +18,43 @@ if TYPE_CHECKING:
     from discrete_diffusion.layout import TokenLayout
 
 
+_MASK_RATE = Option(
+    "mask_rate",
+    "the share of the rows of a held-out window that is hidden; null is 0.5",
+    share=True,
+)
+
+
 @register_domain
 class Regions(Domain):
     """Windows of neighbouring regions, a row of motif scores each."""
 
     name, title = "regions", "features"
     data_sets = {"regions": "features"}
-    settings = frozenset({"completions", "given", "mask_rate", "seeds"})
-    of_given = {"completions": "num_samples"}
-    not_with_given = {
-        "num_samples": "say how many fillings of each window you want: completions={}",
-        "mask_rate": "the file says which rows are to be filled; leave it out",
-    }
+    sample_options = (
+        Option(
+            "given",
+            "FILE.npz with the array rows (windows, rows, features), raw values, rows to fill NaN "
+            "or named by a bool array masked",
+            is_file=True,
+        ),
+        Option(
+            "completions",
+            "fillings of each window; null is 4, or 1 if they would all be alike",
+            least=1,
+            with_given=True,
+            instead_of="num_samples",
+        ),
+        replace(_MASK_RATE, without_given="the file says which rows are to be filled"),
+    )
+    evaluate_options = (
+        _MASK_RATE,
+        Option(
+            "seeds",
+            "sampling seeds seed, seed + 1, ..., each of which hides other rows; null is 5",
+            least=1,
+        ),
+    )
 
     def complete(self, data: DictConfig) -> None:
         from discrete_diffusion.domains.regions.build import complete_regions

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, Report, Sampled
+from discrete_diffusion.domains.option import TIME_BINS
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -24,7 +25,7 @@ class Text(Domain):
 
     name, title = "text", "text"
     data_sets = {"text": "tokens"}
-    settings = frozenset({"time_bins"})
+    evaluate_options = (TIME_BINS,)
 
     def complete(self, data: DictConfig) -> None:
         from discrete_diffusion.domains.text.build import complete_text

@@ -1,0 +1,64 @@
+"""``Option``: a key of ``sample`` or ``evaluate`` that one kind of data has a use for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from discrete_diffusion.options import is_number, is_whole_number
+
+
+@dataclass(frozen=True)
+class Option:
+    """A key of a command, its default and its ``meaning`` in a line.
+
+    ``least``, ``most``: bounds of a whole number; ``share``: a number between 0 and 1. Null always
+    passes.
+
+    ``is_file``: names one file that is read, so that no output may take its place.
+    ``with_given``: means nothing without ``given=FILE``; ``instead_of`` names the key whose place
+    it takes then. ``without_given``: why it means nothing with ``given=FILE``.
+    ``of_files``: means something for ``evaluate samples=FILE`` too. ``reading``: says how files are
+    read, and means nothing where none is.
+    """
+
+    name: str
+    meaning: str
+    default: Any = None
+    least: int | None = None
+    most: int | None = None
+    share: bool = False
+    is_file: bool = False
+    with_given: bool = False
+    instead_of: str = ""
+    without_given: str = ""
+    of_files: bool = False
+    reading: bool = False
+
+    def check(self, value: Any) -> None:
+        """``ValueError`` naming the key for a value out of its bounds."""
+        if value is None:
+            return
+        if self.share and not (is_number(value) and 0 < value < 1):
+            raise ValueError(
+                f"{self.name}={value}: expected a share between 0 and 1, e.g. {self.name}=0.5"
+            )
+        if self.is_file and not isinstance(value, str | int):
+            raise ValueError(
+                f"{self.name}={value}: expected one file; put the lines of several into one, or "
+                "run the command for each"
+            )
+        bounds = [f"at least {self.least}"] if self.least is not None else []
+        bounds += [f"at most {self.most}"] if self.most is not None else []
+        if bounds and not is_whole_number(value, self.least, self.most):
+            raise ValueError(
+                f"{self.name}={value}: expected a whole number, {' and '.join(bounds)}"
+            )
+
+
+TIME_BINS = Option(
+    "time_bins",
+    "of the bound by time, with a noise draw in each per held-out sample; null is 20",
+    least=1,
+)
+"""Of ``evaluate``, for kinds of data whose models of tokens ``measure_model`` measures."""
