@@ -9,7 +9,7 @@ Writes ``benchmarks/results/<study>.json`` and its table in ``docs/results.md``.
 take the same number of steps; the bound is per unordered diagram, so that node orders compare.
 With ``--keep FOLDER`` the runs are kept there, and those that are there are not trained again. Two
 processes can share a folder, one with ``--share 0/2``, one with ``--share 1/2``; the call after
-them writes the results.
+them writes the results. ``--finished`` writes those of the runs that are there, and trains none.
 """
 
 from __future__ import annotations
@@ -186,6 +186,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="folder of runs to keep")
     parser.add_argument("--share", default="0/1", help="k/n: every n-th run from the k-th on")
+    parser.add_argument("--finished", action="store_true", help="tabulate the kept runs alone")
     arguments = parser.parse_args()
     first, every = map(int, arguments.share.split("/"))
     study, seeds = arguments.study, range(arguments.seeds)
@@ -201,10 +202,12 @@ def main() -> None:
         folder = (arguments.keep or Path(scratch)).absolute() / study
         for seed in seeds:
             for k, (name, overrides) in enumerate(STUDIES[study].items()):
-                if k % every != first:
+                run_folder = folder / f"{k}-{seed}"
+                there = (run_folder / "evaluation" / "metrics.json").exists()
+                if k % every != first or (arguments.finished and not there):
                     continue
                 found = train_and_read(
-                    folder / f"{k}-{seed}", [*words, f"seed={seed}", *overrides], arguments.steps
+                    run_folder, [*words, f"seed={seed}", *overrides], arguments.steps
                 )
                 results.setdefault(name, []).append({key: found[key] for key in kept})
     if every > 1:

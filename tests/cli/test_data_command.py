@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from discrete_diffusion import domains
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.bubble_diagrams import (
     BubbleDiagram,
@@ -16,6 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
     write_diagrams,
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cached_plans
+from discrete_diffusion.domains.domain import SubCommand
 
 PLANS = generate_plans(6, seed=1)
 NINE = BubbleDiagram((0,) * 9, ())
@@ -199,6 +202,16 @@ def test_nothing_read_is_nothing_written(failure, folder):
     text = failure("data", "convert", "bad.jsonl", "out.jsonl", "--skip-invalid")
     assert "nothing is written" in text
     assert "no diagram" in failure("data", "describe", "bad.jsonl", "--skip-invalid")
+
+
+@pytest.mark.parametrize("name", ["check", "cache"])
+def test_a_plug_in_cannot_take_the_name_of_a_command(failure, monkeypatch, name):
+    def mine(options):
+        """Never reached."""
+
+    other = SimpleNamespace(commands=lambda: {name: SubCommand("", lambda parser: None, mine)})
+    monkeypatch.setitem(domains._DOMAINS, "mine", other)
+    assert f"'{name}' is already registered" in failure("data", name)
 
 
 @pytest.mark.parametrize("command", ["describe", "check", "convert", "cache"])

@@ -92,8 +92,8 @@ def test_a_file_that_is_missing(failure):
     ("init", "says"),
     [
         ({"parts": ["encoder"]}, "init.parts is of init.checkpoint; give init.checkpoint=FILE"),
-        ({"parts": "encoder"}, r"init.parts=encoder: expected a list, as in init.parts=\[encoder"),
-        ({"parts": []}, r"init.parts=\[\]: expected a list, as in init.parts=\[encoder\]"),
+        ({"parts": "encoder"}, r"init.parts=encoder: .*init.parts=\[encoder"),
+        ({"parts": []}, r"init.parts=\[\]: .*init.parts=\[encoder\]"),
     ],
 )
 def test_settings_that_make_no_sense(init, says):

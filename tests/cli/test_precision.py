@@ -97,7 +97,7 @@ def test_a_processor_that_nobody_knows_is_warned_about(monkeypatch, caplog):
 @pytest.mark.parametrize(("has_units", "instead"), [(True, "bf16-mixed"), (False, "32-true")])
 def test_float16_is_for_gpus(monkeypatch, has_units, instead):
     monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: has_units)
-    with pytest.raises(ValueError, match=f"16-mixed is for GPUs; .*trainer.precision={instead}"):
+    with pytest.raises(ValueError, match=f"16-mixed.*trainer.precision={instead}"):
         check_units("trainer.precision", "16-mixed", on_gpu=False)
     check_units("trainer.precision", "16-mixed", on_gpu=True)
 
@@ -135,7 +135,7 @@ def test_a_gpu_that_only_imitates_bfloat16(monkeypatch):
 def test_commands_refuse_before_anything_is_read(failure, tmp_path, words):
     error = failure(*words)
     (key,) = (w.partition("=")[0] for w in words if "precision=" in w)
-    assert f"{key}=bf16-mixed: this processor has no units for bfloat16" in error
+    assert f"{key}=bf16-mixed: " in error
     assert f"take {key}=32-true, or a GPU" in error
     assert not (tmp_path / "cache").exists()  # nor is data made
 

@@ -83,7 +83,7 @@ def test_a_shorter_run_than_was_made_is_refused(finished, capsys):
     last = finished / "checkpoints" / "last.ckpt"
     status, line = stopped(capsys, *SHORT, "trainer.max_steps=3", f"resume={last}")
     assert status == 1
-    assert "is of step 4, past trainer.max_steps=3" in line
+    assert "step 4, past trainer.max_steps=3" in line
 
 
 def test_other_settings_or_data_are_refused_by_name(finished, capsys):

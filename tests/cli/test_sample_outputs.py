@@ -61,12 +61,12 @@ def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, failure
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["out=file"], "out=file: file is a file; choose a folder"),
-        (["out=file/a"], "out=file/a: file is a file; choose a folder"),
-        (["picture=trajectory.png"], "trajectory.png is another output; choose another name"),
-        (["picture=./trajectory.png"], "trajectory.png is another output"),
-        (["picture=samples.jsonl"], "picture=samples.jsonl: choose a name that ends in .png or"),
-        (["trajectory=37"], "trajectory=37: expected a whole number, at least 0 and at most 36"),
+        (["out=file"], "out=file: "),
+        (["out=file/a"], "out=file/a: "),
+        (["picture=trajectory.png"], "picture=trajectory.png: "),
+        (["picture=./trajectory.png"], "trajectory.png: "),
+        (["picture=samples.jsonl"], "picture=samples.jsonl: "),
+        (["trajectory=37"], "trajectory=37: "),
         (["steps=0"], "steps=0"),
     ],
 )
@@ -120,13 +120,14 @@ def test_an_earlier_model_has_the_settings_that_its_sampler_got_since(model, fai
     assert source.sampler.tokens_per_call == 3
     words = ["sample", f"checkpoint={model}"]
     error = failure(*words, "+sampling.budget=2")
-    assert "which has tokens_per_call, temperature, top_p, guidance; take one that has it" in error
+    assert "tokens_per_call, temperature, top_p, guidance" in error
     error = failure(*words, "sampling.budget=2")
-    assert "sampling.budget: the model was trained with sampling=first-hitting, which has" in error
+    assert "sampling.budget: " in error
+    assert "sampling=first-hitting" in error
     error = failure(*words, "sampling.tokens_per_call=null")
-    assert "sampling.tokens_per_call=null: expected a whole number" in error
+    assert "sampling.tokens_per_call=null: " in error
     error = failure(*words, "sampling.tokens_per_call=few")
-    assert "sampling.tokens_per_call=few: expected a number" in error
+    assert "sampling.tokens_per_call=few: " in error
 
 
 def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
@@ -147,7 +148,7 @@ def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
     [
         (
             ["sampling=first-hitting", "sampling.tokens_per_cal=3"],
-            "unknown setting of sampling=first-hitting 'tokens_per_cal'; did you mean 'tokens_p",
+            "'tokens_per_cal'; did you mean 'tokens_p",
             "+sampling",
         ),
         (
@@ -169,7 +170,7 @@ def test_settings_that_no_sampler_was_named_for(failure, words, message, unsaid)
 
 def test_steps_are_refused_when_the_source_is_opened(model):
     config = compose("evaluate", [f"checkpoint={model}", "sampling=entropy-bounded", "steps=3"])
-    with pytest.raises(ValueError, match="entropy-bounded sampling chooses its own number of"):
+    with pytest.raises(ValueError, match="entropy-bounded"):
         opened(config)
 
 
@@ -179,7 +180,5 @@ def test_a_setting_of_a_plug_in_is_left_to_the_sampler_of_the_model(model, monke
     with pytest.raises(ValueError, match="unknown setting of a sampler 'width'"):
         opened(config)
     monkeypatch.setitem(_SAMPLER_BUILDERS, "mine", lambda width=1: FirstHitting())
-    with pytest.raises(
-        ValueError, match=r"sampling\.width: the model was trained with sampling=fir"
-    ):
+    with pytest.raises(ValueError, match=r"sampling\.width: .*sampling=first-hitting"):
         opened(config)

@@ -14,7 +14,7 @@ from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.config_files import config_dir, model_presets
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import is_number
+from discrete_diffusion.options import check_whole_number, is_number
 from discrete_diffusion.plugins import import_plugins
 from discrete_diffusion.value_types import check_kinds
 
@@ -45,10 +45,7 @@ def complete_overrides(
     config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None = None
 ) -> list[str]:
     """The overrides, and ``model=...`` if a backbone was given without a preset that fits it.
-
-    Raises ``ValueError`` for a value that is not of the kind of its default, and for a key that the
-    data set does not have.
-    """
+    Raises ``ValueError`` as ``compose`` does."""
     _, added = _completed(config_name, overrides, user_config_dir)
     return [*overrides, *added]
 
@@ -56,10 +53,10 @@ def complete_overrides(
 def _completed(
     config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
 ) -> tuple[DictConfig, list[str]]:
-    """The config, its values checked, and the overrides that were added to it.
+    """The checked config, and the overrides that were added.
 
-    The modules of ``plugins`` are imported first. The preset is found from the backbone and the
-    choices of groups alone, so that the other overrides may have keys that only the new preset has.
+    Imports the modules of ``plugins`` first. Finds the preset from the backbone and the choices of
+    groups alone, so that other overrides may name keys that only the new preset has.
     """
     chosen = group_overrides(overrides, user_config_dir)
     chosen += [o for o in overrides if o.lstrip("+").startswith(("algo.backbone=", "plugins="))]
@@ -76,8 +73,7 @@ def _completed(
 
 
 def _check_data_keys(config: DictConfig, defaults: DictConfig) -> None:
-    """``ValueError`` for a key under ``data`` that the YAML of the data set does not have: nothing
-    would read it. ``sample`` and ``evaluate`` have no data of their own."""
+    """``ValueError`` for a key under ``data`` that the YAML of the data set does not have."""
     known = defaults.get("data")
     for key in config.data if known else ():
         if key not in known:
@@ -92,16 +88,16 @@ def _check_data_keys(config: DictConfig, defaults: DictConfig) -> None:
 def _defaults(
     config_name: str, groups: tuple[str, ...], user_config_dir: str | Path | None
 ) -> DictConfig:
-    """What a command composes from choices of groups alone; to be read, never changed."""
+    """The config of choices of groups alone. Shared by all callers: do not change it."""
     return compose_plainly(config_name, groups, user_config_dir)
 
 
 def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
-    """The overrides, ``data.key=value`` of a command that takes its data from a checkpoint as Hydra
-    wants what no default has: ``++data.key=value``; likewise ``sampling.key=value``, unless a
-    sampler is named.
+    """The overrides as Hydra takes them: ``sample`` and ``evaluate`` get ``++`` before
+    ``data.key=value`` and, unless a sampler is named, before ``sampling.key=value``, as only the
+    checkpoint knows these keys.
 
-    Raises ``ValueError`` for ``data=``, another data set.
+    Raises ``ValueError`` for ``data=``: the data set is that of the checkpoint.
     """
     if config_name not in COMMANDS:
         return [*overrides]
@@ -136,9 +132,9 @@ def compose_plainly(
 
 @contextmanager
 def own_hydra(user_config_dir: str | Path | None = None) -> Iterator[list[str]]:
-    """A Hydra of our configs inside the block, the one that was running after it.
+    """Hydra with our configs inside the block; afterwards the one that ran before.
 
-    Gives the overrides that make it look into ``user_config_dir`` too.
+    Yields the overrides that add ``user_config_dir`` to its search path.
     """
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
@@ -154,15 +150,14 @@ def own_hydra(user_config_dir: str | Path | None = None) -> Iterator[list[str]]:
 
 
 def quoted(text: str) -> str:
-    """A value that Hydra reads as ``text`` in an override, whatever signs it has."""
+    """``text`` quoted as a value of an override of Hydra."""
     return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), text) + "'"
 
 
 def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:
-    """The model preset to add because a backbone was given without one; None if all is well.
+    """The model preset that fits ``algo.backbone``; None if the config has one that fits.
 
-    A model chosen by the user (``model=...``) is never replaced: one that does not fit the backbone
-    is refused with the presets that do. Raises ``ValueError`` for that and for an unknown backbone.
+    Raises ``ValueError`` for an unknown backbone, and for a ``model=`` that does not fit it.
     """
     if "algo" not in config or "model" not in config or "algos" in config:
         return None  # the cells of compare have backbones of their own
@@ -189,22 +184,21 @@ def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:
 
 
 def choices(group: str, user_config_dir: str | Path | None = None) -> list[str]:
-    """The choices of a config group, a user's own among them."""
+    """The choices of a config group, with those of the user's folder."""
     folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
     return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
 
 
 def check_counts(config: DictConfig, **smallest: int) -> None:
-    """Raise ``ValueError`` naming a key (``eval__bound_draws`` for eval.bound_draws) whose value is
-    no whole number of at least the smallest given; null passes."""
+    """``ValueError`` naming a key (``eval__bound_draws`` for eval.bound_draws) unless its value is
+    null or a whole number of at least ``smallest``."""
     from omegaconf import OmegaConf
 
     for name, least in smallest.items():
         key = name.replace("__", ".")
         value = OmegaConf.select(config, key)
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and (not whole or value < least):
-            raise ValueError(f"{key}={value}: expected a whole number, at least {least}")
+        if value is not None:
+            check_whole_number(key, value, least=least)
 
 
 def check_shares(config: DictConfig, *keys: str) -> None:

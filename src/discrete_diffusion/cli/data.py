@@ -10,6 +10,7 @@ from typing import NoReturn
 from discrete_diffusion.domains import available_domains, get_domain
 from discrete_diffusion.domains.domain import SubCommand
 from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.plugins import refuse_taken
 
 
 class _Parser(argparse.ArgumentParser):
@@ -48,10 +49,13 @@ def run(arguments: list[str]) -> None:
 
 
 def _commands() -> dict[str, SubCommand]:
-    found: dict[str, SubCommand] = {}
-    for name in available_domains():
-        found |= get_domain(name).commands()
     cache = SubCommand("[--clear]   where generated data is kept", _options, _cache)
+    found: dict[str, SubCommand] = {}
+    for domain in available_domains():
+        for name, command in get_domain(domain).commands().items():
+            known = found.get(name, cache if name == "cache" else None)
+            refuse_taken("data command", name, known and known.run, command.run)
+            found[name] = command
     return found | {"cache": cache}
 
 

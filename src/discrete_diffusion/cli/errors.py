@@ -23,7 +23,7 @@ _LAUNCHER_PACKAGES = {
 def explain(
     error: Exception, config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
 ) -> str:
-    """What a user can do about ``error``; its own words where we have none better."""
+    """A sentence that names the closest choice or key; Hydra's own where there is none."""
     missing = getattr(error, "missing_cfg_file", None)
     if isinstance(error, MissingConfigException) and missing and "/" in missing:
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
@@ -40,7 +40,7 @@ def explain(
 
 
 def _unknown_setting(key: str, sampler: str, user_config_dir: str | Path | None) -> str:
-    """A setting that ``sampler`` does not have, with those that do."""
+    """``sampler`` has no setting ``key``; which samplers have it."""
     settings = sampler_settings(user_config_dir)
     having = [name for name, has in settings.items() if key in has]
     sentence = unknown_name(f"setting of sampling={sampler}", key, settings.get(sampler, ()))
@@ -79,7 +79,7 @@ def _unknown_key(
 
 
 def _elsewhere(config: DictConfig, key: str) -> list[str]:
-    """Where a key of that name is, one level down; of ``out`` where a run says it."""
+    """The full names of keys called ``key`` in the sections of a config."""
     if key in ("out", "run_dir", "output_dir") and "out" not in config:
         return ["hydra.run.dir=FOLDER"]
     sections = {str(name): node for name, node in config.items() if isinstance(node, DictConfig)}

@@ -12,7 +12,7 @@ from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, started
 from discrete_diffusion.cli.request_options import (
-    check_options,
+    check_request,
     input_files,
     refuse_meaningless,
     refuse_meaningless_for_files,
@@ -51,7 +51,7 @@ def run(config: DictConfig) -> None:
             f"(samples=[A,B] for a file per sampling seed); got {_given(config)}"
         )
     check_counts(config, num_samples=1, steps=1, bound_draws=1, batch_size=1, seed=0, threads=1)
-    check_options(config, "evaluate")
+    check_request(config, "evaluate")
     check_computing(config)
     folder = Path(config.out)
     inputs = {key: [file] for key, file in input_files(config, "evaluate").items()}

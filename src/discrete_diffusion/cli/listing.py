@@ -40,9 +40,8 @@ _HOLD = {
 
 
 def print_listing() -> None:
-    """Print by state what fits together: data sets, backbones with their presets, algorithms with
-    what fits them, samplers with the noise and the algorithms they fit; then the choices of every
-    other config group. A state of which there is nothing is left out."""
+    """Print for each state its data sets, backbones, algorithms and samplers, with what each fits;
+    then the choices of every other config group."""
     console = Console(highlight=False)
     for state in STATES:
         if tables := [table for table in _tables(state) if table.row_count]:
@@ -68,7 +67,7 @@ def _tables(state: str) -> list[Table]:
 
 
 def _data(state: str) -> Table:
-    """Of the data sets of every kind of data, with the conditions that their samples come with."""
+    """Data sets, with the conditions that come with their samples."""
     from discrete_diffusion.domains import available_domains, get_domain
 
     table = Table("data=", "what it is", box=None)
@@ -83,7 +82,7 @@ def _data(state: str) -> Table:
 
 
 def _said_of_data(name: str, domain: Domain) -> str:
-    """What the first comment of its YAML says if it is one of ours, else the class of its kind."""
+    """The first comment of its YAML; of a plug-in the first line of its domain's docstring."""
     path = config_dir() / "data" / f"{name}.yaml"
     if path.is_file():
         return _first_sentence(path.read_text())
@@ -116,7 +115,7 @@ def _backbones(state: str) -> Table:
 
 
 def _algorithms(state: str) -> Table:
-    """Of the registry; what the classes say of themselves."""
+    """Algorithms, with the forward processes and backbones that their classes name."""
     from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
 
     table = Table("algo=", "forward processes", "backbones", box=None)
@@ -133,7 +132,7 @@ def _algorithms(state: str) -> Table:
 
 
 def _samplers(state: str) -> Table:
-    """Of the registry, with what the first lines of their modules say."""
+    """Samplers, with the noise and algorithms they fit."""
     from discrete_diffusion.algorithms import algorithms_on
     from discrete_diffusion.sampling import SAMPLERS, sampler_state
 
@@ -161,7 +160,7 @@ def _noise_of(sampler: object, fitting: list[str]) -> str:
 
 
 def sampled_by(name: str) -> list[str]:
-    """The algorithms that a sampler fits with some forward process, as ``check_sampler`` has it."""
+    """The algorithms that a sampler fits with some forward process, see ``check_sampler``."""
     from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
     from discrete_diffusion.sampling import SAMPLERS, sampler_state
 

@@ -56,8 +56,8 @@ _FLAGS_WITH_VALUES = (
 )
 
 _PATIENCE = 2.0
-"""Seconds that another process than the first one waits with an error: if the first one has it
-too, that one says it, and whatever started the others ends them."""
+"""Seconds that processes of rank > 0 wait before they print an error: where rank 0 has it too, it
+prints it first, and the launcher ends the others."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _dispatch(arguments: list[str], of_this_program: bool) -> None:
-    """``of_this_program``: whether it would be given them again if it ran again."""
+    """``of_this_program``: whether they are the arguments of this process."""
     command = arguments[0] if arguments else "train"
     if command in ("--help", "-h", "help"):
         print(HELP, end="")
@@ -95,7 +95,7 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
 
 
 def _import_named(words: Sequence[str]) -> None:
-    """Import what ``plugins=[...]`` of ``list`` names, its only word."""
+    """Import the modules of ``plugins=[...]``, the only argument of ``list``."""
     from omegaconf import OmegaConf
 
     from discrete_diffusion.plugins import import_plugins
@@ -180,7 +180,7 @@ def _guarded(function: Callable[..., Any], *arguments: Any) -> None:
     try:
         function(*arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has left: end without a word
+    except BrokenPipeError:  # nobody reads our output any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except KeyboardInterrupt:
@@ -199,7 +199,7 @@ def _guarded(function: Callable[..., Any], *arguments: Any) -> None:
 
 
 def _user_errors() -> tuple[type[Exception], ...]:
-    """Evaluated only when something was raised, so that nothing is imported for it before."""
+    """Called after an error only, as it imports Hydra."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 

@@ -46,7 +46,7 @@ def _options(command: str) -> dict[str, dict[str, Option]]:
     return found
 
 
-def check_options(config: DictConfig, command: str) -> None:
+def check_request(config: DictConfig, command: str) -> None:
     """``ValueError`` naming an option whose value no kind of data takes."""
     for name, options in _options(command).items():
         errors = [error for option in options.values() if (error := _error(option, config[name]))]

@@ -54,7 +54,7 @@ def shared_time_stamp(pattern: str) -> str:
 
 
 def _as_the_first_has_it(folder: str, rank: int) -> str:
-    """The ``folder`` of the first process of torchrun."""
+    """The ``folder`` of rank 0, passed on by the store of torchrun's agent."""
     environment = os.environ
     if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         raise ValueError(

@@ -12,7 +12,7 @@ from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks
 from discrete_diffusion.cli.request_options import (
     check_given,
-    check_options,
+    check_request,
     input_files,
     refuse_meaningless,
 )
@@ -37,7 +37,7 @@ def run(config: DictConfig) -> None:
             "sample needs checkpoint=FILE, e.g. checkpoint=runs/first/checkpoints/best.ckpt"
         )
     check_counts(config, num_samples=1, steps=1, batch_size=1, seed=0, threads=1)
-    check_options(config, "sample")
+    check_request(config, "sample")
     check_computing(config)
     check_outputs(config)
     trained = open_trained_model(config, where_to_compute(config))

@@ -1,4 +1,4 @@
-"""Where samples come from: a checkpoint, a sampler, a seed."""
+"""A checkpoint and a sampler, opened as ``sample`` and ``evaluate`` ask for them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ALIKE = ("top_p", "guidance")
 
 
 def open_trained_model(config: DictConfig, here: Computing) -> TrainedModel:
-    """From ``checkpoint``, ``ema``, ``sampling``, ``steps`` and ``batch_size``, computed ``here``.
+    """The model of ``checkpoint`` (``ema``: its averaged weights) with the sampler of
+    ``sampling_of``, on the device of ``here``.
 
-    The sampler is that of ``sampling_of``. Raises ``ValueError`` if it does not fit the model,
-    naming those that do, or makes no such ``steps``.
+    Raises ``ValueError`` for a sampler that does not fit the model, or cannot take ``steps``.
     """
     import torch
 
@@ -70,12 +70,10 @@ def open_trained_model(config: DictConfig, here: Computing) -> TrainedModel:
 
 
 def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
-    """Name and arguments of the sampler: what ``config.sampling`` gives, and without a name there
-    the rest from ``trained.sampling``, what the model was trained with, and what that
-    does not say, because the sampler did not have it yet, by default.
+    """Name and settings of the sampler: of ``config.sampling`` if that names one; else those that
+    the model was trained with, changed by ``config.sampling``, with defaults for the rest.
 
-    Raises ``ValueError`` for an argument that the sampler of the model does not have, naming those
-    of the same state that do.
+    Raises ``ValueError`` for a setting that the sampler of the model does not have.
     """
     from discrete_diffusion.sampling import sampler_state
 
@@ -102,14 +100,14 @@ def sampling_of(config: DictConfig, trained: DictConfig) -> dict[str, Any]:
 
 
 def _given(config: DictConfig) -> dict[str, Any]:
-    """Null is "not given" for the keys that ``sample.yaml`` has, and a value for any other."""
+    """The settings that are not null; null counts for keys that ``sample.yaml`` does not have."""
     own = ("name", *_SHARED)
     sampling = plain(config.sampling)
     return {k: value for k, value in sampling.items() if value is not None or k not in own}
 
 
 def _check_names(given: dict[str, Any]) -> None:
-    """``ValueError`` for a setting that no sampler has, one of a plug-in's among them."""
+    """``ValueError`` for a setting that no sampler has."""
     from discrete_diffusion.sampling import SAMPLERS
 
     known = {key for settings in sampler_settings().values() for key in settings}

@@ -64,8 +64,8 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
 
 
 def check_values(config: DictConfig) -> None:
-    """``ValueError`` for an unknown backbone, parts that work on different states, a precision or a
-    count that is none, before Lightning is imported and data is read."""
+    """``ValueError`` for what the config alone shows to be wrong: names, precision, counts, parts
+    of different states. Imports no Lightning, reads no data."""
     import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
     check_backbone_name(config.algo.backbone)
     check_strategy(config)
