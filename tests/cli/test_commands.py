@@ -160,6 +160,14 @@ def test_multirun_resolves_a_preset_for_every_job(tmp_path):
     assert names == ["bd_small", "dit_small"]
 
 
+def test_a_bare_command_says_what_it_needs(capsys, failure):
+    main([])
+    assert "discrete-diffusion train" in capsys.readouterr().out
+    assert "algos=[" in failure("compare")
+    assert "checkpoint=FILE" in failure("sample")
+    assert "checkpoint=FILE" in failure("evaluate")
+
+
 def test_help_list_and_the_composed_config(capsys):
     main(["--help"])
     assert "discrete-diffusion train" in capsys.readouterr().out

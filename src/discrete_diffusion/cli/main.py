@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HELP = """\
 discrete-diffusion: train and sample discrete diffusion models.
 
-  discrete-diffusion train   [key=value ...]   train a model (the default command)
+  discrete-diffusion train   [key=value ...]   train a model; train alone takes the defaults
   discrete-diffusion sample  checkpoint=FILE   draw samples from a trained model
   discrete-diffusion sample  checkpoint=FILE given=FILE   complete partial diagrams, or fill rows
   discrete-diffusion evaluate checkpoint=FILE | samples=FILE   measure samples and model
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _dispatch(arguments: list[str], of_this_program: bool) -> None:
     """``of_this_program``: whether they are the arguments of this process."""
-    command = arguments[0] if arguments else "train"
+    command = arguments[0] if arguments else "--help"
     if command in ("--help", "-h", "help"):
         print(HELP, end="")
     elif command == "--version":
@@ -84,6 +84,11 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
         from discrete_diffusion.cli.data import run
 
         run(arguments[1:])
+    elif arguments == ["compare"]:
+        raise ValueError(
+            "compare trains a model per algorithm, backbone and seed: say which, as in "
+            "compare algos=[mdlm,udlm] seeds=[0,1]"
+        )
     elif command in COMMANDS:
         _run(command, arguments[1:], of_this_program)
     elif "=" in command or command.startswith("-"):
