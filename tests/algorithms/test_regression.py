@@ -10,7 +10,7 @@ from discrete_diffusion.algorithms.flow_matching import FlowMatching
 from discrete_diffusion.algorithms.regression import Regression
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import Ode, build_sampler, check_sampler, fitting_samplers
-from discrete_diffusion.sampling.direct import Direct
+from discrete_diffusion.sampling.fields import Direct
 from discrete_diffusion.types import Batch
 from gaussian_images import GaussianImages
 
@@ -66,13 +66,18 @@ def test_the_image_that_is_returned_is_raw_and_the_same_every_time():
     model.scaling.fit(5 + 2 * torch.randn(400, 1, 3, 3, generator=make_generator(0)))
     _, sign = IMAGES.draw(4)
     first, second = (
-        Direct().draw(model, (4, 1, 3, 3), {"dtn": sign}, generator=make_generator(seed))
+        Direct().sample(
+            model,
+            torch.ones(4, 1, 3, 3, dtype=torch.bool),
+            conditions={"dtn": sign},
+            generator=make_generator(seed),
+        )
         for seed in (0, 1)
     )
     assert model.training
-    assert torch.equal(first.images, second.images)
+    assert torch.equal(first.x0, second.x0)
     scaled = sign * IMAGES.mean.float().reshape(3, 3)
-    torch.testing.assert_close(first.images[:, 0], model.scaling.inverse(scaled[:, None])[:, 0])
+    torch.testing.assert_close(first.x0[:, 0], model.scaling.inverse(scaled[:, None])[:, 0])
     assert first.nfe.tolist() == [1] * 4
 
 

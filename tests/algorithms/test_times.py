@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from discrete_diffusion.algorithms.times import (
+from discrete_diffusion.algorithms.draws import (
     TIME_DRAWS,
     WEIGHTED_DRAWS,
     draw_times,

@@ -1,4 +1,4 @@
-"""Algorithms by name. Each has a class file, a YAML in ``configs/algo``, a line below.
+"""Algorithms by name. Each has a class, a YAML in ``configs/algo``, a line below.
 
 Two ways to add one from outside:
 
@@ -18,15 +18,14 @@ from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.d3pm import D3PM
 from discrete_diffusion.algorithms.flow_matching import FlowMatching
 from discrete_diffusion.algorithms.gidd import GIDD
+from discrete_diffusion.algorithms.interpolating import UDLM, MarginalDiffusion
 from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq
-from discrete_diffusion.algorithms.marginal import MarginalDiffusion
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.algorithms.meld import MELD
 from discrete_diffusion.algorithms.regression import Regression
 from discrete_diffusion.algorithms.sedd import SEDD
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.algorithms.udlm import UDLM
 from discrete_diffusion.domains import build_layout, data_state, domain_of
 from discrete_diffusion.forward_process import build_forward_process
 from discrete_diffusion.models.calling import OWN_CONDITIONS

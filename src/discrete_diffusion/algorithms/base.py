@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,36 @@ from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described
 from discrete_diffusion.options import is_number
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.types import Batch, Conditions, LossOutput
+
+
+class HasMode(Protocol):
+    """A network, as far as its mode goes."""
+
+    training: bool
+
+    def train(self, mode: bool = True) -> Any: ...
+
+    def eval(self) -> Any: ...
+
+
+@contextmanager
+def eval_mode(algorithm: HasMode) -> Iterator[None]:
+    """No dropout and no gradients inside the block; the mode it was in afterwards."""
+    was_training = algorithm.training
+    algorithm.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        algorithm.train(was_training)
+
+
+class AlgorithmOptions(TypedDict, total=False):
+    """Arguments of every ``Algorithm``, which subclasses hand on."""
+
+    time_conditioning: bool
+    condition_dropout: float
 
 
 class Algorithm(nn.Module, ABC):
@@ -58,11 +88,7 @@ class Algorithm(nn.Module, ABC):
     backbone: nn.Module
 
     def __init__(
-        self,
-        backbone: nn.Module,
-        *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
+        self, backbone: nn.Module, *, time_conditioning: bool = True, condition_dropout: float = 0.0
     ) -> None:
         super().__init__()
         self.backbone, self.time_conditioning = backbone, time_conditioning
@@ -172,18 +198,18 @@ class Algorithm(nn.Module, ABC):
             )
 
     def ask(
-        self, x_t: Tensor, sigma: Tensor | None, conditions: Mapping[str, Any] | None = None
+        self, x_t: Tensor, sigma: Tensor | None, conditions: Conditions | None = None
     ) -> Tensor:
         """What the backbone says of x_t, in float32, under those of the conditions that it takes;
         ``sigma``: Float[B], or None."""
         return self.call(self.backbone, x_t, sigma, self.accepted(conditions)).float()
 
-    def accepted(self, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
+    def accepted(self, conditions: Conditions | None) -> dict[str, Any]:
         """What the backbone is given of ``conditions``: those it takes. Others, which the data has
         for other backbones, are left out."""
         return {name: x for name, x in (conditions or {}).items() if self.takes(name)}
 
-    def encoded(self, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
+    def encoded(self, conditions: Conditions | None) -> dict[str, Any]:
         """``accepted`` conditions for many calls of the network. Where ``encode`` of the backbone
         does not read the time (``encoder_reads_time``), its result is computed here and stands,
         as ``encoded``, in the place of what it read."""

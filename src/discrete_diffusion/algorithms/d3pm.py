@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.times import TIME_DRAWS, WEIGHTED_DRAWS, draw_times
+from discrete_diffusion.algorithms.base import AlgorithmOptions
+from discrete_diffusion.algorithms.draws import TIME_DRAWS, WEIGHTED_DRAWS, draw_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
 from discrete_diffusion.forward_process import ForwardProcess
@@ -40,16 +43,10 @@ class D3PM(TokenAlgorithm):
         process: ForwardProcess,
         *,
         num_steps: int = 1000,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
         draw: str = "importance",
+        **options: Unpack[AlgorithmOptions],
     ) -> None:
-        super().__init__(
-            backbone,
-            process,
-            time_conditioning=time_conditioning,
-            condition_dropout=condition_dropout,
-        )
+        super().__init__(backbone, process, **options)
         check_whole_number("algo.num_steps", num_steps, least=1)
         if draw not in WEIGHTED_DRAWS:
             raise ValueError(unknown_name("step draw", draw, WEIGHTED_DRAWS))

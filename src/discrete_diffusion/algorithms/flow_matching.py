@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.algorithms.field_scaling import FieldScaling
-from discrete_diffusion.algorithms.times import draw_times
-from discrete_diffusion.forward_process.straight import StraightPath
+from discrete_diffusion.algorithms.draws import draw_times
+from discrete_diffusion.algorithms.scaling import FieldScaling
+from discrete_diffusion.forward_process import StraightPath
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 T_DRAWS = ("uniform", "quadratic", "logit_normal")
 WEIGHTINGS = ("velocity", "image")
@@ -97,7 +95,7 @@ class FlowMatching(Algorithm):
             loss = nelbo.mean() / numbers
         return LossOutput(loss.float(), nelbo.detach().float(), torch.full_like(t, numbers).long())
 
-    def denoise(self, xt: Tensor, t: Tensor, conditions: Mapping[str, Any] | None = None) -> Tensor:
+    def denoise(self, xt: Tensor, t: Tensor, conditions: Conditions | None = None) -> Tensor:
         """xhat of scaled images at times t Float[B]: Float32[B, C, H, W], scaled."""
         sigma = self.path.sigma(t) if self.time_conditioning else None
         return self.ask(xt, sigma, conditions)

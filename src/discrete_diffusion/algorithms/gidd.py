@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.interpolating import Interpolating
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.forward_process import ForwardProcess, Hybrid
@@ -40,19 +43,17 @@ class GIDD(Interpolating):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
         draw: str = "low_discrepancy",
         parameterization: str = "leave_one_out",
         weighting: str = "dynamic",
+        **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(
             backbone,
             process,
-            time_conditioning=time_conditioning,
-            condition_dropout=condition_dropout,
             draw=draw,
             parameterization=parameterization,
+            **options,
         )
         if weighting not in WEIGHTINGS:
             raise ValueError(unknown_name("training weight", weighting, WEIGHTINGS))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from einops import rearrange
@@ -13,12 +11,11 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
-from discrete_diffusion.algorithms.row_scaling import RowScaling
+from discrete_diffusion.algorithms.scaling import RowScaling
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess
-from discrete_diffusion.forward_process.gaussian import LinearGaussian
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess, LinearGaussian
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 OBJECTIVES = ("mask", "ddpm")
 WEIGHTINGS = ("mean", "elbo")
@@ -157,11 +154,7 @@ class MaskedFeatures(Algorithm):
 
     @torch.no_grad()
     def predict(
-        self,
-        rows: Tensor,
-        masked: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, rows: Tensor, masked: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """E[masked rows | the others] in raw units, Float32[B, N, M], by one network call.
 
@@ -179,11 +172,7 @@ class MaskedFeatures(Algorithm):
         return torch.where(masked.unsqueeze(-1), self.scaling.inverse(xhat), rows.float())
 
     def denoise_masked(
-        self,
-        x: Tensor,
-        masked: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, x: Tensor, masked: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """xhat Float32[B, N, M] of scaled rows x, those ``masked`` Bool[B, N] hidden."""
         sigma = self.process.sigma(self.time_of(masked, real), real)
@@ -195,7 +184,7 @@ class MaskedFeatures(Algorithm):
         masked: Tensor,
         k: Tensor,
         real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        conditions: Conditions | None = None,
     ) -> Tensor:
         """xhat Float32[B, N, M] of scaled rows x, those ``masked`` noised at step k Int[B]."""
         sigma = self.gaussian.sigma(k)
@@ -225,12 +214,7 @@ class MaskedFeatures(Algorithm):
         return (drawn.xt == layout.mask_id) & real, drawn.weight
 
     def _hide(
-        self,
-        x0: Tensor,
-        masked: Tensor,
-        weight: Tensor,
-        real: Tensor,
-        generator: torch.Generator,
+        self, x0: Tensor, masked: Tensor, weight: Tensor, real: Tensor, generator: torch.Generator
     ) -> CorruptedRows:
         t = self.time_of(masked, real)
         if self.t_source == "random" and self.training:
@@ -276,7 +260,7 @@ class MaskedFeatures(Algorithm):
         return (kept * squares - numbers * (kept + torch.log1p(-kept))) / 2
 
     def _ask(
-        self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Mapping[str, Any]
+        self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Conditions
     ) -> Tensor:
         told = sigma if self.time_conditioning else None
         return self.ask(xt, told, {**conditions, "real": real})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.base import Algorithm, AlgorithmOptions
 from discrete_diffusion.categorical import (
     log_one_hot,
     log_softmax_on,
@@ -16,7 +15,7 @@ from discrete_diffusion.categorical import (
     temper,
 )
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.types import Batch, LossOutput, Prediction
+from discrete_diffusion.types import Batch, Conditions, LossOutput, Prediction
 
 
 class TokenAlgorithm(Algorithm):
@@ -39,17 +38,10 @@ class TokenAlgorithm(Algorithm):
     """Steps of a model of discrete time, whose network knows t = i / num_steps only."""
 
     def __init__(
-        self,
-        backbone: nn.Module,
-        process: ForwardProcess,
-        *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
+        self, backbone: nn.Module, process: ForwardProcess, **options: Unpack[AlgorithmOptions]
     ) -> None:
         self.check_process(process)
-        super().__init__(
-            backbone, time_conditioning=time_conditioning, condition_dropout=condition_dropout
-        )
+        super().__init__(backbone, **options)
         self.process = process
 
     @property
@@ -79,22 +71,14 @@ class TokenAlgorithm(Algorithm):
         return batch.conditions
 
     def logits(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """What the backbone says of x_t: Float32[B, L, V], not normalised, on every id."""
         sigma = self.process.sigma(t, real) if self.time_conditioning else None
         return self.ask(x_t, sigma, conditions)
 
     def denoise(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """log D: Float[B, L, V], normalised over each position's legal ids.
 
@@ -102,14 +86,11 @@ class TokenAlgorithm(Algorithm):
         """
         return log_softmax_on(self.logits(x_t, t, real, conditions), self.layout.support)
 
-    def log_weights(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+    def log_prediction(
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """What stands for log D in the bound, Float[B, L, V]: log D itself, unless a score does."""
+        """What stands for log D in the bound, Float[B, L, V]: log D itself, or the log of a score,
+        which need not be normalised."""
         return self.denoise(x_t, t, real, conditions)
 
     def predict(
@@ -122,7 +103,7 @@ class TokenAlgorithm(Algorithm):
         *,
         temperature: float = 1.0,
         top_p: float = 1.0,
-        conditions: Mapping[str, Any] | None = None,
+        conditions: Conditions | None = None,
     ) -> Prediction:
         """p(x_s | x_t) per position for s < t, and the weights that undo a narrowed ``support``.
 

@@ -1,5 +1,6 @@
-"""Forward processes by name. Each has a class file, a YAML in ``configs/forward_process``, a line
-below."""
+"""Forward processes. Those of tokens (``ForwardProcess``) go by name: each has a class, a YAML in
+``configs/forward_process``, a line below. Those of real numbers (``LinearGaussian``,
+``StraightPath``) belong to the algorithms that use them."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from typing import Any
 
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.gaussian import LinearGaussian, StraightPath
 from discrete_diffusion.forward_process.hybrid import Hybrid
-from discrete_diffusion.forward_process.marginal import Marginal
-from discrete_diffusion.forward_process.uniform import Uniform
+from discrete_diffusion.forward_process.uniform import Marginal, Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import Schedule
@@ -40,7 +41,9 @@ __all__ = [
     "Absorbing",
     "ForwardProcess",
     "Hybrid",
+    "LinearGaussian",
     "Marginal",
+    "StraightPath",
     "Uniform",
     "build_forward_process",
 ]

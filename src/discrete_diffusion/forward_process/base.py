@@ -20,7 +20,8 @@ EVERYWHERE = slice(None)
 
 
 class ForwardProcess(nn.Module, ABC):
-    """An interpolating process between clean data and a prior, independent per position.
+    """An interpolating process between clean tokens and a prior, independent per position; for real
+    numbers see ``gaussian``.
 
     With keep probability alpha(t) and noise mass b_t(y) (summing to 1 - alpha over y):
 

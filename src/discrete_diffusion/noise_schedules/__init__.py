@@ -1,4 +1,4 @@
-"""Noise schedules by name. Each has a class file, a YAML in ``configs/noise``, a line below.
+"""Noise schedules by name. Each has a class, a YAML in ``configs/noise``, a line below.
 
 Two ways to add one from outside:
 
@@ -14,12 +14,8 @@ from typing import Any
 
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME, Schedule, per_token
-from discrete_diffusion.noise_schedules.cosine import Cosine
-from discrete_diffusion.noise_schedules.learned import Learned
-from discrete_diffusion.noise_schedules.log_linear import LogLinear
-from discrete_diffusion.noise_schedules.per_group import PerGroup
-from discrete_diffusion.noise_schedules.polynomial import Polynomial
-from discrete_diffusion.noise_schedules.sigma import Geometric, Linear
+from discrete_diffusion.noise_schedules.closed_form import Cosine, Geometric, Linear, LogLinear
+from discrete_diffusion.noise_schedules.powers import Learned, PerGroup, Polynomial
 from discrete_diffusion.options import check_options
 from discrete_diffusion.plugins import Registry
 

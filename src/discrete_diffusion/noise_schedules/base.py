@@ -39,9 +39,6 @@ class Schedule(nn.Module, ABC):
     learned: ClassVar[bool] = False
     """True if it has parameters, whose gradient only some algorithms know."""
 
-    def __init__(self) -> None:
-        super().__init__()
-
     @abstractmethod
     def alpha(self, t: Tensor) -> Tensor:
         """Keep probability."""

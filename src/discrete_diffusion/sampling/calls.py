@@ -6,15 +6,9 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.options import check_whole_number
 
 _ROUNDING = 1e-9
 """Steps that a time may be late by its own rounding."""
-
-
-def check_tokens_per_call(number: int) -> None:
-    """``ValueError`` unless it is a whole number of at least 1."""
-    check_whole_number("sampling.tokens_per_call", number, least=1)
 
 
 def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Tensor:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import AR, TokenAlgorithm
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.sampling.calls import check_tokens_per_call, number_of_calls
+from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.sampling.calls import number_of_calls
 from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.tokens import TokenSampler
 
 
-class FirstHitting(Sampler):
-    """Reveal tokens at the times at which the reverse process would reveal them.
+@dataclass(kw_only=True)
+class FirstHitting(TokenSampler):
+    """First-hitting sampling: exact for absorbing processes, one token per network call.
+
+    Reveal tokens at the times at which the reverse process would reveal them.
 
     Every free masked position l has an unmask time T_l with 1 - alpha_l(T_l) ~ U(0, 1),
     independent of the data. All are drawn at the start and revealed in descending order, the
@@ -36,25 +42,19 @@ class FirstHitting(Sampler):
     absorbing_only = True
     continuous_time_only = True
 
-    def __init__(
-        self,
-        *,
-        tokens_per_call: int = 1,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        guidance: float = 1.0,
-    ) -> None:
-        super().__init__(temperature=temperature, top_p=top_p, guidance=guidance)
-        check_tokens_per_call(tokens_per_call)
-        self.tokens_per_call = tokens_per_call
+    tokens_per_call: int = 1
 
-    def check_steps(self, algorithm: TokenAlgorithm, steps: int | None) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number("sampling.tokens_per_call", self.tokens_per_call, least=1)
+
+    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
         if isinstance(algorithm, AR) and (steps is not None or self.tokens_per_call > 1):
             raise ValueError(
                 f"{algorithm.name} is sampled one token per call; leave steps and "
                 "sampling.tokens_per_call unset"
             )
-        super().check_steps(algorithm, steps)
+        super().check(algorithm, steps)
 
     def _run(self, draft: Draft) -> None:
         call, t = self._plan(draft)
@@ -68,9 +68,9 @@ class FirstHitting(Sampler):
     def _plan(self, draft: Draft) -> tuple[Tensor, Tensor]:
         """The call 0, 1, ... that reveals each free position, Int[B, L] (-1 elsewhere), and the
         time told in each call, Float64[B, L]."""
-        process, free, request = draft.algorithm.process, draft.free, draft.request
+        process, free = draft.algorithm.process, draft.free
         assert isinstance(process, Absorbing)
-        u = uniform_draws(tuple(free.shape), request.generator, free.device)
+        u = uniform_draws(tuple(free.shape), draft.generator, free.device)
         times = process.unmask_times(1 - u)
         call = torch.full_like(free, -1, dtype=torch.long)
         calls = torch.zeros_like(call[:, :1])
@@ -78,7 +78,7 @@ class FirstHitting(Sampler):
             order = times.masked_fill(~turn.free, -1.0).argsort(dim=1, descending=True, stable=True)
             rank = order.argsort(dim=1)  # among the positions of the turn, latest time first
             num = turn.free.sum(dim=1, keepdim=True)  # (B, 1)
-            number = number_of_calls(self.tokens_per_call, request.steps, num)
+            number = number_of_calls(self.tokens_per_call, draft.steps, num)
             call = torch.where(turn.free, calls + rank * number // num.clamp(min=1), call)
             calls = calls + number
         told = torch.zeros_like(times).scatter_reduce(

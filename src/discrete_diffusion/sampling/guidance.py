@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.options import is_number
+from discrete_diffusion.types import Conditions
 
 
 class Guidance:
@@ -46,7 +47,7 @@ class Guidance:
                 "its condition; train with algo.condition_dropout=0.1, or leave guidance out"
             )
 
-    def check_conditions(self, algorithm: Algorithm, conditions: Mapping[str, Any]) -> None:
+    def check_conditions(self, algorithm: Algorithm, conditions: Conditions | None) -> None:
         """Raise ``ValueError`` if there is guidance, and no condition to be guided to."""
         if self.weight != 1:
             check_given(algorithm, conditions)
@@ -55,7 +56,7 @@ class Guidance:
                     f"sampling.guidance={self.weight:g} needs a condition; give conditions={{...}}"
                 )
 
-    def sides(self, conditions: Mapping[str, Any], like: Tensor) -> list[dict[str, Any]]:
+    def sides(self, conditions: Conditions, like: Tensor) -> list[dict[str, Any]]:
         """The conditions of each network call about samples ``like``, Any[B, ...]."""
         given = dict(conditions)
         if self.weight == 1:
@@ -76,8 +77,8 @@ class Guidance:
         return found[0] if len(found) == 1 else log_softmax_on(self.mix(found), support)
 
 
-def check_given(algorithm: Algorithm, conditions: Mapping[str, Any]) -> None:
+def check_given(algorithm: Algorithm, conditions: Conditions | None) -> None:
     """Raise ``ValueError`` if one of the conditions is missing that the model's encoder reads."""
-    if missing := [name for name in algorithm.encoded_conditions if name not in conditions]:
+    if missing := [x for x in algorithm.encoded_conditions if x not in (conditions or {})]:
         given = ", ".join(f"'{name}': ..." for name in missing)
         raise ValueError(f"the model draws from a condition; give conditions={{{given}}}")

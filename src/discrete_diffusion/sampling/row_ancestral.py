@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.options import check_whole_number, is_number
-from discrete_diffusion.types import FilledRows
+from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.types import Conditions, SampleOutput
 
 
-class RowAncestral:
-    """Draws masked rows given the others, from the model that ``MaskedFeatures`` trains.
+@dataclass(kw_only=True)
+class RowAncestral(Sampler[MaskedFeatures]):
+    """Row-ancestral: hidden rows are revealed step by step, observed ones returned unchanged.
+
+    Draws masked rows given the others, from the model that ``MaskedFeatures`` trains.
 
     ``objective=mask``: every masked row draws when it is revealed, as absorbing noise has it; a
     step of the grid from t to s reveals those with 1 - alpha(s) <= u < 1 - alpha(t), u uniform, all
@@ -32,54 +37,53 @@ class RowAncestral:
     ``default_steps``: of the grid, unless the request says.
     """
 
-    name: ClassVar[str] = "row-ancestral"
-    state: ClassVar[str] = "features"
+    name = "row-ancestral"
+    state = "features"
+    algorithms = ("masked-features",)
 
-    def __init__(self, *, default_steps: int = 8, temperature: float | None = None) -> None:
-        check_whole_number("sampling.default_steps", default_steps, least=1)
+    default_steps: int = 8
+    temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        check_whole_number("sampling.default_steps", self.default_steps, least=1)
+        temperature = self.temperature
         if temperature is not None and not (is_number(temperature) and 0 <= temperature < 1e6):
             raise ValueError(f"sampling.temperature={temperature}: expected 0 or more")
-        self.default_steps, self.temperature = default_steps, temperature
 
-    def check_steps(self, steps: int | None) -> None:
-        """Raise ``ValueError`` for a number of ``steps`` below 1."""
-        if steps is not None and steps < 1:
-            raise ValueError(f"steps={steps}: expected at least 1")
-
-    @torch.no_grad()
-    def fill(
+    def sample(
         self,
         algorithm: MaskedFeatures,
-        rows: Tensor,
-        masked: Tensor,
         real: Tensor,
         *,
         generator: torch.Generator,
         steps: int | None = None,
-    ) -> FilledRows:
-        """Fill the ``masked`` rows, Bool[B, N], of ``rows`` Float[B, N, M], which are raw values;
-        what stands in masked rows is not read. ``real``: Bool[B, N], rows that are there.
+        clamp: Tensor | None = None,
+        conditions: Conditions | None = None,
+    ) -> SampleOutput:
+        """Fill the rows that ``clamp`` Float[B, N, M], raw values, leaves free: those that are NaN.
 
-        The algorithm is in eval mode meanwhile. Raises ``ValueError`` for shapes that do not fit.
+        ``real``: Bool[B, N], rows that are there. Others come back as they are, like given ones.
+
+        Raises ``ValueError`` for no ``clamp``, one of another shape, or a row that is NaN in part.
         """
-        self.check_steps(steps)
-        if rows.ndim != 3 or rows.shape[:2] != masked.shape or masked.shape != real.shape:
+        self.check(algorithm, steps)
+        if clamp is None or clamp.ndim != 3 or clamp.shape[:2] != real.shape:
+            got = "none" if clamp is None else tuple(clamp.shape)
             raise ValueError(
-                f"expected rows (B, N, M), masked (B, N) and real (B, N); got {tuple(rows.shape)}, "
-                f"{tuple(masked.shape)} and {tuple(real.shape)}"
+                f"clamp: expected rows {(*real.shape, 'M')}, NaN where free; got {got}"
             )
-        masked = masked & real
+        missing = clamp.isnan()
+        masked = missing.all(dim=-1) & real
+        if (partly := missing.any(dim=-1) & ~missing.all(dim=-1)).any():
+            sample, row = partly.nonzero()[0].tolist()
+            raise ValueError(f"clamp: row {row} of sample {sample} is NaN in part")
         steps = self.default_steps if steps is None else steps
-        was_training = algorithm.training
-        algorithm.eval()
-        try:
-            x = algorithm.scaling(rows).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
+        with eval_mode(algorithm):
+            x = algorithm.scaling(clamp).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
             run = self._reveal if algorithm.objective == "mask" else self._denoise
             x, nfe = run(algorithm, x, masked, real, steps, generator)
-        finally:
-            algorithm.train(was_training)
-        filled = torch.where(masked.unsqueeze(-1), algorithm.scaling.inverse(x), rows.float())
-        return FilledRows(filled, nfe)
+        filled = torch.where(masked.unsqueeze(-1), algorithm.scaling.inverse(x), clamp.float())
+        return SampleOutput(filled, nfe, torch.zeros_like(nfe).double())
 
     def _reveal(
         self,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.sampling.calls import time_of_masked_share
 
 
@@ -25,7 +26,6 @@ class KnownLogProb:
     num_batches: int
 
 
-@torch.no_grad()
 def log_prob_of(
     algorithm: TokenAlgorithm,
     tokens: Tensor,
@@ -58,14 +58,9 @@ def log_prob_of(
         )
     if len(tokens) == 0:
         return KnownLogProb(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0, 0)
-    was_training = algorithm.training
-    algorithm.eval()
-    try:
-        if algorithm.process.absorbing:
-            return _by_chain_rule(algorithm, tokens, known, real, generator, batch_size)
-        return _from_noise(algorithm, tokens, known, real, generator, batch_size)
-    finally:
-        algorithm.train(was_training)
+    score = _by_chain_rule if algorithm.process.absorbing else _from_noise
+    with eval_mode(algorithm):
+        return score(algorithm, tokens, known, real, generator, batch_size)
 
 
 def first_unseen(algorithm: TokenAlgorithm, known: Tensor, real: Tensor) -> tuple[int, int] | None:
