@@ -78,5 +78,5 @@ def test_errors_name_the_fix():
     for num_steps in (0, 10.5, True):
         with pytest.raises(ValueError, match=rf"algo\.num_steps={num_steps}: expected a whole"):
             d3pm(num_steps=num_steps)
-    with pytest.raises(ValueError, match="step draw"):
+    with pytest.raises(ValueError, match=r"algo\.draw"):
         d3pm(draw="forced_mask")

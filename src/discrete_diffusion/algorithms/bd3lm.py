@@ -13,7 +13,7 @@ from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import are_whole_numbers, check_whole_number
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
@@ -113,8 +113,7 @@ class BD3LM(TokenAlgorithm):
             time_conditioning=time_conditioning,
             condition_dropout=condition_dropout,
         )
-        if draw not in MASK_DRAWS:
-            raise ValueError(unknown_name("mask draw", draw, MASK_DRAWS))
+        check_name("algo.draw", draw, MASK_DRAWS)
         if getattr(backbone, "causal", False):
             raise ValueError(
                 "bd3lm needs attention that is block-causal, not causal; "

@@ -12,7 +12,7 @@ from discrete_diffusion.algorithms.draws import TIME_DRAWS, WEIGHTED_DRAWS, draw
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name, unknown_name
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.types import Batch, LossOutput
 
@@ -48,8 +48,7 @@ class D3PM(TokenAlgorithm):
     ) -> None:
         super().__init__(backbone, process, **options)
         check_whole_number("algo.num_steps", num_steps, least=1)
-        if draw not in WEIGHTED_DRAWS:
-            raise ValueError(unknown_name("step draw", draw, WEIGHTED_DRAWS))
+        check_name("algo.draw", draw, WEIGHTED_DRAWS)
         self.num_steps, self.draw = num_steps, draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:

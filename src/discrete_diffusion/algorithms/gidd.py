@@ -11,7 +11,7 @@ from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.interpolating import Interpolating
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.forward_process import ForwardProcess, Hybrid
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 
 WEIGHTINGS = ("dynamic", "elbo")
 
@@ -55,8 +55,7 @@ class GIDD(Interpolating):
             parameterization=parameterization,
             **options,
         )
-        if weighting not in WEIGHTINGS:
-            raise ValueError(unknown_name("training weight", weighting, WEIGHTINGS))
+        check_name("algo.weighting", weighting, WEIGHTINGS)
         self.weighting = weighting
 
     def training_weight(self, xt: Tensor, x0: Tensor, t: Tensor) -> Tensor | float:

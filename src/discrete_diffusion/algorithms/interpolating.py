@@ -13,7 +13,7 @@ from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS, draw_weighted_ti
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, neg_inf
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 PARAMETERIZATIONS = ("leave_one_out", "posterior")
@@ -45,10 +45,8 @@ class Interpolating(TokenAlgorithm):
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        if draw not in WEIGHTED_DRAWS:
-            raise ValueError(unknown_name("time draw", draw, WEIGHTED_DRAWS))
-        if parameterization not in PARAMETERIZATIONS:
-            raise ValueError(unknown_name("parameterization", parameterization, PARAMETERIZATIONS))
+        check_name("algo.draw", draw, WEIGHTED_DRAWS)
+        check_name("algo.parameterization", parameterization, PARAMETERIZATIONS)
         self.draw, self.parameterization = draw, parameterization
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:

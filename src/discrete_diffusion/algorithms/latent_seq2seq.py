@@ -12,7 +12,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.models.latent_space import LatentSpaceModel
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import is_number
 from discrete_diffusion.types import Batch, LossOutput
 
@@ -100,8 +100,7 @@ class LatentSeq2Seq(Algorithm):
         adapter_uses_middle: bool = False,
     ) -> None:
         super().__init__(backbone, time_conditioning=False)
-        if stage not in TRAINED_PARTS:
-            raise ValueError(unknown_name("algo.stage", str(stage), TRAINED_PARTS))
+        check_name("algo.stage", stage, TRAINED_PARTS)
         for key, value in (("latent_weight", latent_weight), ("infonce_weight", infonce_weight)):
             if not (is_number(value) and 0 <= value < math.inf):
                 raise ValueError(f"algo.{key}={value}: expected a number, at least 0")
@@ -133,8 +132,7 @@ class LatentSeq2Seq(Algorithm):
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         """Nothing is drawn."""
-        if draw not in (None, self.evaluation_draw):
-            raise ValueError(unknown_name("draw", str(draw), [self.evaluation_draw]))
+        check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         if self.bound == _RECONSTRUCTION:
             return self._token_loss(self.encode(batch.conditions["encoded_target"]), batch)
         z = self.backbone.with_stop(self.encode(batch.conditions["source"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from einops import rearrange
@@ -14,25 +13,12 @@ from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
 from discrete_diffusion.algorithms.scaling import RowScaling
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess, LinearGaussian
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 OBJECTIVES = ("mask", "ddpm")
 WEIGHTINGS = ("mean", "elbo")
 TIME_SOURCES = ("mask_rate", "random")
-
-
-@dataclass(frozen=True)
-class CorruptedRows:
-    """``xt``: Float32[B, N, M], scaled; ``sigma``: Float32[B] or None; ``conditions`` of the
-    backbone. The NELBO is ``sum_n precision_n |x0_n - xhat_n|^2 / 2 + constant`` with ``precision``
-    Float64[B, N] and ``constant`` Float64[B]."""
-
-    xt: Tensor
-    sigma: Tensor | None
-    conditions: dict[str, Tensor]
-    precision: Tensor
-    constant: Tensor
 
 
 class MaskedFeatures(Algorithm):
@@ -96,10 +82,9 @@ class MaskedFeatures(Algorithm):
             ("algo.objective", objective, OBJECTIVES),
             ("algo.weighting", weighting, WEIGHTINGS),
             ("algo.t_source", t_source, TIME_SOURCES),
-            ("mask draw", draw, MASK_DRAWS),
+            ("algo.draw", draw, MASK_DRAWS),
         ):
-            if chosen not in known:
-                raise ValueError(unknown_name(kind, chosen, known))
+            check_name(kind, chosen, known)
         if mask_rate is not None and not 0 < mask_rate <= 1:
             raise ValueError(f"algo.mask_rate={mask_rate}: expected a number in (0, 1], or null")
         if objective == "ddpm" and t_source == "random":
@@ -131,19 +116,13 @@ class MaskedFeatures(Algorithm):
         x0 = self.scaling(batch.x0)  # (B, N, M)
         masked, weight = self.draw_rows(batch.real, generator, draw)
         if self.objective == "mask":
-            corrupted = self._hide(x0, masked, weight, batch.real, generator)
+            xhat = self._of_hidden(x0, masked, batch, generator)
+            constant = weight.sum(dim=1) * (x0.shape[-1] / 2 * math.log(2 * math.pi))
         else:
-            corrupted = self._noise(
-                x0, masked, generator, for_bound=draw is not None or self.weighting == "elbo"
-            )
-        xhat = self._ask(
-            corrupted.xt,
-            corrupted.sigma,
-            batch.real,
-            {**batch.conditions, **corrupted.conditions},
-        )
+            for_bound = draw is not None or self.weighting == "elbo"
+            xhat, weight, constant = self._of_noised(x0, masked, batch, generator, for_bound)
         squares = (x0 - xhat).square().sum(dim=-1) * masked  # (B, N)
-        nelbo = (corrupted.precision * squares).sum(dim=1) / 2 + corrupted.constant
+        nelbo = (weight * squares).sum(dim=1) / 2 + constant
         num_rows, num_features = batch.real.shape[1], x0.shape[-1]
         if self.weighting == "elbo":
             loss = nelbo.mean() / (num_rows * num_features)
@@ -213,26 +192,26 @@ class MaskedFeatures(Algorithm):
         drawn = draw_masks(draw or self.draw, self.process, rows, generator)
         return (drawn.xt == layout.mask_id) & real, drawn.weight
 
-    def _hide(
-        self, x0: Tensor, masked: Tensor, weight: Tensor, real: Tensor, generator: torch.Generator
-    ) -> CorruptedRows:
-        t = self.time_of(masked, real)
+    def _of_hidden(
+        self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator
+    ) -> Tensor:
+        """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] hidden."""
         if self.t_source == "random" and self.training:
             sigma = self.gaussian.sigma(self.gaussian.draw_steps(len(x0), generator, x0.device))
-        else:
-            sigma = self.process.sigma(t, real)
-        per_row = x0.shape[-1] / 2 * math.log(2 * math.pi)
-        return CorruptedRows(
-            xt=x0,
-            sigma=sigma,
-            conditions={"masked": masked},
-            precision=weight,
-            constant=weight.sum(dim=1) * per_row,
-        )
+            return self._ask(x0, sigma, batch.real, {**batch.conditions, "masked": masked})
+        return self.denoise_masked(x0, masked, batch.real, batch.conditions)
 
-    def _noise(
-        self, x0: Tensor, masked: Tensor, generator: torch.Generator, *, for_bound: bool
-    ) -> CorruptedRows:
+    def _of_noised(
+        self,
+        x0: Tensor,
+        masked: Tensor,
+        batch: Batch,
+        generator: torch.Generator,
+        for_bound: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] noised, and the
+        NELBO ``sum_n weight_n |x0_n - xhat_n|^2 / 2 + constant``: its weight Float64[B, N] and
+        constant Float64[B]."""
         gaussian, num_features = self.gaussian, x0.shape[-1]
         if for_bound:
             k, times = gaussian.draw_important_steps(len(x0), generator, x0.device)
@@ -241,16 +220,11 @@ class MaskedFeatures(Algorithm):
             times = torch.full_like(k, gaussian.num_timesteps, dtype=torch.float64)
         noise = torch.randn(x0.shape, generator=generator, device=generator.device).to(x0.device)
         xt = torch.where(masked.unsqueeze(-1), gaussian.corrupt(x0, k, noise), x0)
+        xhat = self.denoise_noised(xt, masked, k, batch.real, batch.conditions)
         # x0 given x_0 is N(xhat, beta_start), and every later step costs a KL divergence.
         spread = num_features / 2 * math.log(2 * math.pi * gaussian.beta_start)
         constant = times * (k == 0) * masked.sum(dim=1) * spread + self._prior_kl(x0, masked)
-        return CorruptedRows(
-            xt=xt,
-            sigma=gaussian.sigma(k),
-            conditions={"noisy": masked},
-            precision=rearrange(times * gaussian.precision[k], "b -> b 1") * masked,
-            constant=constant,
-        )
+        return xhat, rearrange(times * gaussian.precision[k], "b -> b 1") * masked, constant
 
     def _prior_kl(self, x0: Tensor, masked: Tensor) -> Tensor:
         """KL(q(x_{T-1} | x0) || N(0, I)) of the masked rows, Float64[B]."""

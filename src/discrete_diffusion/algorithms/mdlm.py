@@ -11,7 +11,7 @@ from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.types import Batch, LossOutput
 
 
@@ -43,8 +43,7 @@ class MDLM(TokenAlgorithm):
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        if draw not in MASK_DRAWS:
-            raise ValueError(unknown_name("mask draw", draw, MASK_DRAWS))
+        check_name("algo.draw", draw, MASK_DRAWS)
         self.draw = draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:

@@ -13,7 +13,7 @@ from discrete_diffusion.algorithms.draws import draw_times
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.noise_schedules import SMALLEST_TIME, Learned
 from discrete_diffusion.types import Batch, LossOutput
 
@@ -59,8 +59,7 @@ class MELD(MDLM):
         gradient: str = "unbiased",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
-        if gradient not in GRADIENTS:
-            raise ValueError(unknown_name("gradient of the exponents", gradient, GRADIENTS))
+        check_name("algo.gradient", gradient, GRADIENTS)
         super().__init__(backbone, process, **options)
         if not isinstance(process.schedule, Learned):
             raise ValueError(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.scaling import FieldScaling
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 
@@ -46,8 +46,7 @@ class Regression(Algorithm):
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         """Nothing is drawn."""
-        if draw not in (None, self.evaluation_draw):
-            raise ValueError(unknown_name("draw", str(draw), [self.evaluation_draw]))
+        check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         x0 = self.scaling(batch.x0)  # (B, C, H, W)
         numbers = x0[0].numel()
         error = self.expected(tuple(x0.shape), batch.conditions) - x0

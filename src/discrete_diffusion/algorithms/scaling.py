@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 
 SCALINGS = ("zscore", "max", "none")
 CHUNK = 16
@@ -63,8 +63,7 @@ class RowScaling(Scaling):
 
     def __init__(self, how: str, num_features: int) -> None:
         super().__init__(num_features)
-        if how not in SCALINGS:
-            raise ValueError(unknown_name("algo.normalise", how, SCALINGS))
+        check_name("algo.normalise", how, SCALINGS)
         self.how = how
 
     def fit(self, x0: Tensor, real: Tensor) -> None:

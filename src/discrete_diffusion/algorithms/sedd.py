@@ -12,7 +12,7 @@ from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS, draw
 from discrete_diffusion.algorithms.interpolating import Interpolating
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 LARGEST_LOG_TOTAL = 10.0
@@ -63,11 +63,10 @@ class SEDD(Interpolating):
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        draws = MASK_DRAWS if process.absorbing else WEIGHTED_DRAWS
-        if draw is not None and draw not in draws:
-            raise ValueError(unknown_name(f"draw for {process.name} noise", draw, draws))
         self.evaluation_draw = "forced_mask" if process.absorbing else "importance"
         self.draw = draw or self.evaluation_draw
+        draws = MASK_DRAWS if process.absorbing else WEIGHTED_DRAWS
+        check_name(f"algo.draw for {process.name} noise", self.draw, draws)
 
     def log_prediction(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None

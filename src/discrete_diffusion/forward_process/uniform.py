@@ -46,7 +46,9 @@ class Marginal(ForwardProcess):
     def __init__(self, layout: TokenLayout, schedule: Schedule, *, smoothing: float = 1.0) -> None:
         super().__init__(layout, schedule)
         if not 0 < smoothing < float("inf"):
-            raise ValueError(f"smoothing={smoothing}: expected a positive number, such as 1")
+            raise ValueError(
+                f"forward_process.smoothing={smoothing}: expected a positive number, such as 1"
+            )
         self.smoothing = float(smoothing)
         self.register_buffer("pi", layout.uniform_log_probs().exp())
 

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.noise_schedules.base import SMALLEST_TIME, Schedule, per_token
+from discrete_diffusion.noise_schedules.base import SMALLEST_TIME as SMALLEST_TIME
+from discrete_diffusion.noise_schedules.base import Schedule
+from discrete_diffusion.noise_schedules.base import per_token as per_token
 from discrete_diffusion.noise_schedules.closed_form import Cosine, Geometric, Linear, LogLinear
 from discrete_diffusion.noise_schedules.powers import Learned, PerGroup, Polynomial
 from discrete_diffusion.options import check_options
@@ -45,20 +47,3 @@ def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
     given = (layout,) if "layout" in inspect.signature(build).parameters else ()
     check_options("noise", name, build, options, given=len(given))
     return build(*given, **options)
-
-
-__all__ = [
-    "SCHEDULES",
-    "SMALLEST_TIME",
-    "Cosine",
-    "Geometric",
-    "Learned",
-    "Linear",
-    "LogLinear",
-    "PerGroup",
-    "Polynomial",
-    "Schedule",
-    "build_schedule",
-    "per_token",
-    "register_noise_schedule",
-]

@@ -72,8 +72,8 @@ class SigmaSchedule(Schedule):
         super().__init__()
         if not 0 <= sigma_min < sigma_max or sigma_max - sigma_min > 80:
             raise ValueError(
-                f"sigma_min={sigma_min}, sigma_max={sigma_max}: expected 0 <= sigma_min < "
-                "sigma_max, at most 80 apart"
+                f"noise.sigma_min={sigma_min}, noise.sigma_max={sigma_max}: expected "
+                "0 <= sigma_min < sigma_max, at most 80 apart"
             )
         self.sigma_min, self.sigma_max = float(sigma_min), float(sigma_max)
         self.total = self.sigma_max - self.sigma_min
@@ -136,7 +136,7 @@ class Geometric(SigmaSchedule):
     def __init__(self, *, sigma_min: float = 1e-3, sigma_max: float = 10.0) -> None:
         super().__init__(sigma_min=sigma_min, sigma_max=sigma_max)
         if sigma_min <= 0:
-            raise ValueError("sigma_min=0: a geometric schedule needs sigma_min > 0; try 1e-3")
+            raise ValueError("noise.sigma_min=0: noise=geometric needs more than 0; try 1e-3")
         self.log_ratio = math.log(self.sigma_max / self.sigma_min)
 
     def rise(self, t: Tensor) -> Tensor:

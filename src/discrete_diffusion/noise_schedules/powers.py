@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
 from discrete_diffusion.options import is_number
 
@@ -64,7 +64,7 @@ class Polynomial(Powers):
     def __init__(self, *, exponent: float = 2.0) -> None:
         super().__init__()
         if not 0 < exponent < float("inf"):
-            raise ValueError(f"exponent={exponent}: expected a positive number")
+            raise ValueError(f"noise.exponent={exponent}: expected a positive number")
         self.exponent = float(exponent)
 
     def _powers(self, t: Tensor) -> tuple[Tensor, Tensor | float]:
@@ -146,10 +146,9 @@ class Learned(PowersPerToken):
         super().__init__()
         num_groups = len(layout.group_names)
         per = per or ("group" if num_groups > 1 else "token")
-        if per not in SHARED_BY:
-            raise ValueError(unknown_name("way to share exponents", per, SHARED_BY))
+        check_name("noise.per", per, SHARED_BY)
         if not 1 < largest_ratio < float("inf"):
-            raise ValueError(f"largest_ratio={largest_ratio}: expected a number above 1")
+            raise ValueError(f"noise.largest_ratio={largest_ratio}: expected a number above 1")
         if per == "group" and num_groups < 2:
             raise ValueError(
                 "noise.per=group learns one exponent per group, but this layout has one group "

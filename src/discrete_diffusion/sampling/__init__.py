@@ -17,31 +17,21 @@ from discrete_diffusion.plugins import Registry
 from discrete_diffusion.sampling.ancestral import Ancestral, PredictorCorrector, Renoise
 from discrete_diffusion.sampling.autoregressive import Autoregressive
 from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.sampling.draw_samples import draw_samples, rows_at_once
+from discrete_diffusion.sampling.draw_samples import draw_samples as draw_samples
+from discrete_diffusion.sampling.draw_samples import rows_at_once as rows_at_once
 from discrete_diffusion.sampling.fields import Direct, Ode
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.generate import Generate
 from discrete_diffusion.sampling.remdm import ReMDM
 from discrete_diffusion.sampling.row_ancestral import RowAncestral
-from discrete_diffusion.sampling.tokens import TokenSampler
+from discrete_diffusion.sampling.tokens import TokenSampler as TokenSampler
 from discrete_diffusion.sampling.unmasking import Confidence, Entropy, EntropyBounded, Margin
 
-_SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]]] = {
-    "ancestral": Ancestral,
-    "autoregressive": Autoregressive,
-    "confidence": Confidence,
-    "entropy": Entropy,
-    "entropy-bounded": EntropyBounded,
-    "first-hitting": FirstHitting,
-    "margin": Margin,
-    "predictor-corrector": PredictorCorrector,
-    "remdm": ReMDM,
-    "renoise": Renoise,
-    "row-ancestral": RowAncestral,
-    "ode": Ode,
-    "direct": Direct,
-    "generate": Generate,
-}
+_BUILT_IN: tuple[type[Sampler[Any]], ...] = (
+    *(Ancestral, Autoregressive, Confidence, Entropy, EntropyBounded, FirstHitting, Margin),
+    *(PredictorCorrector, ReMDM, Renoise, RowAncestral, Ode, Direct, Generate),
+)
+_SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]]] = {cls.name: cls for cls in _BUILT_IN}
 
 SAMPLERS = Registry("sampler", "discrete_diffusion.samplers", _SAMPLER_BUILDERS)
 register_sampler = SAMPLERS.register
@@ -91,31 +81,3 @@ def fitting_samplers(algorithm: Algorithm) -> list[str]:
         return True
 
     return [name for name in SAMPLERS.all() if fits(name)]
-
-
-__all__ = [
-    "SAMPLERS",
-    "Ancestral",
-    "Autoregressive",
-    "Confidence",
-    "Direct",
-    "Entropy",
-    "EntropyBounded",
-    "FirstHitting",
-    "Generate",
-    "Margin",
-    "Ode",
-    "PredictorCorrector",
-    "ReMDM",
-    "Renoise",
-    "RowAncestral",
-    "Sampler",
-    "TokenSampler",
-    "build_sampler",
-    "check_sampler",
-    "draw_samples",
-    "fitting_samplers",
-    "register_sampler",
-    "rows_at_once",
-    "sampler_state",
-]

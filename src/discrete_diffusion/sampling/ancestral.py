@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import draw, uniform_draws
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.sampling.draft import Draft, Turn
 from discrete_diffusion.sampling.tokens import TokenSampler
@@ -39,8 +39,7 @@ class GridSampler(TokenSampler):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole_number("sampling.default_steps", self.default_steps, least=1)
-        if self.grid not in GRIDS:
-            raise ValueError(unknown_name("sampling.grid", self.grid, GRIDS))
+        check_name("sampling.grid", self.grid, GRIDS)
 
     def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
         """Float64[T + 1]: the grid, from 1 down to 0; T is at most ``num_steps``, if there are."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.flow_matching import SMALLEST_T, FlowMatching
 from discrete_diffusion.algorithms.regression import Regression
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number, is_number
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.guidance import Guidance, check_given
@@ -51,8 +51,7 @@ class Ode(Sampler[FlowMatching]):
     atol: float = 1e-3
 
     def __post_init__(self) -> None:
-        if self.solver not in SOLVERS:
-            raise ValueError(unknown_name("sampling.solver", self.solver, SOLVERS))
+        check_name("sampling.solver", self.solver, SOLVERS)
         check_whole_number("sampling.default_steps", self.default_steps, least=1)
         for key, value in (("rtol", self.rtol), ("atol", self.atol)):
             if not (is_number(value) and 0 < value < 1):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.sampling.calls import time_of_masked_share
 from discrete_diffusion.sampling.draft import Draft, Turn
@@ -57,8 +57,7 @@ class ReMDM(GridSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.strategy not in STRATEGIES:
-            raise ValueError(unknown_name("sampling.strategy", self.strategy, STRATEGIES))
+        check_name("sampling.strategy", self.strategy, STRATEGIES)
         for key, value in (("eta", self.eta), ("loop_alpha", self.loop_alpha)):
             if not 0 < value <= 1:
                 raise ValueError(f"sampling.{key}={value}: expected a number in (0, 1]")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import draw, uniform_draws
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.sampling.calls import number_of_calls, time_of_masked_share
 from discrete_diffusion.sampling.draft import Draft, Turn
@@ -200,8 +200,7 @@ class EntropyBounded(Unmasking):
             raise ValueError(
                 f"sampling.budget={self.budget}: expected nats per call, a finite number >= 0"
             )
-        if self.order not in SCORES:
-            raise ValueError(unknown_name("sampling.order", self.order, SCORES))
+        check_name("sampling.order", self.order, SCORES)
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
         super().check(algorithm, steps)
