@@ -29,11 +29,7 @@ from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm as Toke
 from discrete_diffusion.domains import build_layout, data_state, domain_of
 from discrete_diffusion.forward_process import build_forward_process
 from discrete_diffusion.models.calling import OWN_CONDITIONS
-from discrete_diffusion.models.registry import (
-    backbone_spec,
-    build_backbone,
-    usable_backbones,
-)
+from discrete_diffusion.models.registry import backbone_spec, build_backbone, usable_backbones
 from discrete_diffusion.noise_schedules import build_schedule
 from discrete_diffusion.options import check_options
 from discrete_diffusion.plugins import Registry

@@ -48,13 +48,7 @@ class GIDD(Interpolating):
         weighting: str = "dynamic",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
-        super().__init__(
-            backbone,
-            process,
-            draw=draw,
-            parameterization=parameterization,
-            **options,
-        )
+        super().__init__(backbone, process, draw=draw, parameterization=parameterization, **options)
         check_name("algo.weighting", weighting, WEIGHTINGS)
         self.weighting = weighting
 

@@ -202,12 +202,7 @@ class MaskedFeatures(Algorithm):
         return self.denoise_masked(x0, masked, batch.real, batch.conditions)
 
     def _of_noised(
-        self,
-        x0: Tensor,
-        masked: Tensor,
-        batch: Batch,
-        generator: torch.Generator,
-        for_bound: bool,
+        self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator, for_bound: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
         """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] noised, and the
         NELBO ``sum_n weight_n |x0_n - xhat_n|^2 / 2 + constant``: its weight Float64[B, N] and

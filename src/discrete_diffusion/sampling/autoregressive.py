@@ -43,9 +43,7 @@ class Autoregressive(TokenSampler):
     def _run(self, draft: Draft) -> None:
         seen = draft.algorithm.layout.is_real(draft.x)
         patterns, kind = torch.unique(
-            torch.stack([draft.real, draft.free, seen], dim=1).byte(),
-            dim=0,
-            return_inverse=True,
+            torch.stack([draft.real, draft.free, seen], dim=1).byte(), dim=0, return_inverse=True
         )
         for k in range(len(patterns)):
             self._fill(draft, (kind == k).nonzero().squeeze(1))
