@@ -154,7 +154,7 @@ class MaskedFeatures(Algorithm):
         self, x: Tensor, masked: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """xhat Float32[B, N, M] of scaled rows x, those ``masked`` Bool[B, N] hidden."""
-        sigma = self.process.sigma(self.time_of(masked, real), real)
+        sigma = self.process.sigma(self.process.time_of_masked(masked, real), real)
         return self._ask(x, sigma, real, {**(conditions or {}), "masked": masked})
 
     def denoise_noised(
@@ -168,12 +168,6 @@ class MaskedFeatures(Algorithm):
         """xhat Float32[B, N, M] of scaled rows x, those ``masked`` noised at step k Int[B]."""
         sigma = self.gaussian.sigma(k)
         return self._ask(x, sigma, real, {**(conditions or {}), "noisy": masked})
-
-    def time_of(self, masked: Tensor, real: Tensor) -> Tensor:
-        """Float64[B]: the t at which the expected share of masked rows is the one that is."""
-        masked = masked & real
-        share = masked.sum(dim=1).double() / real.sum(dim=1).clamp(min=1)
-        return self.process.time_of_share(share, real)
 
     def draw_rows(
         self, real: Tensor, generator: torch.Generator, draw: str | None = None

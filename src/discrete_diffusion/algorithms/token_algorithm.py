@@ -1,4 +1,4 @@
-"""``TokenAlgorithm``: a backbone on tokens, a forward process and the objective that ties them."""
+"""``TokenAlgorithm``: a backbone on tokens, a forward process, and the loss between them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from discrete_diffusion.types import Batch, Conditions, LossOutput, Prediction
 
 
 class TokenAlgorithm(Algorithm):
-    """What every algorithm on tokens offers beside its loss: two distributions to sample with.
+    """An algorithm on tokens, with two distributions of x0 that must not be confused:
 
-    Two different objects must not be exchanged:
     * D, ``denoise``: the leave-one-out prediction of x0_l from everything but the noisy token at
       l. It goes into the bound and the sampling posterior.
     * P, ``log_prob_x0``: the ordinary posterior p(x0_l | x_t), proportional to
@@ -50,12 +49,12 @@ class TokenAlgorithm(Algorithm):
         return None
 
     def fit(self, train: Batch) -> None:
-        """Also what the prior of its process needs to know of the training tokens."""
+        """Also the prior of the process."""
         super().fit(train)
         self.process.fit(train.x0, train.real)
 
     def present(self, batch: Batch) -> Tensor:
-        """Also what is given."""
+        """Also what is given (``TokenLayout.num_given``)."""
         return self.layout.is_real(batch.x0)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
@@ -68,7 +67,7 @@ class TokenAlgorithm(Algorithm):
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """What the backbone says of x_t: Float32[B, L, V], not normalised, on every id."""
+        """The backbone's output for x_t: Float32[B, L, V], not normalised, on every id."""
         sigma = self.process.sigma(t, real) if self.time_conditioning else None
         return self.ask(x_t, sigma, conditions)
 
@@ -121,7 +120,7 @@ class TokenAlgorithm(Algorithm):
         temperature: float = 1.0,
         top_p: float = 1.0,
     ) -> Prediction:
-        """``predict``, of a log D Float[B, L, V] that is known."""
+        """``predict`` with log D Float[B, L, V] already computed."""
         log_d0 = temper(log_d0, temperature)
         posterior, log_weights = self.process.posterior_log_probs, None
         if support is not None:

@@ -13,7 +13,7 @@ from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import draw, uniform_draws
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number
-from discrete_diffusion.sampling.draft import Draft, Turn
+from discrete_diffusion.sampling.draft import Block, Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
 
 GRIDS = ("auto", "uniform", "squared")
@@ -57,24 +57,24 @@ class GridSampler(TokenSampler):
     def _run(self, draft: Draft) -> None:
         steps = self.default_steps if draft.steps is None else draft.steps
         times = self.times(draft.algorithm, steps).tolist()
-        for turn in draft.turns:
+        for block in draft.blocks:
             for t, s in pairwise(times):
-                self._step(draft, turn, t, s)
+                self._step(draft, block, t, s)
                 draft.record()
 
     @abstractmethod
-    def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
-        """One step of the positions ``turn.free`` from t to s <= t."""
+    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        """One step of the positions ``block.free`` from t to s <= t."""
 
     @staticmethod
-    def _coins(draft: Draft, heads: Tensor) -> Tensor:
-        """Bool[B, L]: True with probability ``heads``, Float[B, 1] or Float[B, L]."""
-        return uniform_draws(tuple(draft.x.shape), draft.generator, draft.x.device) < heads
+    def _bernoulli(draft: Draft, share: Tensor) -> Tensor:
+        """Bool[B, L]: True with probability ``share``, Float[B, 1] or Float[B, L]."""
+        return uniform_draws(tuple(draft.x.shape), draft.generator, draft.x.device) < share
 
-    def _redraw(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
-        """Draw x_s at the positions ``turn.free`` from the sampling posterior; one network call,
+    def _redraw(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        """Draw x_s at the positions ``block.free`` from the sampling posterior; one network call,
         but for guidance."""
-        rows = turn.free.any(dim=1).nonzero().squeeze(1)
+        rows = block.free.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
         prediction = draft.algorithm.step(
@@ -87,12 +87,12 @@ class GridSampler(TokenSampler):
             temperature=self.temperature,
             top_p=self.top_p,
         )
-        here = turn.free[rows]
+        here = block.free[rows]
         tokens = draw(prediction.log_probs[here], draft.generator)
         by_outcome = prediction.log_weights
         if by_outcome is not None:
             by_outcome = by_outcome[here].gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-        draft.write(turn.free, tokens, by_outcome)
+        draft.write(block.free, tokens, by_outcome)
 
 
 class Ancestral(GridSampler):
@@ -105,14 +105,14 @@ class Ancestral(GridSampler):
 
     name = "ancestral"
 
-    def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
+    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process
         if not process.absorbing:
-            self._redraw(draft, turn, t, s)
+            self._redraw(draft, block, t, s)
             return
         stays = process.one_minus_alpha(draft.at(s)) / process.one_minus_alpha(draft.at(t))
-        masked = turn.free & draft.masked
-        self._reveal(draft, masked & ~self._coins(draft, stays), draft.at(t))
+        masked = block.free & draft.masked
+        self._reveal(draft, masked & ~self._bernoulli(draft, stays), draft.at(t))
 
 
 @dataclass(kw_only=True)
@@ -138,15 +138,15 @@ class PredictorCorrector(Ancestral):
         super().__post_init__()
         check_whole_number("sampling.corrections", self.corrections, least=0)
 
-    def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
-        super()._step(draft, turn, t, s)
+    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        super()._step(draft, block, t, s)
         process = draft.algorithm.process
         for _ in range(self.corrections if s > 0 and t < 1 else 0):
             draft.record()
             draft.x = process.corrupt_further(
-                draft.x, draft.at(s), draft.at(t), turn.free, draft.generator
+                draft.x, draft.at(s), draft.at(t), block.free, draft.generator
             )
-            super()._step(draft, turn, t, s)
+            super()._step(draft, block, t, s)
 
 
 class Renoise(GridSampler):
@@ -165,12 +165,12 @@ class Renoise(GridSampler):
 
     name = "renoise"
 
-    def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
+    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process
         if not process.absorbing:
-            self._redraw(draft, turn, t, 0.0)
-            draft.x = process.corrupt(draft.x, draft.at(s), turn.free, draft.generator)
+            self._redraw(draft, block, t, 0.0)
+            draft.x = process.corrupt(draft.x, draft.at(s), block.free, draft.generator)
             return
-        hide = turn.free & self._coins(draft, process.one_minus_alpha(draft.at(s)))
-        self._reveal(draft, turn.free & draft.masked & ~hide, draft.at(t))
+        hide = block.free & self._bernoulli(draft, process.one_minus_alpha(draft.at(s)))
+        self._reveal(draft, block.free & draft.masked & ~hide, draft.at(t))
         draft.x.masked_fill_(hide, draft.algorithm.layout.mask_id)

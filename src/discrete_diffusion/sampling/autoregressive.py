@@ -53,8 +53,10 @@ class Autoregressive(TokenSampler):
         algorithm = draft.algorithm
         assert isinstance(algorithm, AR)
         real = draft.real[rows]
-        sides = self._guidance.sides(draft.conditions_of(rows), real)
-        readers = [algorithm.prefix_reader(draft.x[rows], real, side) for side in sides]
+        inputs = self._guidance.inputs(draft.conditions_of(rows), real)
+        readers = [
+            algorithm.prefix_reader(draft.x[rows], real, conditions) for conditions in inputs
+        ]
         is_free = draft.free[rows[0]].tolist()
         for k, position in enumerate(readers[0].columns.tolist()):
             if not is_free[position]:

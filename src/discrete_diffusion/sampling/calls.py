@@ -1,4 +1,4 @@
-"""How many network calls a sample takes, and the time that one is told."""
+"""How many network calls a sample takes, and at which times."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Ten
     return -(-num // tokens_per_call) if steps is None else num.clamp(max=steps)
 
 
-def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, clock: Tensor) -> Tensor:
-    """Float64[B]: the time at which as many of the positions ``clock`` Bool[B, L] are masked as
-    really are, ``masked`` Bool[B, L]. A model of discrete steps is told the next later of its own
-    times."""
+def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, real: Tensor) -> Tensor:
+    """Float64[B]: the time at which as many of the positions ``real`` Bool[B, L] are masked as now
+    are, ``masked`` Bool[B, L]; for a model of discrete steps the next later of its own times."""
     process, num_steps = algorithm.process, algorithm.num_steps
     assert isinstance(process, Absorbing)
-    share = (masked & clock).sum(dim=1).double() / clock.sum(dim=1).clamp(min=1)
-    t = process.time_of_share(share, clock)
+    t = process.time_of_masked(masked, real)
     if num_steps is None:
         return t
     return (t * num_steps - _ROUNDING).ceil().clamp(min=1) / num_steps

@@ -12,12 +12,13 @@ from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.types import SampleOutput
 
 
-class Turn(NamedTuple):
-    """A block's turn, or everything's: ``free`` Bool[B, L], the positions to draw; ``clock``
-    Bool[B, L], the real positions whose noise level t is that of."""
+class Block(NamedTuple):
+    """Positions that are filled before any of the next block, one of all positions if the algorithm
+    has no ``blocks``. ``free``: Bool[B, L], those to draw; ``real``: Bool[B, L], those whose noise
+    level t is."""
 
     free: Tensor
-    clock: Tensor
+    real: Tensor
 
 
 @dataclass
@@ -66,12 +67,12 @@ class Draft:
         )
 
     @property
-    def turns(self) -> list[Turn]:
-        """Those of the algorithm's blocks, in ascending order."""
-        blocks = self.algorithm.blocks
-        if blocks is None:
-            return [Turn(self.free, self.real)]
-        return [Turn(self.free & (blocks == b), self.real & (blocks == b)) for b in blocks.unique()]
+    def blocks(self) -> list[Block]:
+        """In ascending order."""
+        ids = self.algorithm.blocks
+        if ids is None:
+            return [Block(self.free, self.real)]
+        return [Block(self.free & (ids == b), self.real & (ids == b)) for b in ids.unique()]
 
     @property
     def masked(self) -> Tensor:

@@ -91,8 +91,10 @@ class Ode(Sampler[FlowMatching]):
                 nonlocal calls
                 calls += self._guidance.calls
                 times = torch.full((len(x),), t, dtype=torch.float64, device=x.device)
-                sides = self._guidance.sides(given, x)
-                return self._guidance.mix([algorithm.denoise(x, times, side) for side in sides])
+                inputs = self._guidance.inputs(given, x)
+                return self._guidance.mix(
+                    [algorithm.denoise(x, times, conditions) for conditions in inputs]
+                )
 
             noise = torch.randn(real.shape, generator=generator, device=generator.device)
             x = noise.to(algorithm.scaling.scale.device)

@@ -61,27 +61,29 @@ class FirstHitting(TokenSampler):
         left = call.amax(dim=1) + 1 if call.shape[1] else call.new_zeros(len(call))
         for remaining in range(int(left.max()) if left.numel() else 0, 0, -1):
             index = (left - remaining).unsqueeze(1)  # of the call of each sample, or negative
-            told = t.gather(1, index.clamp(min=0)).squeeze(1)
-            self._reveal(draft, (call == index) & draft.free, told)
+            now = t.gather(1, index.clamp(min=0)).squeeze(1)
+            self._reveal(draft, (call == index) & draft.free, now)
             draft.record()
 
     def _plan(self, draft: Draft) -> tuple[Tensor, Tensor]:
         """The call 0, 1, ... that reveals each free position, Int[B, L] (-1 elsewhere), and the
-        time told in each call, Float64[B, L]."""
+        time of each call, Float64[B, L]."""
         process, free = draft.algorithm.process, draft.free
         assert isinstance(process, Absorbing)
         u = uniform_draws(tuple(free.shape), draft.generator, free.device)
         times = process.unmask_times(1 - u)
         call = torch.full_like(free, -1, dtype=torch.long)
         calls = torch.zeros_like(call[:, :1])
-        for turn in draft.turns:
-            order = times.masked_fill(~turn.free, -1.0).argsort(dim=1, descending=True, stable=True)
-            rank = order.argsort(dim=1)  # among the positions of the turn, latest time first
-            num = turn.free.sum(dim=1, keepdim=True)  # (B, 1)
+        for block in draft.blocks:
+            order = times.masked_fill(~block.free, -1.0).argsort(
+                dim=1, descending=True, stable=True
+            )
+            rank = order.argsort(dim=1)  # among the positions of the block, latest time first
+            num = block.free.sum(dim=1, keepdim=True)  # (B, 1)
             number = number_of_calls(self.tokens_per_call, draft.steps, num)
-            call = torch.where(turn.free, calls + rank * number // num.clamp(min=1), call)
+            call = torch.where(block.free, calls + rank * number // num.clamp(min=1), call)
             calls = calls + number
-        told = torch.zeros_like(times).scatter_reduce(
+        t = torch.zeros_like(times).scatter_reduce(
             1, call.clamp(min=0), times.masked_fill(~free, 0.0), "amax"
         )
-        return call, told
+        return call, t

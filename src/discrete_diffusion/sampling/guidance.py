@@ -56,7 +56,7 @@ class Guidance:
                     f"sampling.guidance={self.weight:g} needs a condition; give conditions={{...}}"
                 )
 
-    def sides(self, conditions: Conditions, like: Tensor) -> list[dict[str, Any]]:
+    def inputs(self, conditions: Conditions, like: Tensor) -> list[dict[str, Any]]:
         """The conditions of each network call about samples ``like``, Any[B, ...]."""
         given = dict(conditions)
         if self.weight == 1:
@@ -65,14 +65,14 @@ class Guidance:
         return [given, {**given, "keep": none}]
 
     def mix(self, found: Sequence[Tensor]) -> Tensor:
-        """What was predicted for each of the ``sides``, mixed."""
+        """What was predicted for each of the ``inputs``, mixed."""
         if len(found) == 1:
             return found[0]
         given, without = found
         return without + self.weight * (given - without)
 
     def mix_log_probs(self, found: Sequence[Tensor], support: Tensor) -> Tensor:
-        """log D Float[..., V] of each of the ``sides``, mixed and normalised over ``support``
+        """log D Float[..., V] of each of the ``inputs``, mixed and normalised over ``support``
         Bool[..., V]."""
         return found[0] if len(found) == 1 else log_softmax_on(self.mix(found), support)
 

@@ -12,7 +12,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.sampling.calls import time_of_masked_share
-from discrete_diffusion.sampling.draft import Draft, Turn
+from discrete_diffusion.sampling.draft import Block, Draft
 
 STRATEGIES = ("cap", "rescale", "confidence", "loop")
 
@@ -88,19 +88,19 @@ class ReMDM(GridSampler):
         keep = (t.diff() < 0) | (stays[1:] & stays[:-1])  # rounded times stay in the loop only
         return torch.cat([t[:1], t[1:][keep]])
 
-    def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
-        process, told = draft.algorithm.process, draft.at(t)
-        masked = turn.free & draft.masked
-        visible = turn.free & ~masked
-        alpha_t, hidden_t = process.alpha(told), process.one_minus_alpha(told)
+    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        process, at_t = draft.algorithm.process, draft.at(t)
+        masked = block.free & draft.masked
+        visible = block.free & ~masked
+        alpha_t, hidden_t = process.alpha(at_t), process.one_minus_alpha(at_t)
         hidden_s = process.one_minus_alpha(draft.at(s))
         most = (hidden_s / alpha_t.clamp(min=1e-12)).clamp(max=1.0)
         sigma = self._sigma(draft, most, visible, looping=t == s)
         stays = torch.where(masked, (hidden_s - sigma * alpha_t) / hidden_t, 1 - sigma)
-        changes = turn.free & ~self._coins(draft, stays)
+        changes = block.free & ~self._bernoulli(draft, stays)
         if self.strategy == "confidence":
-            told = time_of_masked_share(draft.algorithm, draft.masked, turn.clock)
-        self._reveal(draft, changes & masked, told)
+            at_t = time_of_masked_share(draft.algorithm, draft.masked, block.real)
+        self._reveal(draft, changes & masked, at_t)
         draft.x.masked_fill_(changes & visible, draft.algorithm.layout.mask_id)
 
     def _sigma(self, draft: Draft, most: Tensor, visible: Tensor, *, looping: bool) -> Tensor:

@@ -113,10 +113,10 @@ def _by_chain_rule(
 def _log_d0_at(algorithm: TokenAlgorithm, asked: Tensor, length: int) -> Tensor:
     """log D Float[R, V] at one position: asked Int[R, 2 L + 1] holds x, real and the position."""
     x, real, position = asked[:, :length], asked[:, length:-1].bool(), asked[:, -1]
-    clock = real
+    of_block = real
     if algorithm.blocks is not None:
-        clock = real & (algorithm.blocks == algorithm.blocks[position].unsqueeze(1))
-    t = time_of_masked_share(algorithm, x == algorithm.layout.mask_id, clock)
+        of_block = real & (algorithm.blocks == algorithm.blocks[position].unsqueeze(1))
+    t = time_of_masked_share(algorithm, x == algorithm.layout.mask_id, of_block)
     here = torch.arange(len(x), device=x.device)
     return algorithm.denoise(x, t, real)[here, position]
 

@@ -138,8 +138,8 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         algorithm = draft.algorithm
         draft.nfe[rows] += self._guidance.calls
         x, real = draft.x[rows], draft.real[rows]
-        sides = self._guidance.sides(draft.conditions_of(rows), x)
-        found = [algorithm.denoise(x, t, real, side) for side in sides]
+        inputs = self._guidance.inputs(draft.conditions_of(rows), x)
+        found = [algorithm.denoise(x, t, real, conditions) for conditions in inputs]
         return self._guidance.mix_log_probs(found, algorithm.layout.support)
 
     def _shaped(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from discrete_diffusion.categorical import draw, uniform_draws
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.sampling.calls import number_of_calls, time_of_masked_share
-from discrete_diffusion.sampling.draft import Draft, Turn
+from discrete_diffusion.sampling.draft import Block, Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
 
 _ROUNDING = 1e-6
@@ -84,23 +84,23 @@ class Unmasking(TokenSampler):
 
     def _run(self, draft: Draft) -> None:
         group = draft.algorithm.layout.group
-        for turn in draft.turns:
+        for block in draft.blocks:
             if not self.groups_in_turn:
-                self._fill(draft, turn)
+                self._fill(draft, block)
                 continue
             for g in group.unique():
-                self._fill(draft, Turn(turn.free & (group == g), turn.clock))
+                self._fill(draft, Block(block.free & (group == g), block.real))
 
-    def _fill(self, draft: Draft, turn: Turn) -> None:
-        num = turn.free.sum(dim=1, keepdim=True)
+    def _fill(self, draft: Draft, block: Block) -> None:
+        num = block.free.sum(dim=1, keepdim=True)
         while True:
             masked = draft.masked
-            waiting = masked & turn.free
+            waiting = masked & block.free
             rows = waiting.any(dim=1).nonzero().squeeze(1)
             if rows.numel() == 0:
                 return
             here = waiting[rows]
-            t = time_of_masked_share(draft.algorithm, masked[rows], turn.clock[rows])
+            t = time_of_masked_share(draft.algorithm, masked[rows], block.real[rows])
             wide_d0, support = self._log_d0(draft, rows, t)[here], draft.support_at(rows, here)
             log_d0, log_kept = self._shaped(wide_d0, support)  # (N, V), (N,)
             wide_d0 = log_d0 if support is None else self._shaped(wide_d0, None)[0]
