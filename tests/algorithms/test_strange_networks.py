@@ -117,7 +117,7 @@ def test_a_network_without_time():
         MDLM(Ours(), process(), time_conditioning=False),
         MDLM(Timeless(), process(), time_conditioning=False),
     )
-    with pytest.raises(ValueError, match=r"Timeless\.forward\(x\) has no place") as caught:
+    with pytest.raises(ValueError, match=r"Timeless\.forward\(x\) does not take") as caught:
         MDLM(Timeless(), process())
     assert "algo.time_conditioning=false" in str(caught.value)
     assert CONTRACT in str(caught.value)
