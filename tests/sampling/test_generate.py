@@ -65,7 +65,7 @@ def test_texts_have_the_law_of_the_decoder(options):
     model.decoder.head.weight.data *= 4
     expected = {}
     with torch.no_grad():
-        prefix = model.prefix(algorithm.summary_latents(source[:1]))
+        prefix = model.prefix(algorithm.target_latents(source[:1]))
         first = cut(model.token_logits(prefix, torch.tensor([[0]]))[0, 0], **options)
         for a in range(V):
             second = cut(model.token_logits(prefix, torch.tensor([[a, 0]]))[0, 1], **options)
@@ -84,7 +84,7 @@ def test_without_temperature_it_is_the_likeliest_token():
     found = generated(algorithm, source, temperature=0.0)
     assert torch.equal(found.x0, generated(algorithm, source, temperature=0.0, seed=1).x0)
     with torch.no_grad():
-        prefix = algorithm.backbone.prefix(algorithm.summary_latents(source))
+        prefix = algorithm.backbone.prefix(algorithm.target_latents(source))
         forced = algorithm.backbone.token_logits(prefix, found.x0).argmax(-1)
     before = (found.x0 == EOS).cumsum(dim=1) - (found.x0 == EOS).long() == 0
     assert torch.equal(forced[before], found.x0[before])
@@ -109,7 +109,7 @@ def test_latents_near_the_stop_latent_are_the_empty_text():
     source = text_pairs(4).conditions["source"]
     before = generated(algorithm, source, stop_cosine=None)
     with torch.no_grad():
-        latents = algorithm.summary_latents(source)
+        latents = algorithm.target_latents(source)
         algorithm.backbone.stop_latent.value.copy_(2 * latents[1])
     found = generated(algorithm, source, stop_cosine=0.999999)
     assert found.x0[1].tolist() == [EOS] + 5 * [PAD]
@@ -142,7 +142,7 @@ def test_what_a_decoder_of_transformers_keeps_is_what_it_would_compute_again():
     seen: list[Tensor] = []
     found = generated(algorithm, source, sampler=Recording(**PLAIN))
     with torch.no_grad():
-        prefix = algorithm.backbone.prefix(algorithm.summary_latents(source))
+        prefix = algorithm.backbone.prefix(algorithm.target_latents(source))
         again = algorithm.backbone.token_logits(prefix, found.x0)
     going = torch.arange(12)
     for position, logits in enumerate(seen):

@@ -161,17 +161,14 @@ class ForwardProcess(nn.Module, ABC):
 
     def jump_rates(self, t: Tensor) -> Tensor:
         """rate(y) of jumping into y at time t in (0, 1): Float[B, L, V], >= 0."""
-        return self._beta(t).unsqueeze(-1) * self.prior()
+        beta = -per_token(self.schedule.dalpha(t)) / self.alpha(t)
+        return beta.unsqueeze(-1) * self.prior()
 
     def log_rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
         """log rate(xt_l) of jumping into xt_l at time t: Float[B, L], for xt Int[B, L]; from
         rate = -alpha' / (1 - alpha) b_t / alpha."""
         weight = per_token(self.schedule.weight(t))
         return weight.log() - self.log_alpha(t) + self.log_noise_at(xt, t)
-
-    def _beta(self, t: Tensor) -> Tensor:
-        """-alpha' / alpha, Float[B, 1] or Float[B, L]."""
-        return -per_token(self.schedule.dalpha(t)) / self.alpha(t)
 
     @staticmethod
     def _at(probs: Tensor, ids: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         if not conditions or "source" not in conditions:
             raise ValueError("generate draws from source texts; give conditions={'source': ...}")
         with eval_mode(algorithm):
-            latents = algorithm.summary_latents(conditions["source"])
+            latents = algorithm.target_latents(conditions["source"])
             return self._generate(algorithm, latents, real.shape[1], generator)
 
     def draw_tokens(self, logits: Tensor, generator: torch.Generator) -> Tensor:

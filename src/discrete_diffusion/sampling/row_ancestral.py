@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -81,7 +82,9 @@ class RowAncestral(Sampler[MaskedFeatures]):
         with eval_mode(algorithm):
             x = algorithm.scaling(clamp).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
             run = self._reveal if algorithm.objective == "mask" else self._denoise
-            x, nfe = run(algorithm, x, masked, real, steps, generator)
+            x, nfe = run(
+                algorithm, x, masked, real, algorithm.encoded(conditions), steps, generator
+            )
         filled = torch.where(masked.unsqueeze(-1), algorithm.scaling.inverse(x), clamp.float())
         return SampleOutput(filled, nfe, torch.zeros_like(nfe).double())
 
@@ -91,6 +94,7 @@ class RowAncestral(Sampler[MaskedFeatures]):
         x: Tensor,
         masked: Tensor,
         real: Tensor,
+        given: dict[str, Any],
         steps: int,
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
@@ -102,7 +106,8 @@ class RowAncestral(Sampler[MaskedFeatures]):
             some = reveal.any(dim=1).nonzero().squeeze(1)  # (R,)
             if some.numel() == 0:
                 continue
-            xhat = algorithm.denoise_masked(x[some], masked[some], real[some])
+            of_some = {name: value[some] for name, value in given.items()}
+            xhat = algorithm.denoise_masked(x[some], masked[some], real[some], of_some)
             drawn = xhat + self._noise(xhat, 0.0, generator)
             x[some] = torch.where(reveal[some].unsqueeze(-1), drawn, x[some])
             masked = masked & ~reveal
@@ -115,6 +120,7 @@ class RowAncestral(Sampler[MaskedFeatures]):
         x: Tensor,
         masked: Tensor,
         real: Tensor,
+        given: dict[str, Any],
         steps: int,
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
@@ -124,10 +130,11 @@ class RowAncestral(Sampler[MaskedFeatures]):
             torch.linspace(last, -1, min(steps, last + 1) + 1, dtype=torch.float64).round().long()
         )
         noisy = masked[some].unsqueeze(-1)
+        of_some = {name: value[some] for name, value in given.items()}
         state = torch.where(noisy, self._noise(x[some], 1.0, generator), x[some])  # (R, N, M)
         for step in pairwise(grid.to(x.device)):
             k, j = (index.expand(len(state)) for index in step)
-            xhat = algorithm.denoise_noised(state, masked[some], k, real[some])
+            xhat = algorithm.denoise_noised(state, masked[some], k, real[some], of_some)
             mean, variance = gaussian.posterior(state, xhat, k, j)
             drawn = mean + variance.sqrt() * self._noise(state, 1.0, generator)
             state = torch.where(noisy, drawn.float(), state)
