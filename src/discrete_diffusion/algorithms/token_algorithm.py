@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import Algorithm, AlgorithmOptions
 from discrete_diffusion.categorical import log_one_hot, log_softmax_on, nucleus, temper
 from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.types import Batch, Conditions, LossOutput, Prediction
 
 
@@ -39,8 +40,8 @@ class TokenAlgorithm(Algorithm):
         self.process = process
 
     @property
-    def layout(self) -> Any:
-        """The ``TokenLayout`` of the data."""
+    def layout(self) -> TokenLayout:
+        """Of the data."""
         return self.process.layout
 
     @property
