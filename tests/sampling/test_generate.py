@@ -188,3 +188,6 @@ def test_samplers_and_algorithms_that_do_not_fit():
         check_sampler(Direct(), latent_algorithm())
     with pytest.raises(ValueError, match="steps=5: sampling=generate makes one call per token"):
         check_sampler(Generate(), latent_algorithm(), steps=5)
+    real = torch.ones(2, 3, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"give conditions={'source'"):
+        Generate().sample(latent_algorithm(), real, generator=make_generator(0))

@@ -113,5 +113,9 @@ def test_what_a_model_must_have_been_given():
     sampler = Ode(guidance=2.0)
     with pytest.raises(ValueError, match=r"draws from a condition; give .*{'dtn': \.\.\.}"):
         Ode().sample(exact_flow(IMAGES), pixels(2), generator=make_generator(0))
+    with pytest.raises(ValueError, match="sampling=ode holds nothing fixed; leave clamp out"):
+        Ode().sample(
+            exact_flow(IMAGES), pixels(2), clamp=torch.zeros(2), generator=make_generator(0)
+        )
     with pytest.raises(ValueError, match=r"train with algo\.condition_dropout"):
         check_sampler(sampler, exact_flow(IMAGES))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 from toy_samplers import draw_from, exact
@@ -15,6 +17,7 @@ from discrete_diffusion.sampling import (
     PredictorCorrector,
     ReMDM,
     Renoise,
+    Sampler,
     build_sampler,
 )
 from discrete_diffusion.sampling.ancestral import GridSampler
@@ -49,6 +52,14 @@ def refused(name: str, options: dict, message: str) -> None:
 )
 def test_options_of_all(name, options, message):
     refused(name, options, message)
+
+
+@pytest.mark.parametrize("name", list(_SAMPLER_BUILDERS))
+def test_one_verb_for_all_states(name):
+    of_all = list(inspect.signature(Sampler.sample).parameters)
+    assert (
+        list(inspect.signature(_SAMPLER_BUILDERS[name].sample).parameters)[: len(of_all)] == of_all
+    )
 
 
 @pytest.mark.parametrize("name", GRIDS)
