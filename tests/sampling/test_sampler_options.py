@@ -57,9 +57,8 @@ def test_options_of_all(name, options, message):
 @pytest.mark.parametrize("name", list(_SAMPLER_BUILDERS))
 def test_one_verb_for_all_states(name):
     of_all = list(inspect.signature(Sampler.sample).parameters)
-    assert (
-        list(inspect.signature(_SAMPLER_BUILDERS[name].sample).parameters)[: len(of_all)] == of_all
-    )
+    own = list(inspect.signature(_SAMPLER_BUILDERS[name].sample).parameters)
+    assert own[: len(of_all)] == of_all
 
 
 @pytest.mark.parametrize("name", GRIDS)
