@@ -112,7 +112,9 @@ def test_it_learns_the_mean_of_every_condition():
 
 def test_samplers_and_algorithms_that_do_not_fit():
     assert fitting_samplers(regression()) == ["direct"]
-    with pytest.raises(ValueError, match="on field and cannot be sampled by ode; use sampling=dir"):
+    with pytest.raises(
+        ValueError, match="regression cannot be sampled by ode; use sampling=direct"
+    ):
         check_sampler(Ode(), regression())
     with pytest.raises(ValueError, match="cannot be sampled by direct; use sampling=ode"):
         check_sampler(build_sampler({"name": "direct"}), FlowMatching(Mean(), channels=1))

@@ -31,14 +31,14 @@ class Autoregressive(TokenSampler):
     algorithms = ("ar",)
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
+        if steps is not None:
+            raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
         super().check(algorithm, steps)
         if not hasattr(algorithm.backbone, "new_cache"):
             raise ValueError(
                 f"autoregressive sampling needs a backbone with new_cache, such as dit; "
                 f"{type(algorithm.backbone).__name__} has none: use sampling=first-hitting"
             )
-        if steps is not None:
-            raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
 
     def _run(self, draft: Draft) -> None:
         seen = draft.algorithm.layout.is_real(draft.x)

@@ -203,12 +203,12 @@ class EntropyBounded(Unmasking):
         check_name("sampling.order", self.order, SCORES)
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
-        super().check(algorithm, steps)
         if steps is not None:
             raise ValueError(
                 "entropy-bounded sampling chooses its own number of calls; leave steps unset and "
                 "set sampling.budget"
             )
+        super().check(algorithm, steps)
 
     def _number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None

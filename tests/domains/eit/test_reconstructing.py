@@ -40,9 +40,9 @@ def test_mean_deviation_and_first_are_those_of_the_draws_of_each_sample():
     seen: list[torch.Tensor] = []
 
     class Recording(MapSampler):
-        def draw(self, *args, **options):
-            output = super().draw(*args, **options)
-            seen.append(output.images)
+        def sample(self, *args, **options):
+            output = super().sample(*args, **options)
+            seen.append(output.x0)
             return output
 
     found = reconstruct(Recording(), num=7, draws=3, batch_size=7, steps=5)
