@@ -56,8 +56,8 @@ def build_algorithm(config: DictConfig) -> Algorithm:
     ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
     ``config.noise`` and ``config.forward_process`` name the schedule and the process.
 
-    Raises ``ValueError`` naming the fix if the parts do not fit each other, for an option that
-    the chosen one does not have, or if the backbone must be given what there is not.
+    Raises ``ValueError`` naming the fix if they do not fit each other, for an unknown option, or if
+    the backbone requires a condition that nothing gives.
     """
     check_states(config)
     algorithm = _built(config)

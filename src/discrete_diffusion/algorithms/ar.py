@@ -26,7 +26,7 @@ class AR(TokenAlgorithm):
     of l_{k-1}, at l_1 MASK (which serves as the begin-of-sequence token); elsewhere what stands
     there: PAD, or before l_1 an id that is given (``TokenLayout.num_given``).
 
-    ``time_conditioning``: the backbone is told how many tokens are real, as sigma in the form of a
+    ``time_conditioning``: the backbone is given how many tokens are real, as the sigma of a
     corrupted share, 1 - exp(-sigma) = n / (L + 1); other networks see n in the PAD of their input.
     False hands it ``None``.
 
@@ -34,7 +34,7 @@ class AR(TokenAlgorithm):
     which is right for the first MASK. Clamping is exact for a prefix; a clamp behind a free
     position is not seen when that one is drawn.
 
-    Raises ``ValueError`` for a backbone that says it is not causal.
+    Raises ``ValueError`` for a backbone with ``causal`` False.
     """
 
     name = "ar"

@@ -130,8 +130,8 @@ class Algorithm(nn.Module, ABC):
 
     @classmethod
     def check_process(cls, process: ForwardProcess) -> None:
-        """Raise ``ValueError`` if it is not one of ``processes``, or its schedule is learned and
-        there is no gradient for it here."""
+        """Raise ``ValueError`` for one that is not in ``processes``, or a learned schedule that the
+        loss has no gradient for (``learns_schedule``)."""
         if process.name not in cls.processes:
             raise ValueError(
                 f"{cls.name} does not work with the forward process {process.name}; "
@@ -140,7 +140,7 @@ class Algorithm(nn.Module, ABC):
         if getattr(process.schedule, "learned", False) and not cls.learns_schedule:
             raise ValueError(
                 f"{cls.name} cannot learn a noise schedule: its gradient would be wrong; "
-                "use algo=meld, or a schedule that is given, such as noise=log_linear"
+                "use algo=meld, or a fixed schedule, such as noise=log_linear"
             )
 
     def fit(self, train: Batch) -> None:

@@ -31,12 +31,12 @@ class MaskedFeatures(Algorithm):
         NELBO = E_t E_xt  sum over masked n of  w(t) (|x_n - xhat_n|^2 / 2 + M/2 log 2 pi)
         loss  = mean over masked rows and features of  (x - xhat)^2            weighting=mean
 
-    with w = -alpha' / (1 - alpha). ``weighting=elbo`` minimises the NELBO instead. The network is
-    told the time at which the share of rows that are masked is the one that is (``t_source=
+    with w = -alpha' / (1 - alpha). ``weighting=elbo`` minimises the NELBO instead. The network's
+    time is that at which the expected share of masked rows is the actual one (``t_source=
     mask_rate``), in training and in sampling.
 
     ``objective=ddpm``: masked rows are not hidden but noised by ``LinearGaussian``, the others stay
-    clean; the network, told k / T, predicts x0. The loss is the same; the NELBO is that of DDPM on
+    clean; the network, given k / T, predicts x0. The loss is the same; the NELBO is that of DDPM on
     the masked rows given the others, with the posterior's variance (arXiv 2107.00630, eq. 14).
     Steps are drawn uniformly for the loss, by importance for the bound.
 
@@ -44,11 +44,12 @@ class MaskedFeatures(Algorithm):
 
     ``mask_rate``: None draws masks in the way ``draw`` (one of ``MASK_DRAWS``); a number masks
     every row with that probability, at least one row of a sample.
-    ``t_source``: ``random`` tells a time that is drawn apart from the mask, in training; where
-    nothing is drawn, in evaluation and sampling, the share is told all the same.
+    ``t_source``: ``random`` gives the network a time drawn apart from the mask in training;
+    evaluation and sampling, where no time is drawn, use that of the share all the same.
 
-    Deviation: GETRegionDiffusion draws t apart from the mask, so that it says nothing (``t_source=
-    random``); its loss divides by all rows, masked or not, so that it falls with the mask rate.
+    Deviation: GETRegionDiffusion draws t apart from the mask, so that it carries nothing
+    (``t_source=random``); its loss divides by all rows, masked or not, so that it falls with the
+    mask rate.
     """
 
     name = "masked-features"
@@ -89,7 +90,7 @@ class MaskedFeatures(Algorithm):
             raise ValueError(f"algo.mask_rate={mask_rate}: expected a number in (0, 1], or null")
         if objective == "ddpm" and t_source == "random":
             raise ValueError(
-                "algo.t_source=random is for algo.objective=mask: with ddpm the network is told "
+                "algo.t_source=random is for algo.objective=mask: with ddpm the network is given "
                 "the step of the noise; leave it out"
             )
         self.gives = ("masked" if objective == "mask" else "noisy", "real")
@@ -174,8 +175,8 @@ class MaskedFeatures(Algorithm):
     ) -> tuple[Tensor, Tensor]:
         """Which rows are masked, Bool[B, N], and their weights w in the bound, Float64[B, N].
 
-        ``draw``: one of ``MASK_DRAWS``; None is what training takes: with a ``mask_rate`` there are
-        no weights that would make it a bound, and they are NaN.
+        ``draw``: one of ``MASK_DRAWS``; None is what training takes. With a ``mask_rate`` no
+        weights make it a bound, and they are NaN.
         """
         if draw is None and self.mask_rate is not None:
             u = uniform_draws(tuple(real.shape), generator, real.device).masked_fill(~real, 2.0)
@@ -225,11 +226,11 @@ class MaskedFeatures(Algorithm):
     def _ask(
         self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Conditions
     ) -> Tensor:
-        told = sigma if self.time_conditioning else None
-        return self.ask(xt, told, {**conditions, "real": real})
+        sigma = sigma if self.time_conditioning else None
+        return self.ask(xt, sigma, {**conditions, "real": real})
 
     def _check_backbone(self) -> None:
-        """``ValueError`` if ``forward`` cannot be told which rows are hidden or noised."""
+        """``ValueError`` if ``forward`` does not take which rows are hidden or noised."""
         if missing := [name for name in self.gives if not self.takes(name)]:
             raise ValueError(
                 f"{type(self.backbone).__name__}.forward has no argument "

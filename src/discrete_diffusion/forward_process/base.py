@@ -60,9 +60,8 @@ class ForwardProcess(nn.Module, ABC):
         """Float64[L, V]: pi, the distribution of every position at t = 1."""
 
     def fit(self, x0: Tensor, real: Tensor) -> None:
-        """Learn what the prior needs to know of the training tokens, before the first step.
-
-        ``x0``: Int[M, L]; ``real``: Bool[M, L]. Nothing, unless a process says so.
+        """Fit the prior to the training tokens x0 Int[M, L], ``real`` Bool[M, L], before the first
+        step; by default it needs none.
         """
 
     # -- what the process owns: alpha, and the noise mass b_t ------------------------------------

@@ -60,7 +60,7 @@ class LinearGaussian(nn.Module):
         return self.kept[k + 1]
 
     def sigma(self, k: Tensor) -> Tensor:
-        """-log(1 - k / T), Float32[B]: a backbone, which reads 1 - exp(-sigma), is told k / T."""
+        """-log(1 - k / T), Float32[B]: 1 - exp(-sigma), which a backbone reads, is k / T."""
         return -torch.log1p(-k.double() / self.num_timesteps).float()
 
     def draw_steps(self, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
@@ -110,8 +110,8 @@ class StraightPath:
 
     @staticmethod
     def sigma(t: Tensor) -> Tensor:
-        """-log(1 - t), Float32[B], t at most 1 - 1e-4: a backbone, which reads 1 - exp(-sigma), is
-        told t."""
+        """-log(1 - t), Float32[B], t at most 1 - 1e-4: 1 - exp(-sigma), which a backbone reads,
+        is t."""
         return -torch.log1p(-t.double().clamp(max=1 - 1e-4)).float()
 
 

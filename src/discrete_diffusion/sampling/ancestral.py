@@ -25,8 +25,8 @@ class GridSampler(TokenSampler):
 
     ``grid``: ``uniform``, t = i / T; ``squared``, t = (i / T)^2, finer near t = 0; ``auto`` takes
     the first for absorbing processes and the second for the others, which decide most there. A
-    model of discrete steps is asked at its own times only, i / ``num_steps``: the nearest ones, and
-    all of them if ``steps`` is ``num_steps`` or more.
+    model of discrete steps is called at its own times only, i / ``num_steps``: the nearest ones,
+    and all of them if ``steps`` is ``num_steps`` or more.
 
     Which MASKs a step of an absorbing process reveals does not depend on the network, so that is
     drawn first: a step that would change nothing costs no call. With ``blocks`` every block has the
@@ -42,7 +42,7 @@ class GridSampler(TokenSampler):
         check_name("sampling.grid", self.grid, GRIDS)
 
     def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
-        """Float64[T + 1]: the grid, from 1 down to 0; T is at most ``num_steps``, if there are."""
+        """Float64[T + 1]: the grid, from 1 down to 0; T is at most ``algorithm.num_steps``."""
         num_steps = algorithm.num_steps
         steps = steps if num_steps is None else min(steps, num_steps)
         t = torch.linspace(0, 1, steps + 1, dtype=torch.float64)

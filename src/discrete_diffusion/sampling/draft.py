@@ -1,4 +1,4 @@
-"""``Draft``: samples of tokens in the making."""
+"""``Draft``: unfinished samples of tokens."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def draw_samples(
 
 
 def rows_at_once(device: torch.device | str) -> int:
-    """How many samples are drawn at once on ``device`` unless a user says otherwise."""
+    """How many samples are drawn at once on ``device`` by default."""
     return _MOST_ROWS.get(torch.device(device).type, 1024)
 
 

@@ -34,7 +34,7 @@ class Ode(Sampler[FlowMatching]):
     down to t = 0.05. The last step of all of them returns xhat, exact for a network that is.
 
     ``guidance`` w: see ``Guidance``; 1 is the model.
-    ``default_steps``: of the uniform grid, unless the request says.
+    ``default_steps``: of the uniform grid, unless ``steps`` are given.
 
     What the network makes of a condition alone is computed once for all steps if it does not read
     the time (``Algorithm.encoded``).

@@ -24,13 +24,13 @@ class FirstHitting(TokenSampler):
 
     Every free masked position l has an unmask time T_l with 1 - alpha_l(T_l) ~ U(0, 1),
     independent of the data. All are drawn at the start and revealed in descending order, the
-    network being told t = T_l, per sample. One at a time the result has exactly the distribution
+    network's time being t = T_l, per sample. One at a time the result has exactly the distribution
     of ancestral sampling with infinitely many steps, for time-conditioned networks and schedules
     per group too (Zheng et al., arXiv 2409.02908). With ``blocks`` the times count inside a block,
     and a block is full before the next one begins.
 
     ``tokens_per_call``: k > 1 reveals up to k at a time independently of each other, at the largest
-    of their times, which is approximate; ``steps`` says instead how many calls there are (per
+    of their times, which is approximate; ``steps`` sets instead the number of calls (per
     block), among which the tokens are spread evenly. Samples with the same number of calls left
     share them, and a sample takes part only while it has any.
 

@@ -20,7 +20,7 @@ class Guidance:
         xhat_w = xhat(none) + w (xhat(condition) - xhat(none))
         D_w(x0) proportional to D(x0 | condition)^w D(x0 | none)^(1 - w), on the legal ids
 
-    (D-CFG, arXiv 2412.10193). 1 is the model, 0 the model without a condition; all but 1 ask the
+    (D-CFG, arXiv 2412.10193). 1 is the model, 0 the model without a condition; all but 1 call the
     network twice, the second time with ``keep`` False.
 
     Deviation: the paper guides p(x_s | x_t); here D is guided, for every noise.
@@ -39,16 +39,15 @@ class Guidance:
         return 1 if self.weight == 1 else 2
 
     def check(self, algorithm: Algorithm) -> None:
-        """Raise ``ValueError`` if there is guidance, and the model knows nothing to be guided away
-        from."""
+        """Raise ``ValueError`` for guidance of a model trained without ``condition_dropout``."""
         if self.weight != 1 and algorithm.condition_dropout == 0:
             raise ValueError(
-                f"sampling.guidance={self.weight:g} needs a model that has learnt to do without "
-                "its condition; train with algo.condition_dropout=0.1, or leave guidance out"
+                f"sampling.guidance={self.weight:g} needs a model that also predicts without its "
+                "condition; train with algo.condition_dropout=0.1, or leave guidance out"
             )
 
     def check_conditions(self, algorithm: Algorithm, conditions: Conditions | None) -> None:
-        """Raise ``ValueError`` if there is guidance, and no condition to be guided to."""
+        """Raise ``ValueError`` for guidance without a condition."""
         if self.weight != 1:
             check_given(algorithm, conditions)
             if not algorithm.accepted(conditions):

@@ -38,7 +38,7 @@ class ReMDM(GridSampler):
                     ``loop_until`` it stays there, and tokens are hidden and redrawn as by ``cap``;
                     from there ordinary steps take it to 1
 
-    Deviation: by ``confidence`` the network is told the time of the masked share, as there is.
+    Deviation: with ``confidence`` the network is given the time of the masked share.
 
     ``default_steps``: one call each, except where nothing is revealed. Clamped tokens stay.
 

@@ -35,7 +35,7 @@ class RowAncestral(Sampler[MaskedFeatures]):
     ``temperature``: scales all noise that is added, so 0 is the mean: of a revealed row
     N(xhat, I), in scaled units, or of the steps of DDPM, whose start is scaled too. None is 0 for
     ``mask``, which then fills in conditional means, and 1 for ``ddpm``.
-    ``default_steps``: of the grid, unless the request says.
+    ``default_steps``: of the grid, unless ``steps`` are given.
     """
 
     name = "row-ancestral"

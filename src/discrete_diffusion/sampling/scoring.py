@@ -41,11 +41,11 @@ def log_prob_of(
 
         log p(known) = sum_k log D_{l_k}(x_{l_k} | x_{l_1}, ..., x_{l_{k-1}})
 
-    l_1, l_2, ... ascending by block and position, the network being told the time at which as many
+    l_1, l_2, ... ascending by block and position, the network's time being that at which as many
     tokens are masked. Exact where the network's predictions are those of one joint distribution;
     a trained network's depend a little on the order.
 
-    For other noise D is asked once, at t = 1 on noise drawn from the prior, and the tokens' logs
+    For other noise D is computed once, at t = 1 on noise drawn from the prior, and the tokens' logs
     add up: an approximation that takes them for independent.
 
     Raises ``ValueError`` if the algorithm has ``blocks`` and would not see a known token, see
@@ -97,9 +97,9 @@ def _by_chain_rule(
     for k in range(int(count.max())):
         rows = (count > k).nonzero().squeeze(1)
         position = order[rows, k]
-        asked = torch.stack([x[rows], real[rows].long()], dim=1)
-        asked = torch.cat([asked.flatten(1), position.unsqueeze(1)], dim=1)
-        distinct, which = asked.unique(dim=0, return_inverse=True)
+        states = torch.stack([x[rows], real[rows].long()], dim=1)
+        states = torch.cat([states.flatten(1), position.unsqueeze(1)], dim=1)
+        distinct, which = states.unique(dim=0, return_inverse=True)
         batches = distinct.split(batch_size)
         log_d0 = torch.cat([_log_d0_at(algorithm, part, length) for part in batches])
         token = tokens[rows, position]
@@ -110,9 +110,9 @@ def _by_chain_rule(
     return KnownLogProb(log_prob, num_evaluated, num_batches)
 
 
-def _log_d0_at(algorithm: TokenAlgorithm, asked: Tensor, length: int) -> Tensor:
-    """log D Float[R, V] at one position: asked Int[R, 2 L + 1] holds x, real and the position."""
-    x, real, position = asked[:, :length], asked[:, length:-1].bool(), asked[:, -1]
+def _log_d0_at(algorithm: TokenAlgorithm, states: Tensor, length: int) -> Tensor:
+    """log D Float[R, V] at one position: states Int[R, 2 L + 1] holds x, real and the position."""
+    x, real, position = states[:, :length], states[:, length:-1].bool(), states[:, -1]
     of_block = real
     if algorithm.blocks is not None:
         of_block = real & (algorithm.blocks == algorithm.blocks[position].unsqueeze(1))

@@ -95,9 +95,8 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         (``Algorithm.encoded``).
         ``keep_trajectory``: return the states on the way, too.
 
-        Raises ``ValueError`` also for guidance or a network that is told a condition without one,
-        and naming sample and position for a clamp on an illegal id or a support that leaves
-        nothing.
+        Raises ``ValueError`` also for a missing condition, and, naming sample and position, for a
+        clamp on an illegal id or a support that leaves nothing.
         """
         clamp = torch.full_like(real, -1, dtype=torch.long) if clamp is None else clamp
         self.check(algorithm, steps)
@@ -120,7 +119,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     def _reveal(self, draft: Draft, reveal: Tensor, t: Tensor) -> None:
         """Draw the MASKs ``reveal`` Bool[B, L] from D at times t Float64[B].
 
-        The network is asked about the samples with any, once, and nothing is done without.
+        One network call for the samples that have any; none if no sample has.
         """
         rows = reveal.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:

@@ -56,8 +56,8 @@ class Unmasking(TokenSampler):
     """Ask the network about all MASKs, reveal those that come first by some score, and ask again.
 
     t is always the time at which as many of the real positions are masked as really are (of the
-    block's, for algorithms with ``blocks``): a network is shown the noise that it is told. Every
-    call reveals at least one token, so a sample costs at most one call per free token.
+    block's, for algorithms with ``blocks``), so that it fits what the network sees. Every call
+    reveals at least one token, so a sample costs at most one call per free token.
 
     A score that reads the distributions alone leaves one token per call exact, if D is and does not
     depend on t: any order chosen from what is visible is. One that reads the tokens drawn is not.
@@ -77,9 +77,9 @@ class Unmasking(TokenSampler):
     ) -> Tensor:
         """Int[R, 1]: how many tokens to reveal, at least 1.
 
-        ``log_d0``: Float[N, V], D before it is narrowed, at the N MASKs ``here`` Bool[R, L] whose
-        turn it is. ``order``: Int[R, L], positions by score, those MASKs first. ``num``: Int[R, 1],
-        how many the turn had to begin with. ``steps``: what the request says.
+        ``log_d0``: Float[N, V], D before it is narrowed, at the N MASKs ``here`` Bool[R, L] of
+        the block. ``order``: Int[R, L], positions by score, those MASKs first. ``num``: Int[R, 1],
+        how many the block had at first. ``steps``: of the request, or None.
         """
 
     def _run(self, draft: Draft) -> None:
@@ -122,7 +122,7 @@ class Unmasking(TokenSampler):
 class EvenUnmasking(Unmasking):
     """As many tokens in every call.
 
-    ``tokens_per_call``: how many at most; ``steps`` says instead how many calls are made, among
+    ``tokens_per_call``: how many at most; ``steps`` sets instead the number of calls, among
     which the tokens are spread evenly (per block, and per group in turn).
     """
 
