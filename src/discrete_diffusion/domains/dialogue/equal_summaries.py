@@ -16,7 +16,7 @@ from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.dialogue import PairDataset
 from discrete_diffusion.domains.dialogue.metrics import SummaryScores, score_summaries
-from discrete_diffusion.domains.dialogue.summarising import SummarySampler, summarise_held_out
+from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
 from discrete_diffusion.domains.dialogue.summary_report import write_summaries
 from discrete_diffusion.domains.dialogue.summary_scores import source_gap, summary_baselines
 from discrete_diffusion.evaluation.comparison import Baseline
@@ -113,7 +113,7 @@ def held_out_summary_bounds(
 
 def score_summaries_drawn(
     algorithm: Any,
-    sampler: Sampler | SummarySampler,
+    sampler: Sampler[Any],
     data: PairDataset,
     terms: EqualTerms,
     *,

@@ -5,65 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion.algorithms.base import HasMode, eval_mode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.dialogue import PairDataset, nearest_other
-from discrete_diffusion.evaluation.measuring import HasMode, eval_mode
-from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.sampling import Sampler
 from discrete_diffusion.shards import Shard
-from discrete_diffusion.types import SummaryDraws
+from discrete_diffusion.types import SampleOutput
 
 _SUMMARY_STREAM = 75
 """Keeps these draws apart from what else is drawn with the same seed."""
-
-
-class SummarySampler(Protocol):
-    """A sampler of summaries."""
-
-    def summarise(
-        self,
-        algorithm: Any,
-        sources: Tensor,
-        *,
-        target_length: int,
-        generator: torch.Generator,
-        steps: int | None = None,
-    ) -> SummaryDraws:
-        """One summary per row of ``sources`` Int[B, S], dialogues with PAD behind."""
-        ...
-
-
-class TokenSummaries:
-    """A sampler of ids as a sampler of summaries: the ids behind a dialogue that is given."""
-
-    def __init__(self, sampler: Sampler) -> None:
-        self.sampler = sampler
-
-    def summarise(
-        self,
-        algorithm: Any,
-        sources: Tensor,
-        *,
-        target_length: int,
-        generator: torch.Generator,
-        steps: int | None = None,
-    ) -> SummaryDraws:
-        """As ``SummarySampler.summarise``; ``algorithm`` is one of tokens."""
-        clamp = sources.masked_fill(sources == algorithm.layout.pad_id, -1)
-        free = torch.full_like(sources[:, :1], -1).expand(-1, target_length)
-        real = torch.cat([torch.zeros_like(sources), torch.ones_like(free)], dim=1).bool()
-        output = self.sampler.sample(
-            algorithm,
-            real,
-            clamp=torch.cat([clamp, free], dim=1),
-            generator=generator,
-            steps=steps,
-        )
-        return SummaryDraws(output.tokens[:, sources.shape[1] :], output.nfe)
 
 
 @dataclass(frozen=True)
@@ -90,7 +45,7 @@ class Summaries:
 
 def summarise_held_out(
     algorithm: HasMode,
-    sampler: SummarySampler | Sampler,
+    sampler: Sampler[Any],
     data: PairDataset,
     split: str,
     *,
@@ -106,9 +61,9 @@ def summarise_held_out(
     and, if ``shuffled``, one of another of these dialogues: what does not depend on the dialogue is
     as good there.
 
-    A sampler of tokens is wrapped in ``TokenSummaries``. ``shard``: every process asks for the
-    same, works on some of the batches and returns all. Each batch has a generator of its own, so
-    nothing depends on the number of processes; summaries depend on ``batch_size``.
+    A sampler of tokens draws the ids behind a dialogue that is given. ``shard``: every process asks
+    for the same, works on some of the batches and returns all. Each batch has a generator of its
+    own, so nothing depends on the number of processes; summaries depend on ``batch_size``.
 
     Raises ``ValueError`` if the split is empty, for ``num`` below 0 or ``batch_size`` below 1.
     """
@@ -120,8 +75,7 @@ def summarise_held_out(
     pairs, sources = data.pairs[split][:num], data.ids[split].sources[:num]
     others = nearest_other([pair.dialogue for pair in pairs]) if shuffled else []
     other_sources = sources[others] if others else None
-    wrapped = TokenSummaries(sampler) if isinstance(sampler, Sampler) else sampler
-    drawing = _Drawing(algorithm, wrapped, data, steps, device)
+    drawing = _Drawing(algorithm, sampler, data, steps, device)
 
     def work(numbered: tuple[int, Tensor]) -> _Part:
         k, rows = numbered
@@ -156,7 +110,7 @@ class _Drawing:
     """Draws batches; arguments as in ``summarise_held_out``."""
 
     algorithm: Any
-    sampler: SummarySampler
+    sampler: Sampler[Any]
     data: PairDataset
     steps: int | None
     device: torch.device | str
@@ -167,15 +121,23 @@ class _Drawing:
         start = time.perf_counter()
         drawn = self._draw(own, entropy)
         seconds = time.perf_counter() - start
-        shuffled = [] if others is None else self.data.decode(self._draw(others, entropy).targets)
-        generated = self.data.decode(drawn.targets)
+        shuffled = [] if others is None else self._texts(self._draw(others, entropy))
+        generated = self._texts(drawn)
         return _Part(generated, shuffled, drawn.nfe.double().cpu(), seconds)
 
-    def _draw(self, sources: Tensor, entropy: Sequence[int]) -> SummaryDraws:
-        return self.sampler.summarise(
-            self.algorithm,
-            sources.to(self.device),
-            target_length=self.data.target_length,
-            generator=make_generator(*entropy, device=self.device),
-            steps=self.steps,
-        )
+    def _draw(self, sources: Tensor, entropy: Sequence[int]) -> SampleOutput:
+        """Summaries are the last ``target_length`` ids of the result."""
+        sources = sources.to(self.device)
+        free = torch.ones(len(sources), self.data.target_length, dtype=torch.bool).to(self.device)
+        asked: dict[str, Any] = {"real": free, "conditions": {"source": sources}}
+        if self.sampler.state == "tokens":
+            given = sources.masked_fill(sources == self.algorithm.layout.pad_id, -1)
+            asked = {
+                "real": torch.cat([torch.zeros_like(sources).bool(), free], dim=1),
+                "clamp": torch.cat([given, -free.long()], dim=1),
+            }
+        generator = make_generator(*entropy, device=self.device)
+        return self.sampler.sample(self.algorithm, **asked, generator=generator, steps=self.steps)
+
+    def _texts(self, drawn: SampleOutput) -> list[str]:
+        return self.data.decode(drawn.x0[:, -self.data.target_length :])

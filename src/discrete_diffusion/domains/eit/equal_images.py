@@ -20,7 +20,6 @@ from discrete_diffusion.domains.eit.image_scores import (
 )
 from discrete_diffusion.domains.eit.metrics import score_images
 from discrete_diffusion.domains.eit.reconstructing import (
-    ImageSampler,
     as_images,
     maps_of,
     reconstruct_held_out,
@@ -62,7 +61,7 @@ def check_same_images(one: Dataset, other: Dataset) -> None:
 
 def score_images_drawn(
     algorithm: Any,
-    sampler: Sampler | ImageSampler,
+    sampler: Sampler[Any],
     data: Dataset,
     terms: EqualTerms,
     *,

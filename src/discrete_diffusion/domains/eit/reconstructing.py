@@ -6,62 +6,21 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from einops import rearrange, repeat
 from torch import Tensor
 
+from discrete_diffusion.algorithms.base import HasMode, eval_mode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Dataset, Examples
-from discrete_diffusion.evaluation.measuring import HasMode, eval_mode
-from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.sampling import Sampler
 from discrete_diffusion.shards import Shard
-from discrete_diffusion.types import FieldSamples
 
 DRAWS = 8
 _DRAW_STREAM = 74
 """Keeps these draws apart from what else is drawn with the same seed."""
-
-
-class ImageSampler(Protocol):
-    """A sampler of images."""
-
-    def draw(
-        self,
-        algorithm: Any,
-        shape: tuple[int, ...],
-        conditions: Mapping[str, Any],
-        *,
-        generator: torch.Generator,
-        steps: int | None = None,
-    ) -> FieldSamples:
-        """One image of ``shape`` (B, C, H, W) per row of the conditions."""
-        ...
-
-
-class TokenImages:
-    """A sampler of ids as a sampler of images whose pixels are the ``levels`` of the ids."""
-
-    def __init__(self, sampler: Sampler, levels: Sequence[float] | None) -> None:
-        self.sampler, self.levels = sampler, levels
-
-    def draw(
-        self,
-        algorithm: Any,
-        shape: tuple[int, ...],
-        conditions: Mapping[str, Any],
-        *,
-        generator: torch.Generator,
-        steps: int | None = None,
-    ) -> FieldSamples:
-        """As ``ImageSampler.draw``; ``algorithm`` is one of tokens."""
-        device = algorithm.layout.support.device
-        real = torch.ones(shape[0], math.prod(shape[1:]), dtype=torch.bool, device=device)
-        output = self.sampler.sample(
-            algorithm, real, generator=generator, steps=steps, conditions=conditions
-        )
-        return FieldSamples(as_images(output.tokens, self.levels).reshape(shape), output.nfe)
 
 
 def as_images(x0: Tensor, levels: Sequence[float] | None) -> Tensor:
@@ -123,7 +82,7 @@ class Reconstructions:
 
 def reconstruct_held_out(
     algorithm: HasMode,
-    sampler: ImageSampler | Sampler,
+    sampler: Sampler[Any],
     data: Dataset,
     split: str,
     *,
@@ -139,10 +98,10 @@ def reconstruct_held_out(
     all), in eval mode; and as many from the map of the sample before it (the last one's for the
     first), with the same noise: a model that does not use its map draws the same images.
 
-    A sampler of tokens is wrapped in ``TokenImages``. At most ``batch_size`` images are drawn at
-    once. ``shard``: every process asks for the same, works on some of the batches and returns all.
-    Each batch has a generator of its own, so nothing depends on the number of processes; images
-    depend on ``batch_size`` and ``draws``.
+    Ids that a sampler of tokens draws stand for the levels of pixels. At most ``batch_size`` images
+    are drawn at once. ``shard``: every process asks for the same, works on some of the batches and
+    returns all. Each batch has a generator of its own, so nothing depends on the number of
+    processes; images depend on ``batch_size`` and ``draws``.
 
     Raises ``ValueError`` if the split is empty or comes without maps, for ``num`` below 0, or
     ``batch_size`` or ``draws`` below 1.
@@ -156,8 +115,9 @@ def reconstruct_held_out(
     others = {name: value.roll(1, dims=0) for name, value in conditions.items()}
     drawing = _Drawing(
         algorithm=algorithm,
-        sampler=TokenImages(sampler, data.levels) if isinstance(sampler, Sampler) else sampler,
+        sampler=sampler,
         shape=tuple(truth.shape[1:]),
+        levels=data.levels,
         draws=draws,
         steps=steps,
         batch_size=batch_size,
@@ -226,8 +186,9 @@ class _Drawing:
     """Draws batches; ``shape``: (C, H, W), the rest as in ``reconstruct_held_out``."""
 
     algorithm: Any
-    sampler: ImageSampler
+    sampler: Sampler[Any]
     shape: tuple[int, ...]
+    levels: tuple[float, ...] | None
     draws: int
     steps: int | None
     batch_size: int
@@ -239,42 +200,42 @@ class _Drawing:
         """Of samples with ``own`` conditions, and from those of ``others``, b rows each, with
         generators made of ``entropy``, alike."""
         start = time.perf_counter()
-        drawn = self._draw(own, entropy)
+        images, nfe = self._draw(own, entropy)
         seconds = time.perf_counter() - start
-        images = self._by_sample(drawn.images)
-        shuffled = (
-            images[:0] if others is None else self._by_sample(self._draw(others, entropy).images)
-        )
+        shuffled = images[:0] if others is None else self._draw(others, entropy)[0]
         return _Part(
             mean=images.mean(dim=1),
             deviation=images.std(dim=1, correction=1 if self.draws > 1 else 0),
             first=images[:, 0],
             shuffled_mean=shuffled.mean(dim=1),
-            nfe=self._by_sample(drawn.nfe.double()).mean(dim=1),
+            nfe=nfe.double().mean(dim=1),
             seconds=seconds,
         )
 
-    def _by_sample(self, values: Tensor) -> Tensor:
-        return rearrange(values, "(b d) ... -> b d ...", d=self.draws)
-
-    def _draw(self, conditions: Mapping[str, Tensor], entropy: Sequence[int]) -> FieldSamples:
-        """``draws`` images per row, one row after the other, on the CPU."""
+    def _draw(
+        self, conditions: Mapping[str, Tensor], entropy: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """``draws`` images per row, Float32[b, draws, C, H, W], and their network calls Int[b,
+        draws]; on the CPU."""
         generator = make_generator(*entropy, device=self.device)
         repeated = {
             name: repeat(x, "b ... -> (b d) ...", d=self.draws) for name, x in conditions.items()
         }
-        rows = torch.arange(len(repeated["dtn"]))
-        parts = [
-            self.sampler.draw(
+        positions = (math.prod(self.shape),) if self.sampler.state == "tokens" else self.shape
+        images, nfe = [], []
+        for rows in torch.arange(len(repeated["dtn"])).split(self.batch_size):
+            output = self.sampler.sample(
                 self.algorithm,
-                (len(some), *self.shape),
-                {name: x[some].to(self.device) for name, x in repeated.items()},
+                torch.ones(len(rows), *positions, dtype=torch.bool, device=self.device),
                 generator=generator,
                 steps=self.steps,
+                conditions={name: x[rows].to(self.device) for name, x in repeated.items()},
             )
-            for some in rows.split(self.batch_size)
-        ]
-        return FieldSamples(
-            torch.cat([part.images.float().cpu() for part in parts]),
-            torch.cat([part.nfe.cpu() for part in parts]),
+            drawn = as_images(output.x0, self.levels)
+            images.append(drawn.reshape(len(rows), *self.shape).cpu())
+            nfe.append(output.nfe.cpu())
+        by_sample = "(b d) ... -> b d ..."
+        return (
+            rearrange(torch.cat(images), by_sample, d=self.draws),
+            rearrange(torch.cat(nfe), by_sample, d=self.draws),
         )

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from discrete_diffusion.algorithms.base import HasMode, eval_mode
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.data import Dataset, bucket_batches
-from discrete_diffusion.evaluation.measuring import HasMode, eval_mode
+from discrete_diffusion.sampling import Sampler
 from discrete_diffusion.shards import Shard
-from discrete_diffusion.types import FilledRows
 
 _MASK_STREAM, _FILL_STREAM = 70, 71
 """Keep masks and fillings apart from what else is drawn with the same seed."""
@@ -24,23 +24,6 @@ class RowPredictor(HasMode, Protocol):
 
     def predict(self, rows: Tensor, masked: Tensor, real: Tensor) -> Tensor:
         """Float32[B, N, M]: the expected masked rows given the others, which are as they were."""
-        ...
-
-
-class RowFiller(Protocol):
-    """A sampler of masked rows."""
-
-    def fill(
-        self,
-        algorithm: Any,
-        rows: Tensor,
-        masked: Tensor,
-        real: Tensor,
-        *,
-        generator: torch.Generator,
-        steps: int | None = None,
-    ) -> FilledRows:
-        """Masked rows drawn given the others, which are as they were."""
         ...
 
 
@@ -88,7 +71,7 @@ def draw_held_out_masks(real: Tensor, rate: float, generator: torch.Generator) -
 
 def fill_held_out(
     algorithm: RowPredictor,
-    sampler: RowFiller | None,
+    sampler: Sampler[Any] | None,
     data: Dataset,
     split: str,
     *,
@@ -164,7 +147,7 @@ class _Part:
 
 def _fill_batch(
     algorithm: RowPredictor,
-    sampler: RowFiller | None,
+    sampler: Sampler[Any] | None,
     rows: Tensor,
     masked: Tensor,
     real: Tensor,
@@ -176,8 +159,9 @@ def _fill_batch(
     if sampler is None:
         return _Part(predicted)
     start = time.perf_counter()
-    output = sampler.fill(algorithm, rows, masked, real, generator=generator, steps=steps)
-    filled, nfe = output.rows.float().cpu(), output.nfe.cpu()
+    clamp = rows.masked_fill(masked.unsqueeze(-1), torch.nan)
+    output = sampler.sample(algorithm, real, clamp=clamp, generator=generator, steps=steps)
+    filled, nfe = output.x0.float().cpu(), output.nfe.cpu()
     return _Part(predicted, filled, nfe, time.perf_counter() - start)
 
 
