@@ -11,9 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.cross_attention import CrossAttention
-from discrete_diffusion.models.blocks.film import ConditionalResBlock, group_norm
-from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, distinct_time, process_t
+from discrete_diffusion.models.blocks.images import ConditionalResBlock, CrossAttention, group_norm
+from discrete_diffusion.models.blocks.transformer import TimestepEmbedder, distinct_time, process_t
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class FiLMUNet(nn.Module):
         widths = [int(m) * channels for m in multipliers]
         emb_dim = 4 * channels
         self.time_embedder = TimestepEmbedder(
-            d_model=emb_dim, frequency_embedding_size=channels, time_scale=time_scale
+            emb_dim, frequency_embedding_size=channels, time_scale=time_scale
         )
         self.cond_proj = nn.Linear(cond_dim, emb_dim)
         self.cond_gate = nn.Parameter(torch.full((emb_dim,), float(cond_gate_init)))

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.adaln import AdaLNZeroBlock
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.timestep import (
+from discrete_diffusion.models.blocks.transformer import (
+    AdaLNZeroBlock,
     TimestepEmbedder,
     corrupted_share,
     distinct_time,
@@ -78,9 +78,7 @@ class GetRegion(nn.Module):
         for token in (self.mask_token, self.cls_token):
             nn.init.trunc_normal_(token, std=0.02)
         self.timestep_embedder = TimestepEmbedder(
-            d_model=d_model,
-            frequency_embedding_size=frequency_embedding_size,
-            time_scale=time_scale,
+            d_model, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
         self.blocks = nn.ModuleList(
             AdaLNZeroBlock(

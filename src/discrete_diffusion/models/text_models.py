@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.attention import check_heads
+from discrete_diffusion.models.blocks.transformer import check_divides
 from discrete_diffusion.pretrained import read_pretrained, transformers_library
 
 
@@ -157,7 +157,7 @@ def build_text_decoder(
 def _check_heads(part: str, num_heads: int, hidden_size: int) -> None:
     key = f"model.{part}"
     width = f"{key}.hidden_size={hidden_size}"
-    check_heads(num_heads, hidden_size, width, key=f"{key}.num_heads")
+    check_divides(num_heads, hidden_size, width, key=f"{key}.num_heads")
 
 
 _NO_SPECIAL_IDS = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None}

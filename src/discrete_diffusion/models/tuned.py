@@ -15,7 +15,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from discrete_diffusion.models.blocks.mlp import MLP
+from discrete_diffusion.models.blocks.transformer import MLP
 
 
 def tuned(network: nn.Module) -> nn.Module:

@@ -7,14 +7,51 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.models.bd_denoiser.embeddings import (
-    CompositePositionalEncoding,
-    EdgeEmbedding,
-    NodeEmbedding,
-)
-from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, zero_linear
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, distinct_time, process_t
+from discrete_diffusion.models.blocks.transformer import (
+    AdaLNFinal,
+    AdaLNZeroBlock,
+    TimestepEmbedder,
+    distinct_time,
+    process_t,
+    zero_linear,
+)
+
+
+class CompositePositionalEncoding(nn.Module):
+    """What each of the L positions stands for: Float[L, D].
+
+        node k        entity_type(0) + node_index(k)
+        edge (i, j)   entity_type(1) + pair_index(i) + pair_index(j)
+
+    ``pair_index`` is shared by both ends: the relation itself carries the direction.
+    """
+
+    entity_types: Tensor
+    node_indices: Tensor
+    edge_i: Tensor
+    edge_j: Tensor
+
+    def __init__(self, vocab_config: VocabConfig, d_model: int) -> None:
+        super().__init__()
+        n_max, num_edges = vocab_config.n_max, vocab_config.num_edges
+        self.entity_type_emb = nn.Embedding(2, d_model)
+        self.node_index_emb = nn.Embedding(n_max, d_model)
+        self.pair_index_emb = nn.Embedding(n_max, d_model)
+        indices = {
+            "entity_types": [0] * n_max + [1] * num_edges,
+            "node_indices": list(range(n_max)),
+            "edge_i": [i for i, _ in vocab_config.endpoints],
+            "edge_j": [j for _, j in vocab_config.endpoints],
+        }
+        for name, values in indices.items():
+            index = torch.tensor(values, dtype=torch.long)
+            self.register_buffer(name, index, persistent=False)
+
+    def forward(self) -> Tensor:
+        nodes = self.node_index_emb(self.node_indices)  # (N, D)
+        edges = self.pair_index_emb(self.edge_i) + self.pair_index_emb(self.edge_j)  # (E, D)
+        return torch.cat([nodes, edges]) + self.entity_type_emb(self.entity_types)
 
 
 class BDDenoiser(nn.Module):
@@ -54,13 +91,11 @@ class BDDenoiser(nn.Module):
         super().__init__()
         cond_dim = d_model if cond_dim is None else cond_dim
         self.vocab_config = vocab_config
-        self.node_embedding = NodeEmbedding(d_model=d_model, vocab_config=vocab_config)
-        self.edge_embedding = EdgeEmbedding(d_model=d_model, vocab_config=vocab_config)
+        self.node_embedding = nn.Embedding(vocab_config.node_vocab_size, d_model)
+        self.edge_embedding = nn.Embedding(vocab_config.edge_vocab_size, d_model)
         self.positional_encoding = CompositePositionalEncoding(vocab_config, d_model)
         self.timestep_embedder = TimestepEmbedder(
-            d_model=cond_dim,
-            frequency_embedding_size=frequency_embedding_size,
-            time_scale=time_scale,
+            cond_dim, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
         self.blocks = nn.ModuleList(
             AdaLNZeroBlock(

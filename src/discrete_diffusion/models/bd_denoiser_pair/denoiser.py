@@ -12,15 +12,17 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import check_graph
-from discrete_diffusion.models.blocks.adaln import (
+from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
+from discrete_diffusion.models.blocks.transformer import (
+    MLP,
     AdaLNFinal,
     AdaLNZeroBlock,
+    TimestepEmbedder,
+    distinct_time,
     modulate,
+    process_t,
     zero_linear,
 )
-from discrete_diffusion.models.blocks.mlp import MLP
-from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, distinct_time, process_t
 
 TRIANGLES = ("outgoing", "incoming")
 
@@ -193,9 +195,7 @@ class BDDenoiserPair(nn.Module):
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.2)
         self.timestep_embedder = TimestepEmbedder(
-            d_model=cond_dim,
-            frequency_embedding_size=frequency_embedding_size,
-            time_scale=time_scale,
+            cond_dim, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
         self.blocks = nn.ModuleList(
             PairBlock(

@@ -9,11 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.rms_norm import RMSNorm
-from discrete_diffusion.models.latent_space.adapter import PrefixAdapter
-from discrete_diffusion.models.latent_space.compression import LatentEncoder
-from discrete_diffusion.models.latent_space.middle import MiddleTransformer
-from discrete_diffusion.models.latent_space.stop import StopLatent
+from discrete_diffusion.models.latent_space.parts import (
+    LatentEncoder,
+    MiddleTransformer,
+    PrefixAdapter,
+    StopLatent,
+    rms_norm,
+)
 
 if TYPE_CHECKING:
     from discrete_diffusion.models.text_models import TextDecoder, TextEncoder
@@ -70,7 +72,7 @@ class LatentSpaceModel(nn.Module):
         self.compression = compression or LatentEncoder()
         self.middle = middle or MiddleTransformer()
         self.adapter = adapter or PrefixAdapter()
-        self.prefix_norm = RMSNorm(d_model=self.adapter.decoder_dim)
+        self.prefix_norm = rms_norm(self.adapter.decoder_dim)
         self.stop_latent = stop_latent or StopLatent()
         self._check_widths()
 
