@@ -34,7 +34,7 @@ def settled(*overrides: str) -> dict:
         (["trainer=ddp", "trainer.devices=two"], "trainer.devices=two: expected a number"),
         (["trainer.devices=[1]"], r"trainer.devices=\[1\]: .*, as in CUDA_VISIBLE_DEVICES=1"),
         (["trainer=fsdp", "trainer.accelerator=cpu"], "fsdp is for GPUs; take trainer=ddp"),
-        (["trainer=fsdp"], "keeps no average; add callbacks.ema_decay=null, or take trainer=ddp"),
+        (["trainer=fsdp"], "set callbacks.ema_decay=null, or take trainer=ddp"),
         (
             ["trainer=fsdp", "callbacks.ema_decay=null", "+trainer.gradient_clip_algorithm=value"],
             "leave out trainer.gradient_clip_algorithm=value",

@@ -13,7 +13,7 @@ from lightning.pytorch import Trainer
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import ResumePoint, read_training_file, sealed
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.resuming import machine_changes
+from discrete_diffusion.cli.earlier_runs import machine_changes
 from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200", "logger=none"]
