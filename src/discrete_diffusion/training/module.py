@@ -21,7 +21,7 @@ from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.evaluation import BoundMeter
 from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.training.sharding import clip_sharded_gradients, whole_weights
+from discrete_diffusion.training.sharding import sharded, whole_weights
 from discrete_diffusion.training.skipped_steps import SkippedSteps
 from discrete_diffusion.types import Batch
 
@@ -57,8 +57,9 @@ class DiffusionModule(LightningModule):
     ``checkpoints.checkpoint_info``: plain containers only, so that no pickle is needed.
     ``max_skipped_steps``: steps in a row whose loss or gradient is not finite, at which the run
     ends (``SkippedSteps``). ``compiled``: by ``torch.compile``, once training starts.
-    ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end, which
-    a cosine learning rate refuses with a ``ValueError``.
+    ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end.
+
+    Raises ``ValueError`` for a cosine learning rate without an end.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class DiffusionModule(LightningModule):
 
     def on_train_start(self) -> None:
         """Put what is not trained into eval mode, of which Lightning would have warned any earlier,
-        and say what a new length of a resumed run does to a learning rate that falls along it."""
+        and log how another length of a resumed run changes its cosine learning rate."""
         self.algorithm.train()
         former, steps = self._former_scheduled_steps, self.scheduled_steps
         if former is None or steps is None or not self.trainer.is_global_zero:
@@ -194,8 +195,8 @@ class DiffusionModule(LightningModule):
         self.scheduled_steps = int(num_steps) if math.isfinite(num_steps) else None
         if self.scheduled_steps is None and self.lr_schedule == "cosine":
             raise ValueError(
-                "the run has no end along which a cosine learning rate could fall; give "
-                "trainer.max_steps or trainer.max_epochs, or optim.lr_schedule=constant"
+                "optim.lr_schedule=cosine needs a known length; set trainer.max_steps or "
+                "trainer.max_epochs, or take optim.lr_schedule=constant"
             )
         end = self.scheduled_steps or 0
         scheduler = LambdaLR(optimizer, lambda step: self._lr_factor(step, end))
@@ -211,7 +212,9 @@ class DiffusionModule(LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Lightning's, which for a fused step in bfloat16 sees scaled gradients where none are."""
-        if clip_sharded_gradients(self.trainer, gradient_clip_val):
+        if (model := sharded(self.trainer)) is not None:  # the norm runs over all processes
+            if gradient_clip_val:
+                model.clip_grad_norm_(gradient_clip_val)
             return
         plugin = self.trainer.precision_plugin
         if isinstance(plugin, MixedPrecision) and plugin.scaler is None:

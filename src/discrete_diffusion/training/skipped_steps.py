@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.training.run_checkpoints import RunCheckpoints
-from discrete_diffusion.training.sharding import in_any_process, on_any_shard
+from discrete_diffusion.training.sharding import in_any_process, sharded
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,8 @@ class SkippedSteps(Callback):
             self._counts = torch.zeros(3, device=pl_module.device)
         total, row, longest = self._counts
         failed = (~norm.isfinite()).float().to(pl_module.device)
-        on_any_shard(trainer, failed)
+        if sharded(trainer) is not None:  # each process has a part of the gradient
+            in_any_process(failed)
         self.now = torch.maximum(failed, (longest >= self.most_in_a_row).float())
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         if scaler is None:
