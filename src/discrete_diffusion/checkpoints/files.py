@@ -20,7 +20,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from discrete_diffusion.checkpoints.contents import INFO_KEY, algorithm_weights
+INFO_KEY = "discrete_diffusion"
+"""Where Lightning's checkpoint and the metadata of the ``.safetensors`` keep the info."""
+
+_WEIGHTS_PREFIX = "algorithm."
+"""The algorithm's parameters inside the Lightning module."""
 
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, pickle.UnpicklingError, SafetensorError),
@@ -30,6 +34,16 @@ _DAMAGE = (
 """What zipfile, torch's restricted unpickler and safetensors raise for bytes that make no sense."""
 
 _WANTS_CODE = ("Unsupported global", "Unsupported class", "Unsupported operand", "GLOBAL")
+
+
+def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:
+    """The algorithm's own tensors of a Lightning ``state_dict``, by their name in it; none of
+    anything else."""
+    return {
+        name.removeprefix(_WEIGHTS_PREFIX): value
+        for name, value in (state_dict.items() if isinstance(state_dict, Mapping) else ())
+        if name.startswith(_WEIGHTS_PREFIX) and isinstance(value, Tensor)
+    }
 
 
 def is_weights_file(path: Path) -> bool:
@@ -68,13 +82,11 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
     return state
 
 
-def read_weights_file(path: str | Path) -> tuple[Any, dict[str, Tensor]]:
+def read_weights_file(path: Path) -> tuple[Any, dict[str, Tensor]]:
     """(info, weights by name) of a ``.safetensors``; the info is None if it has none of ours.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` as ``read_training_file``.
+    Raises ``ValueError`` for a damaged file.
     """
-    path = Path(path)
-    _check_is_file(path)
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from discrete_diffusion.checkpoints.loading import read_weights
+from discrete_diffusion.checkpoints.contents import read_contents
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import leaves
 
@@ -36,9 +36,9 @@ class StartingWeights:
 
 @dataclass(frozen=True)
 class Initialised:
-    """Names inside the backbone. ``loaded``: tensors that were replaced. ``missing``: of the same
-    parts, those that the checkpoint does not have, left as they were. ``unused``: of the same
-    parts of the checkpoint, those that the backbone does not have."""
+    """Names of tensors. ``loaded``: those replaced in the backbone; ``missing``: those of the same
+    parts that the checkpoint lacks, left as they were; ``unused``: those of the same parts that
+    only the checkpoint has."""
 
     loaded: tuple[str, ...]
     missing: tuple[str, ...]
@@ -47,13 +47,13 @@ class Initialised:
 
 def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeights:
     """Of a ``.ckpt`` or a ``.safetensors``; ``ema`` and errors as for ``load``."""
-    info, weights = read_weights(Path(path), ema=ema)
+    found = read_contents(path)
     own = {
         name.removeprefix(_BACKBONE): value
-        for name, value in weights.items()
+        for name, value in found.chosen_weights(ema=ema).items()
         if name.startswith(_BACKBONE)
     }
-    return StartingWeights(Path(path), own, info["config"])
+    return StartingWeights(found.path, own, found.info["config"])
 
 
 def initialise(
