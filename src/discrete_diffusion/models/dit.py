@@ -62,9 +62,9 @@ class DiT(nn.Module):
         )
         self.blocks = nn.ModuleList(
             AdaLNZeroBlock(
-                d_model=hidden_size,
-                n_heads=n_heads,
-                cond_dim=cond_dim,
+                hidden_size,
+                n_heads,
+                cond_dim,
                 mlp_ratio=mlp_ratio,
                 dropout=dropout,
                 causal=causal,
@@ -72,7 +72,7 @@ class DiT(nn.Module):
             for _ in range(n_blocks)
         )
         self.rotary = RotaryEmbedding(d_model=hidden_size, n_heads=n_heads)
-        self.final = AdaLNFinal(d_model=hidden_size, cond_dim=cond_dim)
+        self.final = AdaLNFinal(hidden_size, cond_dim)
         self.head = zero_linear(hidden_size, vocab_size)
         if tie_word_embeddings:
             # Small, or the first logits would have the scale of sqrt(hidden_size).
@@ -114,7 +114,9 @@ class DiT(nn.Module):
         elif positions is None:
             positions = torch.arange(num_columns, device=x_t.device)
         if group_idxs is not None:
-            groups = packing.pack(self._rows_of(group_idxs))  # (B or 1, K)
+            if group_idxs.ndim == 1 or group_idxs.stride(0) == 0:  # the samples share one row
+                group_idxs = group_idxs.expand(len(x_t), -1)[:1]
+            groups = packing.pack(group_idxs)  # (B or 1, K)
             mask = block_causal_mask(groups, mask, with_context=context is not None)
         if context is not None:  # the clean columns stand behind the noisy ones: (B, 2K)
             tokens = torch.cat([tokens, packing.pack(context)], dim=1)
@@ -133,13 +135,6 @@ class DiT(nn.Module):
         if self.pad_id is not None:
             logits[..., self.pad_id] = neg_inf(logits.dtype)
         return logits
-
-    @staticmethod
-    def _rows_of(group_idxs: Tensor) -> Tensor:
-        """Int[B, L], or Int[1, L] if the samples share their blocks."""
-        if group_idxs.ndim == 1:
-            return group_idxs.unsqueeze(0)
-        return group_idxs[:1] if group_idxs.stride(0) == 0 else group_idxs
 
     def new_cache(self, positions: Tensor) -> KeyValueCache:
         """An empty cache for the columns at ``positions`` Int[K], given in that order.

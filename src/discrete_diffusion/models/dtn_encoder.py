@@ -91,10 +91,10 @@ class DtNEncoder(nn.Module):
         self.time_proj = nn.Linear(d_model, d_model) if time_conditioning else None
         self.blocks = nn.ModuleList(
             TransformerBlock(
-                d_model=d_model,
-                n_heads=n_heads,
+                d_model,
+                n_heads,
                 norm=nn.LayerNorm,
-                mlp=partial(MLP, d_model=d_model, mlp_ratio=mlp_ratio),
+                mlp=partial(MLP, d_model, mlp_ratio),
                 dropout=dropout,
             )
             for _ in range(n_layers)

@@ -82,8 +82,8 @@ class GetRegion(nn.Module):
         )
         self.blocks = nn.ModuleList(
             AdaLNZeroBlock(
-                d_model=d_model,
-                n_heads=n_heads,
+                d_model,
+                n_heads,
                 cond_dim=d_model,
                 mlp_ratio=mlp_ratio,
                 dropout=dropout,

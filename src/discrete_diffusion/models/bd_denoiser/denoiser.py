@@ -98,16 +98,10 @@ class BDDenoiser(nn.Module):
             cond_dim, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
         self.blocks = nn.ModuleList(
-            AdaLNZeroBlock(
-                d_model=d_model,
-                n_heads=n_heads,
-                cond_dim=cond_dim,
-                mlp_ratio=mlp_ratio,
-                dropout=dropout,
-            )
+            AdaLNZeroBlock(d_model, n_heads, cond_dim, mlp_ratio=mlp_ratio, dropout=dropout)
             for _ in range(n_layers)
         )
-        self.final = AdaLNFinal(d_model=d_model, cond_dim=cond_dim)
+        self.final = AdaLNFinal(d_model, cond_dim)
         self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
         self.edge_head = zero_linear(d_model, vocab_config.edge_vocab_size)
         for module in self.modules():

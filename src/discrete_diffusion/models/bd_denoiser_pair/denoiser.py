@@ -91,18 +91,14 @@ class PairBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.nodes = AdaLNZeroBlock(
-            d_model=d_model,
-            n_heads=n_heads,
-            cond_dim=cond_dim,
-            mlp_ratio=mlp_ratio,
-            dropout=dropout,
+            d_model, n_heads, cond_dim, mlp_ratio=mlp_ratio, dropout=dropout
         )
         self.bias = nn.Linear(d_pair, n_heads, bias=False)  # one for all keys would cancel
         self.norm1 = nn.LayerNorm(d_pair)
         self.triangles = TriangleProducts(d_pair, triangles) if triangles else None
         self.ends = nn.Linear(d_model, 2 * d_pair)
         self.norm2 = nn.LayerNorm(d_pair)
-        self.mlp = MLP(d_model=d_pair, mlp_ratio=mlp_ratio)
+        self.mlp = MLP(d_pair, mlp_ratio)
         self.dropout = nn.Dropout(dropout)
         self.modulation = zero_linear(cond_dim, 6 * d_pair)
 
@@ -209,8 +205,8 @@ class BDDenoiserPair(nn.Module):
             )
             for _ in range(n_layers)
         )
-        self.node_final = AdaLNFinal(d_model=d_model, cond_dim=cond_dim)
-        self.pair_final = AdaLNFinal(d_model=d_pair, cond_dim=cond_dim)
+        self.node_final = AdaLNFinal(d_model, cond_dim)
+        self.pair_final = AdaLNFinal(d_pair, cond_dim)
         self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
         self.edge_head = zero_linear(d_pair, vocab_config.edge_vocab_size)
         self._register_pairs(vocab_config)

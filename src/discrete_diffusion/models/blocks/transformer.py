@@ -33,7 +33,7 @@ class MultiHeadSelfAttention(nn.Module):
     Raises ``ValueError`` if ``n_heads`` does not divide ``d_model``.
     """
 
-    def __init__(self, *, d_model: int, n_heads: int, causal: bool = False) -> None:
+    def __init__(self, d_model: int, n_heads: int, *, causal: bool = False) -> None:
         super().__init__()
         check_divides(n_heads, d_model, f"d_model={d_model}")
         self.n_heads, self.causal = n_heads, causal
@@ -121,7 +121,7 @@ def hidden_width(d_model: int, mlp_ratio: float) -> int:
 class MLP(nn.Module):
     """Linear(GELU(Linear(x))), the exact GELU, hidden width ``mlp_ratio * d_model``."""
 
-    def __init__(self, *, d_model: int, mlp_ratio: float = 4) -> None:
+    def __init__(self, d_model: int, mlp_ratio: float = 4) -> None:
         super().__init__()
         hidden = hidden_width(d_model, mlp_ratio)
         self.up = nn.Linear(d_model, hidden)
@@ -141,16 +141,16 @@ class TransformerBlock(nn.Module):
 
     def __init__(
         self,
-        *,
         d_model: int,
         n_heads: int,
+        *,
         norm: Callable[[int], nn.Module],
         mlp: Callable[[], nn.Module],
         dropout: float,
     ) -> None:
         super().__init__()
         self.norm1 = norm(d_model)
-        self.attention = MultiHeadSelfAttention(d_model=d_model, n_heads=n_heads)
+        self.attention = MultiHeadSelfAttention(d_model, n_heads)
         self.norm2 = norm(d_model)
         self.mlp = mlp()
         self.dropout = nn.Dropout(dropout)
@@ -189,10 +189,10 @@ class AdaLNZeroBlock(nn.Module):
 
     def __init__(
         self,
-        *,
         d_model: int,
         n_heads: int,
         cond_dim: int,
+        *,
         mlp_ratio: float = 4,
         dropout: float = 0.1,
         causal: bool = False,
@@ -201,9 +201,9 @@ class AdaLNZeroBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(d_model, eps=norm_eps, elementwise_affine=norm_affine)
-        self.attention = MultiHeadSelfAttention(d_model=d_model, n_heads=n_heads, causal=causal)
+        self.attention = MultiHeadSelfAttention(d_model, n_heads, causal=causal)
         self.norm2 = nn.LayerNorm(d_model, eps=norm_eps, elementwise_affine=norm_affine)
-        self.mlp = MLP(d_model=d_model, mlp_ratio=mlp_ratio)
+        self.mlp = MLP(d_model, mlp_ratio)
         self.dropout = nn.Dropout(dropout)
         self.modulation = zero_linear(cond_dim, 6 * d_model)
 
@@ -231,7 +231,7 @@ class AdaLNZeroBlock(nn.Module):
 class AdaLNFinal(nn.Module):
     """modulate(norm(x), Linear(c)), the linear layer starting at 0; no residual, so no gate."""
 
-    def __init__(self, *, d_model: int, cond_dim: int) -> None:
+    def __init__(self, d_model: int, cond_dim: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
         self.modulation = zero_linear(cond_dim, 2 * d_model)

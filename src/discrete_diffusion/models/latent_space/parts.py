@@ -142,8 +142,8 @@ class MiddleTransformer(nn.Module):
         self.latent_dim = latent_dim
         self.blocks = nn.ModuleList(
             TransformerBlock(
-                d_model=latent_dim,
-                n_heads=num_heads,
+                latent_dim,
+                num_heads,
                 norm=rms_norm,
                 mlp=partial(SwiGLU, d_model=latent_dim, mlp_ratio=ffn_multiplier, dropout=dropout),
                 dropout=dropout,
