@@ -39,7 +39,7 @@ class Algorithm(nn.Module, ABC):
     name: ClassVar[str]
     """What ``algo=`` calls it."""
     state: ClassVar[str]
-    """What it denoises, one of ``states.STATES``: its data and backbone have the same."""
+    """What it denoises, one of ``registry.STATES``: its data and backbone have the same."""
     processes: ClassVar[tuple[str, ...]] = ()
     """Forward processes it is right for, the first one by default."""
     samplers: ClassVar[tuple[str, ...] | None] = None

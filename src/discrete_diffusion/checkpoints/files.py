@@ -49,7 +49,7 @@ def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:
 def is_weights_file(path: Path) -> bool:
     """Whether a file starts like safetensors: eight bytes of length, then a JSON object.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` if there is no file or nothing in it.
+    Raises ``FileNotFoundError`` or ``ValueError`` if there is no file, or an empty one.
     """
     _check_is_file(path)
     with path.open("rb") as file:
@@ -57,10 +57,8 @@ def is_weights_file(path: Path) -> bool:
 
 
 def read_training_file(path: str | Path) -> dict[str, Any]:
-    """A ``.ckpt`` as plain containers and tensors.
-
-    The zip's checksums are compared first, which torch does not do, then the pickle is read by
-    torch's restricted unpickler (``weights_only=True``).
+    """A ``.ckpt`` as plain containers and tensors: the zip's checksums are compared, which torch
+    does not do, then torch's restricted unpickler reads it (``weights_only=True``).
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence: no file, damaged, not a
     checkpoint, or a pickle that wants to run code.
@@ -116,10 +114,8 @@ def _check_is_file(path: Path) -> None:
 
 
 def _check_zip(path: Path) -> None:
-    """Raise one of ``_DAMAGE`` unless the zip is one that torch writes and its checksums hold.
-
-    torch stores without compression; anything else could claim to unpack to any size.
-    """
+    """Raise one of ``_DAMAGE`` unless the zip is as torch writes it, without compression, which
+    could unpack to any size, and its checksums hold."""
     with path.open("rb") as file:
         if file.read(4) != b"PK\x03\x04":  # torch would go on to read a bare pickle
             raise zipfile.BadZipFile("no zip")

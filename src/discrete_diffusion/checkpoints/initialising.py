@@ -63,23 +63,23 @@ def initialise(
     parts: Sequence[str] | None = None,
     config: Mapping[str, Any],
 ) -> Initialised:
-    """Copy weights, buffers among them, into a backbone.
+    """Copy weights and buffers into a backbone.
 
-    ``parts``: names of modules or tensors, wherever they lie in either backbone: ``encoder`` of one
-    goes into ``network.encoder`` of another. Tensors of a part that only one of the two has are
-    left out. None: all of the backbone, which must then have the same tensors.
-    ``config``: of this run; names the settings to change where shapes differ.
+    ``parts``: names of modules or tensors, wherever they lie: ``encoder`` of one backbone goes into
+    ``network.encoder`` of another. Tensors that only one of the two has are left out. None: all of
+    the backbone, which must have the same tensors. ``config``: of this run, to name the settings
+    that differ.
 
-    Raises ``ValueError`` for a part that one of the two does not have, or has several times, for
-    parts without a common tensor, for other tensors if all are asked for, and for other shapes.
+    Raises ``ValueError`` for a part that one of the two does not have, or has several times, parts
+    without a common tensor, other tensors if ``parts`` is None, and other shapes.
     """
     state = backbone.state_dict()
     sources: dict[str, str] = {}  # by the name here, the name there
     unused: list[str] = []
     if parts is None:
         _check_same(start, state, config)
-        sources = {name: name for name in state}
-    for part in parts or ():
+        parts, sources = (), {name: name for name in state}
+    for part in parts:
         there = _where(part, start.weights, f"the backbone of {start.path}")
         here = _where(part, state, "this backbone")
         own = {name: there + name.removeprefix(here) for name in _inside(here, state)}
@@ -151,16 +151,13 @@ def _check_shapes(
 
 
 def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """``key=value`` of settings of ``was`` that ``now`` has too and sets otherwise."""
+    """``key=value`` of the settings that shapes may depend on, where ``now`` has another value."""
     there, here = _sizes(was), _sizes(now)
     return [f"{k}={there[k]}" for k in there if k in here and there[k] != here[k]]
 
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that shapes may depend on, by key."""
     described = ("name", "parameters", "backbones", "counted_at")
-    model = {
-        f"model.{k}": v for k, v in leaves(config["model"]) if k.split(".")[0] not in described
-    }
+    model = {k: v for k, v in leaves(config["model"], "model.") if k.split(".")[1] not in described}
     data = {f"data.{k}": v for k, v in config["data"].items() if k in _DATA_SIZES}
     return {k: v for k, v in {**model, **data}.items() if v is not None}

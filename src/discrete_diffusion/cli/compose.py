@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from discrete_diffusion.config_files import config_dir, model_presets
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import is_number
+from discrete_diffusion.options import check_kinds, is_number
 from discrete_diffusion.plugins import import_plugins
-from discrete_diffusion.value_types import check_kinds
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

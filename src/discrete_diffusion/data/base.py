@@ -47,7 +47,7 @@ class Examples:
 class Dataset(ABC):
     """Clean samples in three splits.
 
-    ``state``: what a sample is, one of ``states.STATES``.
+    ``state``: what a sample is, one of ``registry.STATES``.
     ``bound``: which quantity the mean NELBO of its batches bounds, per sample: ``ordered_random``
     (every batch relabels its samples at random), ``ordered_fixed`` (one order per sample),
     ``plain`` (sequences: order is part of the data) or, of real numbers, ``gaussian``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -86,6 +87,7 @@ class DiffusionModule(LightningModule):
         self.bound, self.seed = bound, seed
         self.lr, self.betas, self.weight_decay = lr, betas, weight_decay
         self.lr_schedule, self.warmup_steps = lr_schedule, warmup_steps
+        self._lr_factor = partial(lr_factor, schedule=lr_schedule, warmup_steps=warmup_steps)
         self.checkpoint_info = checkpoint_info or {}
         self.compiled = compiled
         self.skipped_steps = SkippedSteps(max_skipped_steps)
@@ -110,9 +112,7 @@ class DiffusionModule(LightningModule):
         former, steps = self._former_scheduled_steps, self.scheduled_steps
         if former is None or steps is None or not self.trainer.is_global_zero:
             return
-        before, now = (
-            self._lr_factor(self.global_step, num_steps) for num_steps in (former, steps)
-        )
+        before, now = (self._lr_factor(self.global_step, num_steps=num) for num in (former, steps))
         if now != before:
             logger.info(
                 "the run was to take %d steps and is to take %d: the cosine learning rate goes on "
@@ -199,11 +199,9 @@ class DiffusionModule(LightningModule):
                 "trainer.max_epochs, or take optim.lr_schedule=constant"
             )
         end = self.scheduled_steps or 0
-        scheduler = LambdaLR(optimizer, lambda step: self._lr_factor(step, end))
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        scheduler = LambdaLR(optimizer, lambda step: self._lr_factor(step, num_steps=end))
+        scheduling = {"scheduler": scheduler, "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": scheduling}
 
     def configure_gradient_clipping(
         self,
@@ -222,11 +220,6 @@ class DiffusionModule(LightningModule):
             Precision.clip_gradients(plugin, optimizer, gradient_clip_val or 0.0, how)
             return
         self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-
-    def _lr_factor(self, step: int, num_steps: int) -> float:
-        return lr_factor(
-            step, schedule=self.lr_schedule, warmup_steps=self.warmup_steps, num_steps=num_steps
-        )
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self._former_scheduled_steps = checkpoint.get(INFO_KEY, {}).get("scheduled_steps")
