@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import torch
@@ -108,27 +109,20 @@ class LatentSpaceModel(nn.Module):
         return LatentOutput(source_latents, latents, logits)
 
     def _check_widths(self) -> None:
-        compression, (num_stop, stop_dim) = self.compression, self.stop_latent.value.shape
-        for what, widths in {
-            "states": {
-                "encoder.hidden_size": self.encoder.hidden_size,
-                "compression.hidden_dim": compression.hidden_dim,
-            },
-            "latent vectors": {
-                "compression.latent_dim": compression.latent_dim,
-                "middle.latent_dim": self.middle.latent_dim,
-                "adapter.latent_dim": self.adapter.latent_dim,
-                "stop_latent.latent_dim": stop_dim,
-            },
-            "sequences of latent vectors": {
-                "compression.latent_seq_len": compression.latent_seq_len,
-                "stop_latent.latent_seq_len": num_stop,
-            },
-            "embeddings": {
-                "adapter.decoder_dim": self.adapter.decoder_dim,
-                "decoder.hidden_size": self.decoder.hidden_size,
-            },
-        }.items():
-            if len(set(widths.values())) > 1:
-                said = ", ".join(f"{name}={width}" for name, width in widths.items())
-                raise ValueError(f"the parts disagree on their {what}: {said}; make them equal")
+        shared = {
+            "states": ("encoder.hidden_size", "compression.hidden_dim"),
+            "latent vectors": (
+                *("compression.latent_dim", "middle.latent_dim", "adapter.latent_dim"),
+                "stop_latent.latent_dim",
+            ),
+            "sequences of latent vectors": (
+                "compression.latent_seq_len",
+                "stop_latent.latent_seq_len",
+            ),
+            "embeddings": ("adapter.decoder_dim", "decoder.hidden_size"),
+        }
+        for what, names in shared.items():
+            widths = [attrgetter(name)(self) for name in names]
+            if len({*widths}) > 1:
+                found = ", ".join(f"{n}={width}" for n, width in zip(names, widths, strict=True))
+                raise ValueError(f"the parts disagree on their {what}: {found}; make them equal")

@@ -61,12 +61,8 @@ class LatentEncoder(nn.Module):
         self.latent_seq_len, self.pool = latent_seq_len, pool
         width = latent_dim * latent_seq_len
         if pool == "attention":
-            check_divides(
-                num_heads,
-                hidden_dim,
-                f"model.encoder.hidden_size={hidden_dim}",
-                key="model.num_heads",
-            )
+            what = f"model.encoder.hidden_size={hidden_dim}"
+            check_divides(num_heads, hidden_dim, what, key="model.num_heads")
             self.queries = nn.Parameter(0.1 * torch.randn(latent_seq_len, hidden_dim))
             self.attention = MultiHeadCrossAttention(
                 d_model=hidden_dim, context_dim=hidden_dim, n_heads=num_heads
@@ -150,11 +146,9 @@ class MiddleTransformer(nn.Module):
             )
             for _ in range(num_layers)
         )
-        self.rotary = (
-            RotaryEmbedding(d_model=latent_dim, n_heads=num_heads, base=rope_base)
-            if use_rope
-            else None
-        )
+        self.rotary = None
+        if use_rope:
+            self.rotary = RotaryEmbedding(d_model=latent_dim, n_heads=num_heads, base=rope_base)
 
     def forward(self, latents: Tensor) -> Tensor:
         """Float[B, K, D] -> Float[B, K, D]; samples do not see each other."""
@@ -192,12 +186,8 @@ class PrefixAdapter(nn.Module):
     ) -> None:
         super().__init__()
         check_whole_number("model.prefix_len", prefix_len, least=1)  # whose last predicts token 0
-        check_divides(
-            num_heads,
-            decoder_dim,
-            f"model.decoder.hidden_size={decoder_dim}",
-            key="model.num_heads",
-        )
+        what = f"model.decoder.hidden_size={decoder_dim}"
+        check_divides(num_heads, decoder_dim, what, key="model.num_heads")
         self.latent_dim, self.decoder_dim = latent_dim, decoder_dim
         self.queries = nn.Parameter(0.02 * torch.randn(prefix_len, decoder_dim))
         self.attention = MultiHeadCrossAttention(
@@ -206,11 +196,9 @@ class PrefixAdapter(nn.Module):
         self.norm = rms_norm(decoder_dim)
         self.mlp = SwiGLU(d_model=decoder_dim, mlp_ratio=ffn_multiplier, dropout=dropout)
         self.dropout = nn.Dropout(dropout)
-        self.rotary = (
-            RotaryEmbedding(d_model=decoder_dim, n_heads=num_heads, base=rope_base)
-            if use_rope
-            else None
-        )
+        self.rotary = None
+        if use_rope:
+            self.rotary = RotaryEmbedding(d_model=decoder_dim, n_heads=num_heads, base=rope_base)
 
     def forward(self, latents: Tensor) -> Tensor:
         """Float[B, K, D] -> Float[B, P, E]."""
@@ -248,6 +236,7 @@ class StopLatent(nn.Module):
         super().__init__()
         if init not in STOPS:
             raise ValueError(unknown_name("model.stop_latent.init", str(init), STOPS))
+        self.latent_dim, self.latent_seq_len = latent_dim, latent_seq_len
         value = torch.zeros(latent_seq_len, latent_dim)
         if init == "random_normalized":
             generator = torch.Generator().manual_seed(seed)
