@@ -11,7 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.models.blocks.images import ConditionalResBlock, CrossAttention, group_norm
-from discrete_diffusion.models.blocks.transformer import TimestepEmbedder, distinct_time, process_t
+from discrete_diffusion.models.blocks.transformer import (
+    TimestepEmbedder,
+    distinct_time,
+    process_t,
+    zeroed,
+)
 
 
 class FiLMUNet(nn.Module):
@@ -95,8 +100,7 @@ class FiLMUNet(nn.Module):
         self.norm = group_norm(groups, widths[0] + channels)
         self.conv_out = nn.Conv2d(widths[0] + channels, out_channels, 3, padding=1)
         if zero_init_out:
-            for parameter in self.conv_out.parameters():
-                nn.init.zeros_(parameter)
+            zeroed(self.conv_out)
 
     def forward(
         self,

@@ -14,6 +14,7 @@ from discrete_diffusion.models.blocks.transformer import (
     distinct_time,
     process_t,
     sinusoid,
+    zero_linear,
 )
 from discrete_diffusion.naming import unknown_name
 
@@ -93,10 +94,7 @@ class GetRegion(nn.Module):
             for _ in range(n_layers)
         )
         self.norm = nn.LayerNorm(d_model, eps=1e-6)
-        self.head = nn.Linear(d_model, num_features)
-        if zero_head:
-            nn.init.zeros_(self.head.weight)
-            nn.init.zeros_(self.head.bias)
+        self.head = (zero_linear if zero_head else nn.Linear)(d_model, num_features)
 
     def forward(
         self,

@@ -127,9 +127,7 @@ class BDDenoiser(nn.Module):
 
         Columns that are PAD in the whole batch are left out of the computation.
         """
-        if condition is not None:
-            raise ValueError("BDDenoiser is unconditional: condition is reserved, pass None")
-        check_graph(self.vocab_config, tokens, pad_mask)
+        check_graph(self.vocab_config, tokens, pad_mask, condition)
         n_max, length = self.vocab_config.n_max, self.vocab_config.length
         packing = pack_columns(pad_mask) if packing is None else packing
         num_nodes = packing.num_kept_before(n_max)
@@ -158,8 +156,12 @@ class BDDenoiser(nn.Module):
         return process_t(t, batch_size, device)
 
 
-def check_graph(vocab_config: VocabConfig, tokens: Tensor, pad_mask: Tensor) -> None:
+def check_graph(
+    vocab_config: VocabConfig, tokens: Tensor, pad_mask: Tensor, condition: Tensor | None
+) -> None:
     """Raise ``ValueError`` with the shapes that are expected of a batch of graphs."""
+    if condition is not None:
+        raise ValueError("denoisers of graphs are unconditional: condition is reserved, pass None")
     length = vocab_config.length
     if tokens.ndim != 2 or tokens.shape[1] != length:
         raise ValueError(

@@ -226,12 +226,8 @@ class BDDenoiserPair(nn.Module):
         directed[0, : len(same)], directed[1, : len(same)] = same, inverse
         index = torch.arange(n_max)
         side = (index[:, None] > index).long() + 2 * (index[:, None] == index).long()
-        for name, table in {
-            "position": position,
-            "side": side,
-            "directed": directed,
-            "inverse": inverse,
-        }.items():
+        tables = {"position": position, "side": side, "directed": directed, "inverse": inverse}
+        for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
 
     def forward(
@@ -243,19 +239,12 @@ class BDDenoiserPair(nn.Module):
         *,
         packing: ColumnPacking | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """(node_logits (B, n_max, 15), edge_logits (B, E, 13)), sizes of the room vocabularies.
-
-        ``tokens``: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
-        ``pad_mask``: Bool[B, L], True at real positions. Logits at the others are unspecified.
-        ``t``: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
-
-        ``packing``: that of ``pad_mask``, if it is known already.
+        """(node_logits (B, n_max, 15), edge_logits (B, E, 13)) of ids Int[B, L], with the arguments
+        of ``BDDenoiser.forward``.
 
         Nodes that are PAD in the whole batch are left out of the computation, with their pairs.
         """
-        if condition is not None:
-            raise ValueError("BDDenoiserPair is unconditional: condition is reserved, pass None")
-        check_graph(self.vocab_config, tokens, pad_mask)
+        check_graph(self.vocab_config, tokens, pad_mask, condition)
         n_max = self.vocab_config.n_max
         packing = pack_columns(pad_mask) if packing is None else packing
         n = packing.num_kept_before(n_max)

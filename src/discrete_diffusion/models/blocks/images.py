@@ -13,6 +13,7 @@ from discrete_diffusion.models.blocks.transformer import (
     check_divides,
     modulate,
     zero_linear,
+    zeroed,
 )
 
 
@@ -83,8 +84,7 @@ class CrossAttention(MultiHeadCrossAttention):
         super().__init__(d_model=channels, context_dim=token_dim, n_heads=n_heads)
         self.norm = group_norm(groups, channels)
         self.token_norm = nn.LayerNorm(token_dim)
-        nn.init.zeros_(self.out.weight)
-        nn.init.zeros_(self.out.bias)
+        zeroed(self.out)
 
     def forward(  # type: ignore[override]  # images in, images out
         self, x: Tensor, tokens: Tensor, keep: Tensor | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from einops import rearrange
@@ -15,6 +16,8 @@ from discrete_diffusion.models.blocks.attention import (
     attend,
     causal_mask,
 )
+
+_Module = TypeVar("_Module", bound=nn.Module)
 
 
 def check_divides(num: int, width: int, what: str, *, key: str = "n_heads") -> None:
@@ -166,12 +169,16 @@ def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
     return torch.addcmul(shift, x, 1 + scale)
 
 
+def zeroed(module: _Module) -> _Module:
+    """The module itself, all parameters 0."""
+    for parameter in module.parameters():
+        nn.init.zeros_(parameter)
+    return module
+
+
 def zero_linear(in_features: int, out_features: int) -> nn.Linear:
     """A linear layer that starts as the constant 0."""
-    linear = nn.Linear(in_features, out_features)
-    nn.init.zeros_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear
+    return zeroed(nn.Linear(in_features, out_features))
 
 
 class AdaLNZeroBlock(nn.Module):
