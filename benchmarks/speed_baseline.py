@@ -75,7 +75,7 @@ class DenseDenoiser(nn.Module):
         embedder = self.denoiser.timestep_embedder
         half = embedder.frequency_embedding_size // 2
         exponent = torch.arange(half, device=t.device, dtype=torch.float32) / half
-        frequency = torch.exp(-math.log(embedder.max_period) * exponent)
+        frequency = torch.exp(-math.log(10_000.0) * exponent)
         angle = (t * embedder.time_scale).float().unsqueeze(-1) * frequency
         first, _, last = embedder.mlp
         return linear(last, F.silu(linear(first, torch.cat([angle.cos(), angle.sin()], dim=-1))))

@@ -23,7 +23,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import TokenDataset, bucket_batches
 from discrete_diffusion.domains import build_data
-from discrete_diffusion.models.blocks import attention
+from discrete_diffusion.models.blocks import transformer
 from discrete_diffusion.models.compiling import check_compiler, compile_backbone
 from discrete_diffusion.models.tuned import FastLinear
 from discrete_diffusion.types import Batch
@@ -88,15 +88,15 @@ def plain_layers(which: Sequence[str]) -> Iterator[None]:
     ) -> Tensor:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
 
-    shipped = attention.attend, FastLinear.forward
+    shipped = transformer.attend, FastLinear.forward
     if "attention" in which:
-        attention.attend = fused
+        transformer.attend = fused
     if "linear" in which:
         FastLinear.forward = torch.nn.Linear.forward
     try:
         yield
     finally:
-        attention.attend, FastLinear.forward = shipped
+        transformer.attend, FastLinear.forward = shipped
 
 
 def precision(bfloat16: bool, device: torch.device) -> AbstractContextManager[Any]:

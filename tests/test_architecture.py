@@ -15,8 +15,8 @@ import discrete_diffusion
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
 FOUNDATION = {
-    *("types", "layout", "categorical", "naming", "options", "rooms", "shards", "states"),
-    *("pretrained", "whole_files", "plugins", "config_files", "value_types", "domains"),
+    *("types", "layout", "categorical", "naming", "options", "rooms", "shards"),
+    *("pretrained", "whole_files", "plugins", "config_files", "domains"),
 }
 """``domains`` here is the contract and its registry: see ``test_no_domain_is_imported``."""
 
@@ -28,12 +28,10 @@ ALLOWED = {
     "whole_files": set(),
     "categorical": set(),
     "rooms": set(),
-    "states": set(),
     "shards": set(),
     "stopping": set(),
     "plugins": {"naming"},
     "config_files": set(),
-    "value_types": set(),
     "layout": {"categorical", "rooms"},
     "noise_schedules": FOUNDATION,
     "forward_process": FOUNDATION | {"noise_schedules"},

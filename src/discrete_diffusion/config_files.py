@@ -49,8 +49,7 @@ def presets_of(backbone: str) -> list[str]:
 
 
 def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dict[str, Any]]:
-    """Samplers by name, each with its settings and their defaults, as ``sampling/`` has them; a
-    user's own among them."""
+    """Samplers by name, each with its settings and defaults of ``sampling/``, a user's own too."""
     from omegaconf import OmegaConf
 
     folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]

@@ -1,11 +1,14 @@
-"""Options of a config: what a constructor takes, and of which kind, refused by the user's key."""
+"""Values of a config, checked against a constructor or a default; errors name the user's key."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 _KINDS: dict[str, tuple[type, str]] = {
     "int": (Integral, "a whole number"),
@@ -25,9 +28,9 @@ def check_options(
     """Raise ``ValueError`` for an option that ``build`` does not take, lacks, or declares to be of
     another kind: ``mdlm has no setting 'block_size'; it has draw, time_conditioning``.
 
-    ``section``: the part of the config that holds the options, ``algo`` for ``algo.draw``.
-    ``given``: how many leading parameters of ``build`` are no options. Kinds are read off the
-    annotations int, float and bool, with or without ``| None``; others pass.
+    ``section``: where the config holds the options, ``algo`` for ``algo.draw``. ``given``: how many
+    leading parameters of ``build`` are no options. Annotations int, float and bool are checked,
+    with or without ``| None``; others pass.
     """
     known = dict(list(_parameters(build).items())[given:])
     if any(p.kind is p.VAR_KEYWORD for p in known.values()):
@@ -109,3 +112,61 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield from leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+_MAY_BE_NULL = ("trainer.", "callbacks.ema_decay")
+"""Beginnings of keys whose value null means "off"."""
+
+_OF_CONSTRUCTORS = ("algo.", "forward_process.", "noise.", "sampling.")
+"""Beginnings of keys whose numbers ``check_options`` compares with a constructor's annotations."""
+
+_OF_SEVERAL_KINDS = ("trainer.devices",)
+"""A number or text, checked where it is read."""
+
+
+def check_kinds(config: DictConfig, defaults: DictConfig) -> None:
+    """Raise ``ValueError`` for the first value that is not of the kind of its default: a number,
+    true or false, text, a list, keys.
+
+    Anything passes where the default is null or an interpolation, a number where it is text
+    (``trainer.devices=2``), and null for a constructor's number, which ``check_options`` checks.
+    """
+    from omegaconf import OmegaConf
+
+    given = OmegaConf.to_container(config, resolve=False)
+    expected = OmegaConf.to_container(defaults, resolve=False)
+    for key, value, default in _pairs("", given, expected):
+        wanted, got = _kind(default), _kind(value)
+        off = got == "null" and key.startswith(_MAY_BE_NULL)
+        off |= (wanted, got) == ("a number", "null") and key.startswith(_OF_CONSTRUCTORS)
+        known = key in _OF_SEVERAL_KINDS or (wanted, got) == ("text", "a number")
+        if got == wanted or off or known:
+            continue
+        shown = "null" if value is None else value
+        raise ValueError(f"{key}={shown}: expected {wanted}, as in the default {key}={default}")
+
+
+def _pairs(key: str, given: Any, default: Any) -> Iterator[tuple[str, Any, Any]]:
+    """(key, value, default) of every leaf that both have and whose default has a kind."""
+    if isinstance(given, dict) and isinstance(default, dict):
+        for name in given.keys() & default.keys():
+            yield from _pairs(f"{key}.{name}" if key else str(name), given[name], default[name])
+    elif isinstance(given, list) and isinstance(default, list):
+        for k, value in enumerate(given if default else []):
+            yield from _pairs(f"{key}[{k}]", value, default[min(k, len(default) - 1)])
+    elif default is not None:
+        texts = [value for value in (given, default) if isinstance(value, str)]
+        if not any("${" in text for text in texts):  # interpolated: of the kind it points to
+            yield key, given, default
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "text"
+    return "a list" if isinstance(value, list) else "keys"

@@ -72,8 +72,8 @@ def _origin(builder: Any) -> str:
 
 
 def import_plugins(modules: Any) -> None:
-    """Import the modules that ``plugins`` of a config names, from the current folder too, so that
-    they register what they have. None, of earlier configs, means none.
+    """Import the modules that ``plugins`` of a config names, also from the current folder, so that
+    they register what they have. Earlier configs have None.
 
     Raises ``ValueError`` naming the module and the reason if one cannot be imported.
     """
@@ -87,15 +87,11 @@ def import_plugins(modules: Any) -> None:
     for name in modules:
         try:
             import_module(name)
-        except Exception as error:  # a stranger's code: whatever it raises is told in a sentence
+        except Exception as error:  # a stranger's code may raise anything
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
-            missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(
-                f"{error.name}."
-            )
-            remedy = "; name a module that is installed or lies in this folder, without .py"
-            raise ValueError(
-                f"plugins: {name} cannot be imported: {reason}{remedy * missing}"
-            ) from error
+            if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+                reason += "; name a module that is installed or lies in this folder, without .py"
+            raise ValueError(f"plugins: {name} cannot be imported: {reason}") from error
 
 
 def load_plugins(

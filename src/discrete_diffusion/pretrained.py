@@ -21,8 +21,8 @@ _UNREADABLE = (
 
 
 def transformers_library(what: str, remedy: str = "") -> ModuleType:
-    """``transformers``; ``ValueError`` with another ``remedy`` if it is not installed. ``what``: is
-    done by it."""
+    """``transformers``, which does ``what``; ``ValueError`` if it is not installed. ``remedy``:
+    another than to install it."""
     try:
         import transformers
     except ImportError as error:
@@ -37,9 +37,9 @@ def read_pretrained(
 ) -> _Read:
     """What ``read`` makes of the folder ``path``, given as ``key``.
 
-    The libraries are not asked for names on the hub without ``download``: they open a connection
-    even where told not to. Raises ``ValueError`` if there is no folder, or ``read`` fails at what
-    is in it; ``expected``: what should be there.
+    Without ``download`` the path must be a folder: the libraries open a connection even where told
+    not to. Raises ``ValueError`` if there is no folder, or ``read`` fails. ``expected``: what there
+    should be.
     """
     if not download and not Path(path).is_dir():
         raise ValueError(

@@ -32,11 +32,11 @@ class Stop(BaseException):
 class StopSignals:
     """While entered, the first SIGINT or SIGTERM asks for an end, the second one kills at once.
 
-    ``received`` is the signal asked with, or None. Between steps that can be repeated the answer is
-    ``Stop``, raised on the spot; under ``finish_step`` it is up to whoever looks at ``received``.
+    ``received``: the first signal, or None. It raises ``Stop`` on the spot, unless ``finish_step``
+    is set: then the run looks at ``received`` itself.
 
     Signals belong to the main thread: entered elsewhere, this does nothing. A signal that the
-    parent process chose to ignore stays ignored. The former handlers come back at the end.
+    parent process ignored stays ignored. The former handlers come back at the end.
     """
 
     def __init__(self) -> None:
@@ -78,8 +78,7 @@ class StopSignals:
         if not self.finish_step:
             raise Stop(number)
         # not print: the signal may have come in the middle of one
-        os.write(
-            2,
-            b"\nstopping as soon as the run can go on from there; the same signal again kills "
-            b"at once\n",
+        said = (
+            "stopping as soon as the run can go on from there; the same signal again kills at once"
         )
+        os.write(2, f"\n{said}\n".encode())

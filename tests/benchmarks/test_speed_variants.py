@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from discrete_diffusion.models.blocks import attention
+from discrete_diffusion.models.blocks import transformer
 from discrete_diffusion.models.tuned import FastLinear
 from speed_profile import kind_of
 from speed_variants import VARIANTS, Plans, Trainee, plain_layers
@@ -69,15 +69,15 @@ def test_plain_layers_are_pytorchs(plans, monkeypatch):
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
     monkeypatch.setattr(FastLinear, "forward", forbidden)
-    shipped = attention.attend, FastLinear.forward
+    shipped = transformer.attend, FastLinear.forward
     trainee = Trainee(VARIANTS[1], plans, CPU, seed=0)
     trainee.train(trainee.rows(0, 2))
     assert len(calls) == 2 * len(trainee.algorithm.backbone.denoiser.blocks)
-    assert (attention.attend, FastLinear.forward) == shipped
+    assert (transformer.attend, FastLinear.forward) == shipped
     with pytest.raises(AssertionError, match="the package's"):
         Trainee(VARIANTS[3], plans, CPU, seed=0).train(plans.bucketed(0, 1))
     with plain_layers(["linear"]):
-        assert attention.attend is shipped[0]
+        assert transformer.attend is shipped[0]
         assert FastLinear.forward is torch.nn.Linear.forward
 
 

@@ -11,9 +11,8 @@ import pytest
 import torch
 from lightning.fabric import Fabric
 
-from discrete_diffusion.cli.child_processes import all_processes, command_line
+from discrete_diffusion.cli.child_processes import all_processes, command_line, connected
 from discrete_diffusion.cli.launch_environment import rank, stop_signals
-from discrete_diffusion.cli.process_group import connected
 from discrete_diffusion.shards import LostProcessError
 from discrete_diffusion.stopping import Stop
 

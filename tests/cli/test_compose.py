@@ -18,9 +18,9 @@ from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.lightning_setup import build_trainer
 from discrete_diffusion.domains import available_domains, complete_data, domain_of, get_domain
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
+from discrete_diffusion.options import check_kinds
 from discrete_diffusion.sampling import build_sampler, check_sampler
 from discrete_diffusion.stopping import StopSignals
-from discrete_diffusion.value_types import check_kinds
 
 GROUPS = {
     group.name: sorted(path.stem for path in group.glob("*.yaml"))

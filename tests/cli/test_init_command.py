@@ -11,7 +11,7 @@ import torch
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.initialising import starting_weights
+from discrete_diffusion.cli.earlier_runs import starting_weights
 from discrete_diffusion.cli.train import train
 
 QUICK = [

@@ -13,7 +13,7 @@ from lightning.pytorch import Trainer
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import ResumePoint, read_training_file, sealed
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.resuming import machine_changes
+from discrete_diffusion.cli.earlier_runs import machine_changes
 from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200", "logger=none"]
@@ -99,7 +99,7 @@ def test_no_limit_of_steps_is_no_shorter_run(finished, tmp_path, capsys):
     """trainer.max_steps=null: the epochs count, of which one was begun."""
     last = finished / "checkpoints" / "last.ckpt"
     _, line = stopped(capsys, *SHORT, "trainer.max_steps=null", f"resume={last}")
-    assert "the run has no end along which a cosine learning rate could fall" in line
+    assert "optim.lr_schedule=cosine needs a known length; set trainer.max_steps or" in line
     other_run(finished)
     by_epochs = ["trainer.max_steps=null", "trainer.max_epochs=1", "optim.warmup_steps=2"]
     main(["train", *SHORT, *by_epochs, "resume=other.ckpt", "hydra.run.dir=by_epochs"])

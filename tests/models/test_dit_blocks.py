@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.models.blocks import block_causal_mask
-from discrete_diffusion.models.dit import DiT
+from discrete_diffusion.models.dit import DiT, block_causal_mask
 
 MASK, PAD = 10, 11
 TINY = {"vocab_size": 12, "hidden_size": 32, "n_blocks": 2, "n_heads": 4, "pad_id": PAD}

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks import pack_columns
+from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.models.get_region import GetRegion
 
 TINY = {"num_features": 7, "d_model": 32, "n_layers": 2, "n_heads": 4}

@@ -5,7 +5,7 @@ from torch import nn
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.models.bd_denoiser import BDDenoiser
-from discrete_diffusion.models.blocks import MLP
+from discrete_diffusion.models.blocks.transformer import MLP
 from discrete_diffusion.models.registry import build_backbone, register_backbone
 from discrete_diffusion.models.tuned import FastLinear, LeanMLP, tuned
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from discrete_diffusion.models import tuned
-from discrete_diffusion.models.blocks import MLP, AdaLNZeroBlock
+from discrete_diffusion.models.blocks.transformer import MLP, AdaLNZeroBlock
 from discrete_diffusion.models.tuned import recomputed
 
 

@@ -38,7 +38,7 @@ def test_learning_rate_warms_up_then_stays_or_falls():
 
 
 def test_a_run_without_an_end_has_no_cosine_along_it(tmp_path):
-    with pytest.raises(ValueError, match=r"give trainer\.max_steps .* optim\.lr_schedule=constant"):
+    with pytest.raises(ValueError, match=r"set trainer\.max_steps .* optim\.lr_schedule=constant"):
         fit(make_module(lr_schedule="cosine"), tmp_path, steps=-1)
 
 

@@ -19,7 +19,7 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.data import BatchStream
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.models import compiling
-from discrete_diffusion.models.blocks import pack_columns
+from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.training import EMA, DiffusionModule
 from discrete_diffusion.types import Batch

@@ -68,7 +68,7 @@ class Algorithm(nn.Module, ABC):
     name: ClassVar[str]
     """What ``algo=`` calls it."""
     state: ClassVar[str]
-    """What its samples are made of, one of ``states.STATES``, as of its data and backbone."""
+    """What it denoises, one of ``registry.STATES``: its data and backbone have the same."""
     processes: ClassVar[tuple[str, ...]] = ()
     """Forward processes that it works with; the first is the default."""
     samplers: ClassVar[tuple[str, ...] | None] = None

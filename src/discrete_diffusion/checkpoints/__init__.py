@@ -1,12 +1,7 @@
 """Checkpoints: what is in one, how an algorithm comes back out of it, when a run may go on."""
 
-from discrete_diffusion.checkpoints.contents import (
-    FORMAT,
-    INFO_KEY,
-    checkpoint_info,
-    sealed,
-)
-from discrete_diffusion.checkpoints.files import read_training_file, write_weights_file
+from discrete_diffusion.checkpoints.contents import FORMAT, checkpoint_info, sealed
+from discrete_diffusion.checkpoints.files import INFO_KEY, read_training_file, write_weights_file
 from discrete_diffusion.checkpoints.initialising import (
     Initialised,
     StartingWeights,

@@ -21,20 +21,28 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion import __version__
+from discrete_diffusion.checkpoints.files import (
+    INFO_KEY,
+    algorithm_weights,
+    is_weights_file,
+    read_training_file,
+    read_weights_file,
+)
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.plugins import import_plugins
 
-FORMAT = 1
-INFO_KEY = "discrete_diffusion"
-WEIGHTS_PREFIX = "algorithm."
-"""The algorithm's parameters inside the Lightning module."""
+if TYPE_CHECKING:
+    from discrete_diffusion.algorithms import Algorithm
 
+FORMAT = 1
 _INFO_KEYS = ("config", "vocabulary", "size_counts", "data_fingerprint", "step", "machine")
 _CONFIG_KEYS = ("data", "algo", "model", "noise", "forward_process")
 
@@ -53,15 +61,6 @@ def checkpoint_info(
     }
 
 
-def algorithm_weights(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The algorithm's own tensors of a Lightning ``state_dict``, by their name in it."""
-    return {
-        name.removeprefix(WEIGHTS_PREFIX): value
-        for name, value in state_dict.items()
-        if name.startswith(WEIGHTS_PREFIX) and isinstance(value, Tensor)
-    }
-
-
 def sealed(
     info: Mapping[str, Any],
     state_dict: Mapping[str, Any],
@@ -75,9 +74,57 @@ def sealed(
     return {**content, "digest": _digest(content, algorithm_weights(state_dict))}
 
 
-def check_info(info: Any, weights: Mapping[str, Tensor], path: object) -> dict[str, Any]:
-    """The info, once it is known to be ours, readable by this version, unchanged and to speak of
-    the same vocabulary; else ``ValueError`` with one sentence. ``weights``: the averaged ones."""
+@dataclass(frozen=True)
+class Contents:
+    """What a checkpoint holds. ``weights``: the averaged ones of the algorithm, by name; ``state``:
+    all of a ``.ckpt``, None of a ``.safetensors``."""
+
+    path: Path
+    info: dict[str, Any]
+    weights: dict[str, Tensor]
+    state: dict[str, Any] | None
+
+    def chosen_weights(self, *, ema: bool) -> dict[str, Tensor]:
+        """The averaged weights or the last training weights, which only a ``.ckpt`` has."""
+        if ema:
+            return self.weights
+        if self.state is None:
+            raise ValueError(
+                f"{self.path} holds the averaged weights only; ema=false needs the .ckpt"
+            )
+        return algorithm_weights(self.state.get("current_model_state")) or self.weights
+
+    def load_into(self, algorithm: Algorithm, *, ema: bool = True) -> None:
+        """Load the weights, or raise ``ValueError`` saying what does not fit."""
+        try:
+            algorithm.load_state_dict(self.chosen_weights(ema=ema))
+        except RuntimeError as error:
+            raise ValueError(
+                f"the weights in {self.path} do not fit the config ({self.versions()}): "
+                f"{str(error).splitlines()[-1].strip()}"
+            ) from error
+
+    def versions(self) -> str:
+        return f"written by version {self.info.get('version', '?')}, this is {__version__}"
+
+
+def read_contents(path: str | Path) -> Contents:
+    """Of a ``.ckpt`` or a ``.safetensors``, once its info is known to be ours, readable by this
+    version, unchanged, and of the same vocabulary.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence otherwise.
+    """
+    path, state = Path(path), None
+    if is_weights_file(path):
+        info, weights = read_weights_file(path)
+    else:
+        state = read_training_file(path)
+        info, weights = state.get(INFO_KEY), algorithm_weights(state.get("state_dict"))
+    _check_info(info, weights, path)
+    return Contents(path, info, weights, state)
+
+
+def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
     written = info.get("format") if isinstance(info, dict) else None
     if not isinstance(written, int) or written < 1:
         raise ValueError(f"{path} is not a checkpoint of discrete_diffusion: it names no format")
@@ -94,31 +141,23 @@ def check_info(info: Any, weights: Mapping[str, Tensor], path: object) -> dict[s
         raise ValueError(
             f"{path} is not a checkpoint of discrete_diffusion: it has no {', '.join(missing)}"
         )
-    _check_config(info["config"], path)
+    groups = info["config"] if isinstance(info["config"], Mapping) else {}
+    if missing := [key for key in _CONFIG_KEYS if not isinstance(groups.get(key), Mapping)]:
+        raise ValueError(
+            f"{path} is not a checkpoint of discrete_diffusion: its config has no "
+            f"{', '.join(missing)} with keys of its own"
+        )
     try:
         import_plugins(info["config"].get("plugins"))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     _check_vocabulary(info, path)
-    return info
 
 
-def _check_config(config: Any, path: object) -> None:
-    groups = config if isinstance(config, Mapping) else {}
-    missing = [key for key in _CONFIG_KEYS if not isinstance(groups.get(key), Mapping)]
-    if missing:
-        raise ValueError(
-            f"{path} is not a checkpoint of discrete_diffusion: its config has no "
-            f"{', '.join(missing)} with keys of its own"
-        )
-
-
-def _check_vocabulary(info: Mapping[str, Any], path: object) -> None:
+def _check_vocabulary(info: Mapping[str, Any], path: Path) -> None:
     data = info["config"]["data"]
     written, ours = info["vocabulary"], domain_of(data).vocabulary(data)
-    differing = [key for key in ours if written.get(key) != ours[key]]
-    if differing:
-        key = differing[0]
+    for key in [key for key in ours if written.get(key) != ours[key]]:
         raise ValueError(
             f"{path} was written by version {info.get('version', '?')} with other {key}: "
             f"{_first_difference(written.get(key), ours[key])}; read it with that version"

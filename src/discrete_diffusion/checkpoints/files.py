@@ -20,7 +20,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from discrete_diffusion.checkpoints.contents import INFO_KEY, algorithm_weights
+INFO_KEY = "discrete_diffusion"
+"""Where Lightning's checkpoint and the metadata of the ``.safetensors`` keep the info."""
+
+_WEIGHTS_PREFIX = "algorithm."
+"""The algorithm's parameters inside the Lightning module."""
 
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, pickle.UnpicklingError, SafetensorError),
@@ -32,10 +36,20 @@ _DAMAGE = (
 _WANTS_CODE = ("Unsupported global", "Unsupported class", "Unsupported operand", "GLOBAL")
 
 
+def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:
+    """The algorithm's own tensors of a Lightning ``state_dict``, by their name in it; none of
+    anything else."""
+    return {
+        name.removeprefix(_WEIGHTS_PREFIX): value
+        for name, value in (state_dict.items() if isinstance(state_dict, Mapping) else ())
+        if name.startswith(_WEIGHTS_PREFIX) and isinstance(value, Tensor)
+    }
+
+
 def is_weights_file(path: Path) -> bool:
     """Whether a file starts like safetensors: eight bytes of length, then a JSON object.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` if there is no file or nothing in it.
+    Raises ``FileNotFoundError`` or ``ValueError`` if there is no file, or an empty one.
     """
     _check_is_file(path)
     with path.open("rb") as file:
@@ -43,10 +57,8 @@ def is_weights_file(path: Path) -> bool:
 
 
 def read_training_file(path: str | Path) -> dict[str, Any]:
-    """A ``.ckpt`` as plain containers and tensors.
-
-    The zip's checksums are compared first, which torch does not do, then the pickle is read by
-    torch's restricted unpickler (``weights_only=True``).
+    """A ``.ckpt`` as plain containers and tensors: the zip's checksums are compared, which torch
+    does not do, then torch's restricted unpickler reads it (``weights_only=True``).
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence: no file, damaged, not a
     checkpoint, or a pickle that wants to run code.
@@ -68,13 +80,11 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
     return state
 
 
-def read_weights_file(path: str | Path) -> tuple[Any, dict[str, Tensor]]:
+def read_weights_file(path: Path) -> tuple[Any, dict[str, Tensor]]:
     """(info, weights by name) of a ``.safetensors``; the info is None if it has none of ours.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` as ``read_training_file``.
+    Raises ``ValueError`` for a damaged file.
     """
-    path = Path(path)
-    _check_is_file(path)
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -104,10 +114,8 @@ def _check_is_file(path: Path) -> None:
 
 
 def _check_zip(path: Path) -> None:
-    """Raise one of ``_DAMAGE`` unless the zip is one that torch writes and its checksums hold.
-
-    torch stores without compression; anything else could claim to unpack to any size.
-    """
+    """Raise one of ``_DAMAGE`` unless the zip is as torch writes it, without compression, which
+    could unpack to any size, and its checksums hold."""
     with path.open("rb") as file:
         if file.read(4) != b"PK\x03\x04":  # torch would go on to read a bare pickle
             raise zipfile.BadZipFile("no zip")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from discrete_diffusion.checkpoints.loading import read_weights
+from discrete_diffusion.checkpoints.contents import read_contents
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import leaves
 
@@ -36,9 +36,9 @@ class StartingWeights:
 
 @dataclass(frozen=True)
 class Initialised:
-    """Names inside the backbone. ``loaded``: tensors that were replaced. ``missing``: of the same
-    parts, those that the checkpoint does not have, left as they were. ``unused``: of the same
-    parts of the checkpoint, those that the backbone does not have."""
+    """Names of tensors. ``loaded``: those replaced in the backbone; ``missing``: those of the same
+    parts that the checkpoint lacks, left as they were; ``unused``: those of the same parts that
+    only the checkpoint has."""
 
     loaded: tuple[str, ...]
     missing: tuple[str, ...]
@@ -47,13 +47,13 @@ class Initialised:
 
 def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeights:
     """Of a ``.ckpt`` or a ``.safetensors``; ``ema`` and errors as for ``load``."""
-    info, weights = read_weights(Path(path), ema=ema)
+    found = read_contents(path)
     own = {
         name.removeprefix(_BACKBONE): value
-        for name, value in weights.items()
+        for name, value in found.chosen_weights(ema=ema).items()
         if name.startswith(_BACKBONE)
     }
-    return StartingWeights(Path(path), own, info["config"])
+    return StartingWeights(found.path, own, found.info["config"])
 
 
 def initialise(
@@ -63,23 +63,23 @@ def initialise(
     parts: Sequence[str] | None = None,
     config: Mapping[str, Any],
 ) -> Initialised:
-    """Copy weights, buffers among them, into a backbone.
+    """Copy weights and buffers into a backbone.
 
-    ``parts``: names of modules or tensors, wherever they lie in either backbone: ``encoder`` of one
-    goes into ``network.encoder`` of another. Tensors of a part that only one of the two has are
-    left out. None: all of the backbone, which must then have the same tensors.
-    ``config``: of this run; names the settings to change where shapes differ.
+    ``parts``: names of modules or tensors, wherever they lie: ``encoder`` of one backbone goes into
+    ``network.encoder`` of another. Tensors that only one of the two has are left out. None: all of
+    the backbone, which must have the same tensors. ``config``: of this run, to name the settings
+    that differ.
 
-    Raises ``ValueError`` for a part that one of the two does not have, or has several times, for
-    parts without a common tensor, for other tensors if all are asked for, and for other shapes.
+    Raises ``ValueError`` for a part that one of the two does not have, or has several times, parts
+    without a common tensor, other tensors if ``parts`` is None, and other shapes.
     """
     state = backbone.state_dict()
     sources: dict[str, str] = {}  # by the name here, the name there
     unused: list[str] = []
     if parts is None:
         _check_same(start, state, config)
-        sources = {name: name for name in state}
-    for part in parts or ():
+        parts, sources = (), {name: name for name in state}
+    for part in parts:
         there = _where(part, start.weights, f"the backbone of {start.path}")
         here = _where(part, state, "this backbone")
         own = {name: there + name.removeprefix(here) for name in _inside(here, state)}
@@ -151,16 +151,13 @@ def _check_shapes(
 
 
 def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """``key=value`` of settings of ``was`` that ``now`` has too and sets otherwise."""
+    """``key=value`` of the settings that shapes may depend on, where ``now`` has another value."""
     there, here = _sizes(was), _sizes(now)
     return [f"{k}={there[k]}" for k in there if k in here and there[k] != here[k]]
 
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that shapes may depend on, by key."""
     described = ("name", "parameters", "backbones", "counted_at")
-    model = {
-        f"model.{k}": v for k, v in leaves(config["model"]) if k.split(".")[0] not in described
-    }
+    model = {k: v for k, v in leaves(config["model"], "model.") if k.split(".")[1] not in described}
     data = {f"data.{k}": v for k, v in config["data"].items() if k in _DATA_SIZES}
     return {k: v for k, v in {**model, **data}.items() if v is not None}

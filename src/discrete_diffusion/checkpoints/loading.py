@@ -7,29 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
-from discrete_diffusion import __version__
-from discrete_diffusion.checkpoints.contents import INFO_KEY, algorithm_weights, check_info
-from discrete_diffusion.checkpoints.files import (
-    is_weights_file,
-    read_training_file,
-    read_weights_file,
-)
+from discrete_diffusion.checkpoints.contents import read_contents
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.algorithms import Algorithm
-
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run brought back: the algorithm in eval mode, its config, and how many training samples
-    had each size (``size_counts[n]``).
+    """A run brought back.
 
-    ``algorithm``: an ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
-
+    ``algorithm``: in eval mode; a ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
+    ``size_counts``: how many training samples are of size n, for n = 0, 1, ...
     ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on.
     """
 
@@ -41,7 +31,7 @@ class Checkpoint:
 
 
 def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Any:
-    """The algorithm of a checkpoint, ready to sample: ``load("run/checkpoints/best.ckpt")``; an
+    """The algorithm of a checkpoint, ready to sample: ``load("run/checkpoints/best.ckpt")``; a
     ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
 
     ``path``: a ``.ckpt`` or a ``.safetensors``. ``ema``: the averaged weights (default) or the last
@@ -55,13 +45,22 @@ def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cp
 def read_checkpoint(
     path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu"
 ) -> Checkpoint:
-    """As ``load``, with the config and the size histogram of the training data."""
+    """As ``load``, with the config and what else is known of the run."""
     from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
 
-    info, weights = read_weights(Path(path), ema=ema)
-    config = OmegaConf.create(info["config"])
-    algorithm = _build(config, info, path)
-    load_weights(algorithm, weights, info, path)
+    from discrete_diffusion.algorithms import build_algorithm
+
+    found = read_contents(path)
+    info, config = found.info, OmegaConf.create(found.info["config"])
+    try:
+        algorithm = build_algorithm(config)
+    except (ValueError, TypeError, OmegaConfBaseException) as error:
+        raise ValueError(
+            f"the model of {path} ({found.versions()}) cannot be rebuilt: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    found.load_into(algorithm, ema=ema)
     return Checkpoint(
         algorithm.to(device).eval(),
         config,
@@ -69,56 +68,3 @@ def read_checkpoint(
         info["step"],
         info["data_fingerprint"],
     )
-
-
-def split_training_state(
-    state: dict[str, Any], path: object
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """(checked info, averaged weights) of what ``read_training_file`` returned."""
-    weights = state.get("state_dict")
-    weights = algorithm_weights(weights) if isinstance(weights, dict) else {}
-    info = check_info(state.get(INFO_KEY), weights, path)
-    return info, weights
-
-
-def load_weights(
-    algorithm: Algorithm, weights: dict[str, Tensor], info: dict[str, Any], path: object
-) -> None:
-    """Load ``weights`` into ``algorithm``, or ``ValueError`` saying what does not fit."""
-    try:
-        algorithm.load_state_dict(weights)
-    except RuntimeError as error:
-        raise ValueError(
-            f"the weights in {path} do not fit the config (written by version "
-            f"{info.get('version', '?')}, this is {__version__}): "
-            f"{str(error).splitlines()[-1].strip()}"
-        ) from error
-
-
-def read_weights(path: Path, *, ema: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """(checked info, weights of the algorithm by name); ``ema`` and errors as for ``load``."""
-    if is_weights_file(path):
-        found, weights = read_weights_file(path)
-        info = check_info(found, weights, path)
-        if not ema:
-            raise ValueError(f"{path} holds the averaged weights only; ema=false needs the .ckpt")
-        return info, weights
-    state = read_training_file(path)
-    info, weights = split_training_state(state, path)
-    if not ema and isinstance(state.get("current_model_state"), dict):
-        weights = algorithm_weights(state["current_model_state"])
-    return info, weights
-
-
-def _build(config: DictConfig, info: dict[str, Any], path: object) -> Algorithm:
-    from omegaconf.errors import OmegaConfBaseException
-
-    from discrete_diffusion.algorithms import build_algorithm
-
-    try:
-        return build_algorithm(config)
-    except (ValueError, TypeError, OmegaConfBaseException) as error:
-        raise ValueError(
-            f"the model of {path} (written by version {info.get('version', '?')}, this is "
-            f"{__version__}) cannot be rebuilt: {str(error).splitlines()[0]}"
-        ) from error

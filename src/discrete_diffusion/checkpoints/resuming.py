@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.checkpoints.files import is_weights_file, read_training_file
-from discrete_diffusion.checkpoints.loading import load_weights, split_training_state
+from discrete_diffusion.checkpoints.contents import read_contents
 from discrete_diffusion.options import leaves
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ _UNSET = {
     "algo.condition_dropout": 0.0,
     "algo.weighting": "velocity",
 }
-"""What is taken where a key is absent or null: by Lightning, and by algorithms from before they had
-it."""
+"""What an absent or null key means: to Lightning, and in runs from before the key existed."""
 
 _BATCHES_OR_SHARE = ("trainer.limit_train_batches", "trainer.overfit_batches")
 """Of these, 1 is one batch and 1.0 is all of them."""
@@ -81,11 +79,10 @@ def check_resumable(
     Raises the errors of ``load``, and ``ValueError`` naming every key that differs, what it was and
     what it is, or if the weights do not fit ``algorithm``.
     """
-    path = Path(path)
-    if is_weights_file(path):
+    found = read_contents(path)
+    info, state = found.info, found.state
+    if state is None:
         raise ValueError(f"{path} holds weights only; resume from the .ckpt beside it")
-    state = read_training_file(path)
-    info, weights = split_training_state(state, path)
     changes = _changes(info["config"], config)
     if info["data_fingerprint"] != data_fingerprint:
         changes.append(f"the data (fingerprint {info['data_fingerprint']} -> {data_fingerprint})")
@@ -93,14 +90,16 @@ def check_resumable(
         named = ", ".join(changes[:_MAX_NAMED])
         more = f" and {len(changes) - _MAX_NAMED} more" if len(changes) > _MAX_NAMED else ""
         raise ValueError(
-            f"{path} and this run do not fit: {named}{more} (was -> is); keep what was, or start a "
-            "new run without resume"
+            f"{path} and this run do not fit: {named}{more} (was -> is); restore these settings, "
+            "or start a new run without resume"
         )
-    load_weights(algorithm, weights, info, path)
+    found.load_into(algorithm)
     if not {"global_step", "loops", "optimizer_states"} <= set(state):
         raise ValueError(f"{path} holds no training state; resume from a run's last.ckpt")
+    loop = state["loops"].get("fit_loop", {}).get("state_dict", {})
+    stream = (loop.get("combined_loader") or [None])[0]  # as Lightning keeps it
     return ResumePoint(
-        path, int(state["global_step"]), info["config"], info["machine"], _stream(state)
+        found.path, int(state["global_step"]), info["config"], info["machine"], stream
     )
 
 
@@ -123,10 +122,3 @@ def _meaning(key: str, value: Any) -> Any:
     """A value such that two of one meaning are equal."""
     value = _UNSET.get(key) if value is None else value
     return (value, isinstance(value, int) and value == 1) if key in _BATCHES_OR_SHARE else value
-
-
-def _stream(state: Mapping[str, Any]) -> dict[str, int] | None:
-    """The state of the training stream, as Lightning keeps it."""
-    loop = state["loops"].get("fit_loop", {}).get("state_dict", {})
-    loaders = loop.get("combined_loader") or [None]
-    return loaders[0]

@@ -1,7 +1,8 @@
-"""The further processes of a command, which Lightning starts, and their end."""
+"""The further processes of a command: Lightning starts them, and none is left behind."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.cli.devices import cluster_environment
 from discrete_diffusion.cli.launch_environment import is_first
+from discrete_diffusion.shards import LostProcessError, Shard, distributed_shard
+from discrete_diffusion.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -17,12 +21,19 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
     from lightning.pytorch import Trainer
 
+_ANNOUNCERS = (
+    "fabric.utilities.distributed",
+    "fabric.utilities.rank_zero",
+    "pytorch.utilities.rank_zero",
+)
+"""Modules of Lightning that log how processes are being connected."""
+
 
 @contextmanager
 def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator[None]:
-    """Inside, ``sys.argv`` is a whole command, its name included: Lightning runs it again in every
-    further process, with the program that is running, which may have registered a backbone; with
-    ours where a program calls ``main`` with ``arguments`` that are not its own."""
+    """Inside, ``sys.argv`` is the whole command, which Lightning runs again in every further
+    process: by the program that is running, which may have registered a backbone, or by ours if
+    that program called ``main`` with other ``arguments`` than its own."""
     main = sys.modules["__main__"]
     former, spec = sys.argv, getattr(main, "__spec__", None)
     sys.argv = [former[0], *arguments]
@@ -36,11 +47,11 @@ def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator
 
 @contextmanager
 def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[None]:
-    """What is launched inside by Lightning's ``engine`` has ended afterwards: the processes it
-    started, their group, the variables by which they know each other, and the division of threads.
+    """After the block, what Lightning's ``engine`` launched inside it has ended: the processes,
+    their group, their environment variables, and the division of threads.
 
-    An error kills the others, which may be waiting for this one. ``threads``: of each process;
-    None divides the cores.
+    An error kills the other processes, which may be waiting for this one. ``threads``: of each
+    process; None divides the cores.
     """
     if engine.world_size == 1:
         yield
@@ -73,9 +84,52 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Non
 
 
 def _taken_over(engine: Trainer | Fabric) -> list[Popen[bytes]]:
-    """The processes that Lightning started; it looks after them no longer, or it would kill this
-    one when they are killed."""
+    """The processes that Lightning started and watches no longer: it would kill this one as soon as
+    one of them is killed."""
     started: list[Popen[bytes]] = getattr(engine.strategy.launcher, "procs", [])
     others = started.copy()
     started.clear()
     return others
+
+
+@contextmanager
+def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Shard]:
+    """Several processes inside the block, connected; after it only the first one goes on.
+
+    Lightning starts the others unless torchrun or srun has. They end with the block, with status 0
+    also after an error, which the first process knows and reports. SIGINT and SIGTERM end all, with
+    status 130 or 143. ``threads``: of each process; None divides the cores.
+
+    Raises ``ChildProcessError`` if another process ends before the block does.
+    """
+    fabric = _fabric(per_node, num_nodes)
+    try:
+        with StopSignals(), all_processes(fabric, threads):
+            fabric.launch()
+            try:
+                yield distributed_shard()
+            finally:
+                if not is_first():  # Lightning kills the first one if another status comes before
+                    raise SystemExit(0)
+    except Stop as stop:
+        if is_first():
+            print(f"discrete-diffusion: {stop}", file=sys.stderr)
+        raise SystemExit(stop.exit_status) from None
+    except LostProcessError as error:
+        raise ChildProcessError(str(error)) from error
+
+
+def _fabric(per_node: int, num_nodes: int) -> Fabric:
+    """Lightning's engine. It connects the processes by gloo, whatever they compute on: they
+    exchange little, and gloo notices when one of them ends."""
+    from lightning.fabric import Fabric
+
+    for name in _ANNOUNCERS:
+        logging.getLogger(f"lightning.{name}").setLevel(logging.WARNING)
+    return Fabric(
+        accelerator="cpu",
+        strategy="ddp",
+        devices=per_node,
+        num_nodes=num_nodes,
+        plugins=[cluster_environment()],
+    )

@@ -14,9 +14,8 @@ from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.config_files import config_dir, model_presets
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import check_whole_number, is_number
+from discrete_diffusion.options import check_kinds, check_whole_number, is_number
 from discrete_diffusion.plugins import import_plugins
-from discrete_diffusion.value_types import check_kinds
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

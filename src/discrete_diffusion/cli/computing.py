@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.cli.child_processes import connected
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import num_processes
 from discrete_diffusion.cli.launch_environment import local_rank
 from discrete_diffusion.cli.precision import PRECISIONS, check_precision, check_units
-from discrete_diffusion.cli.process_group import connected
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.shards import Shard
 
@@ -22,8 +22,8 @@ ACCELERATORS = ("auto", "cpu", "cuda")
 
 
 def check_computing(config: DictConfig) -> None:
-    """``ValueError`` for a ``precision``, ``accelerator``, ``devices`` or ``num_nodes`` that there
-    is not, before anything slow is imported."""
+    """``ValueError`` for an unknown ``precision``, ``accelerator``, ``devices`` or ``num_nodes``;
+    imports nothing slow."""
     check_precision("precision", str(config.precision), PRECISIONS)
     if config.accelerator not in ACCELERATORS:
         raise ValueError(unknown_name("accelerator", str(config.accelerator), ACCELERATORS))
@@ -34,7 +34,7 @@ def check_computing(config: DictConfig) -> None:
 
 @dataclass(frozen=True)
 class Computing:
-    """``device``: that of this process; ``per_node`` processes on each of ``num_nodes`` machines;
+    """``device`` of this process; ``per_node`` processes on each of ``num_nodes`` machines;
     ``precision`` of the network; ``threads`` of a process, None for what torch finds."""
 
     device: str
@@ -45,9 +45,8 @@ class Computing:
 
     @contextmanager
     def shared(self) -> Iterator[Shard]:
-        """Inside the block every process does the same, and matrices are multiplied in
-        ``precision``: those of the network, nothing else multiplies any in float32. What follows it
-        is done by the first process alone."""
+        """Inside, all processes run, and matrix products in float32, which are those of the
+        network, are computed in ``precision``; after it only the first process goes on."""
         import torch
 
         kind, low = torch.device(self.device).type, self.precision == "bf16-mixed"
@@ -60,17 +59,19 @@ class Computing:
 
 
 def where_to_compute(config: DictConfig) -> Computing:
-    """One process unless ``devices``, torchrun or srun say otherwise, on a GPU of its own if there
-    are any. Sets the CPU threads of this one.
+    """One process unless ``devices``, torchrun or srun say otherwise, each on a GPU of its own if
+    there are any. Sets the CPU threads of this one.
 
-    Raises ``ValueError`` for a precision that is none of the device, for more processes than GPUs,
-    and for numbers of them that contradict what torchrun or srun started.
+    Raises ``ValueError`` for a precision that the device does not have, more processes than GPUs,
+    and numbers that contradict torchrun or srun.
     """
     import torch
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    uses_gpu = _uses_gpu(config.accelerator)
+    uses_gpu = config.accelerator != "cpu" and torch.cuda.is_available()
+    if config.accelerator == "cuda" and not uses_gpu:
+        raise ValueError("accelerator=cuda: torch finds no GPU here; take accelerator=cpu")
     check_units("precision", str(config.precision), on_gpu=uses_gpu)
     num_gpus = torch.cuda.device_count() if uses_gpu else 0
     per_node, num_nodes = num_processes(
@@ -82,12 +83,3 @@ def where_to_compute(config: DictConfig) -> Computing:
         torch.cuda.set_device(index)
         device = f"cuda:{index}"
     return Computing(device, per_node, num_nodes, str(config.precision), config.threads)
-
-
-def _uses_gpu(accelerator: str) -> bool:
-    import torch
-
-    there_is = torch.cuda.is_available()
-    if accelerator == "cuda" and not there_is:
-        raise ValueError("accelerator=cuda: torch finds no GPU here; take accelerator=cpu")
-    return there_is and accelerator != "cpu"

@@ -1,11 +1,11 @@
-"""How many processes a run has and what each computes on: the keys of ``trainer`` that say so."""
+"""How many processes a command has, and what each of them computes on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.launch_environment import check_self_started, started
+from discrete_diffusion.cli.launch_environment import started
 from discrete_diffusion.naming import unknown_name
 
 if TYPE_CHECKING:
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true", "fsdp")
-"""Of Lightning's, those in which every process runs the command anew."""
+"""Those of Lightning's in which every process runs the whole command."""
 
 
 def check_strategy(config: DictConfig) -> None:
-    """``ValueError`` for a ``trainer.strategy`` or ``trainer.devices`` that there is not, or that
-    does not go with the rest of a ``train`` config; before any slow import."""
+    """``ValueError`` for a ``trainer.strategy`` or ``trainer.devices`` that is unknown or does not
+    fit the rest of a ``train`` config; imports nothing slow."""
     options = config.trainer
     name, devices = options.get("strategy") or "auto", options.get("devices", 1)
     if name not in STRATEGIES:
@@ -27,8 +27,8 @@ def check_strategy(config: DictConfig) -> None:
     number = isinstance(devices, int) and not isinstance(devices, bool) and devices > 0
     if devices not in ("auto", -1) and not number:
         raise ValueError(
-            f"trainer.devices={devices}: expected a number from 1, or auto for all; which GPUs is "
-            "said before the command, as in CUDA_VISIBLE_DEVICES=1"
+            f"trainer.devices={devices}: expected a number from 1, or auto for all; choose GPUs "
+            "before the command, as in CUDA_VISIBLE_DEVICES=1"
         )
     if name != "fsdp":
         return
@@ -36,12 +36,12 @@ def check_strategy(config: DictConfig) -> None:
         raise ValueError("trainer.strategy=fsdp is for GPUs; take trainer=ddp on the CPU")
     if config.callbacks.ema_decay is not None:
         raise ValueError(
-            "trainer.strategy=fsdp leaves each process a part of the weights, of which Lightning "
-            "keeps no average; add callbacks.ema_decay=null, or take trainer=ddp"
+            "EMA is not supported with trainer.strategy=fsdp; set callbacks.ema_decay=null, or "
+            "take trainer=ddp"
         )
     if options.get("gradient_clip_algorithm") == "value":
         raise ValueError(
-            "trainer.strategy=fsdp clips the norm of gradients; leave out "
+            "trainer.strategy=fsdp can clip only the norm of gradients; leave out "
             "trainer.gradient_clip_algorithm=value"
         )
 
@@ -55,16 +55,15 @@ def computes_on_gpu(options: Mapping[str, Any]) -> bool:
 
 
 def set_devices(options: dict[str, Any]) -> None:
-    """Settle ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` among the arguments of
-    Lightning's ``Trainer``, all in ``options``.
+    """Set ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` in ``options``, arguments of
+    Lightning's ``Trainer``.
 
-    ``accelerator: auto`` means CUDA if there is one, else the CPU: draws are made in float64, which
-    Apple's MPS does not have. ``devices`` is per machine; torchrun and srun have chosen it when
-    they started the processes. More than one process are DDP unless they are FSDP; a single one
-    needs neither.
+    ``accelerator: auto`` is CUDA if there is one, else the CPU: draws are made in float64, which
+    Apple's MPS does not have. ``devices`` is per machine; torchrun and srun decide it themselves.
+    Several processes are DDP or FSDP, a single one neither.
 
-    Raises ``ValueError`` for more GPUs than there are, ``fsdp`` without a GPU, for numbers that
-    contradict those of torchrun or srun, and for processes that only those can start.
+    Raises ``ValueError`` for more GPUs than there are, ``fsdp`` without a GPU, numbers that
+    contradict torchrun or srun, and processes that only those can start.
     """
     import torch
 
@@ -95,18 +94,24 @@ def num_processes(
     """Processes per machine, and machines: those of torchrun or srun, else ``devices`` and
     ``num_nodes`` of ``options``.
 
-    ``num_gpus``: those of this machine that are computed on, 0 for the CPU; ``defaults``: values
-    that give way to torchrun and srun; ``prefix``: of the names on the command line;
-    ``sees_own_gpu``: one that torchrun or srun started may see a single GPU, its own.
+    ``num_gpus``: GPUs of this machine to compute on, 0 for the CPU; ``defaults``: values that
+    torchrun and srun override; ``prefix``: of the keys on the command line; ``sees_own_gpu``: a
+    process that torchrun or srun started may see a single GPU, its own.
     Raises ``ValueError`` as ``set_devices``.
     """
-    if (found := started()) is not None:
-        found.check(options, defaults=defaults, prefix=prefix)
-        per_node, num_nodes = found.per_node, found.num_nodes
-    else:
+    found = started()
+    if found is None:
         asked, num_nodes = options.get("devices") or 1, options.get("num_nodes") or 1
         per_node = (num_gpus or 1) if asked in ("auto", -1) else asked
-        check_self_started(per_node, num_nodes, prefix=prefix)
+        _check_self_started(per_node, num_nodes, prefix=prefix)
+    else:
+        per_node, num_nodes = found.per_node, found.num_nodes
+        for key, number in (("devices", per_node), ("num_nodes", num_nodes)):
+            if options.get(key) not in (*defaults, number):
+                raise ValueError(
+                    f"{prefix}{key}={options[key]}: {found.by} started {per_node} processes on "
+                    f"each of {num_nodes} machines; leave {prefix}{key} out"
+                )
     own = sees_own_gpu and found is not None and num_gpus == 1
     if 0 < num_gpus < per_node and not own:
         there_are = "is one GPU" if num_gpus == 1 else f"are {num_gpus} GPUs"
@@ -117,8 +122,26 @@ def num_processes(
     return per_node, num_nodes
 
 
+def _check_self_started(per_node: int, num_nodes: int, *, prefix: str) -> None:
+    """``ValueError`` for processes that a command cannot start: on other machines, or several in
+    every job of a sweep."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    if num_nodes > 1:
+        raise ValueError(
+            f"{prefix}num_nodes={num_nodes}: start the command on every machine by torchrun or "
+            f"srun, and leave {prefix}num_nodes out"
+        )
+    if per_node > 1 and HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
+        raise ValueError(
+            f"{prefix}devices={per_node} does not go with --multirun; run one command after the "
+            "other"
+        )
+
+
 def _strategy(name: str, world_size: int) -> Strategy | str:
-    """DDP is told that buffers never differ, and to reduce gradients where they are."""
+    """DDP does not exchange buffers, which never differ, and reduces gradients in place."""
     from inspect import signature
 
     from lightning.pytorch.strategies import DDPStrategy
@@ -135,7 +158,8 @@ def _strategy(name: str, world_size: int) -> Strategy | str:
 
 
 def cluster_environment() -> ClusterEnvironment:
-    """Who started the processes, as Lightning calls it."""
+    """Who started the processes, for Lightning, which takes a SLURM job without srun, or with
+    torchrun, for srun."""
     from lightning.fabric.plugins.environments import (
         LightningEnvironment,
         SLURMEnvironment,

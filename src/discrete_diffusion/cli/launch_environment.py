@@ -1,4 +1,4 @@
-"""What the environment says of the processes that run a command together."""
+"""The processes that run a command together, as the environment variables describe them."""
 
 from __future__ import annotations
 
@@ -6,38 +6,25 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
 
 from discrete_diffusion.stopping import StopSignals
 
 
 @dataclass(frozen=True)
 class Started:
-    """Processes that ``by`` started, torchrun or srun: ``rank`` of this one, ``per_node`` on each
-    of ``num_nodes`` machines."""
+    """Processes started ``by`` torchrun or srun: ``rank`` of this one, ``per_node`` on each of
+    ``num_nodes`` machines."""
 
     by: str
     rank: int
     per_node: int
     num_nodes: int
 
-    def check(self, options: Mapping[str, Any], *, defaults: tuple[Any, ...], prefix: str) -> None:
-        """``ValueError`` for ``devices`` or ``num_nodes`` that contradict this; ``defaults`` give
-        way. ``prefix``: of their names on the command line."""
-        for key, number in (("devices", self.per_node), ("num_nodes", self.num_nodes)):
-            if options.get(key) not in (*defaults, number):
-                raise ValueError(
-                    f"{prefix}{key}={options[key]}: {self.by} started {self.per_node} processes on "
-                    f"each of {self.num_nodes} machines; leave {prefix}{key} out"
-                )
-
 
 def started() -> Started | None:
-    """What the environment says; None for a command that was started by itself, also inside a
-    SLURM job without srun."""
+    """Who started this process; None for a command by itself, also in a SLURM job without srun."""
     env = os.environ
     if "TORCHELASTIC_RUN_ID" in env:
         per_node = int(env["LOCAL_WORLD_SIZE"])
@@ -55,26 +42,8 @@ def local_rank() -> int:
     return int(os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or 0)
 
 
-def check_self_started(per_node: int, num_nodes: int, *, prefix: str) -> None:
-    """``ValueError`` for what a command cannot start by itself: processes on other machines, and
-    several in every job of a sweep. ``prefix``: of the names on the command line."""
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
-
-    if num_nodes > 1:
-        raise ValueError(
-            f"{prefix}num_nodes={num_nodes}: start the command on every machine by torchrun or "
-            f"srun, and leave {prefix}num_nodes out"
-        )
-    if per_node > 1 and HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
-        raise ValueError(
-            f"{prefix}devices={per_node} does not go with --multirun; run one command after the "
-            "other"
-        )
-
-
 def rank() -> int:
-    """The number of this process among those of the command; 0 if it is the first or only one."""
+    """The number of this process among those of the command, from 0."""
     found = started()
     return local_rank() if found is None else found.rank
 
@@ -85,20 +54,20 @@ def is_first() -> bool:
 
 
 def hush_other_ranks() -> None:
-    """No logs and warnings but those of the first process; errors it may not know of remain."""
+    """Only the first process logs and warns; every process prints its errors."""
     if not is_first():
         logging.disable(logging.CRITICAL)
         warnings.simplefilter("ignore")
 
 
 _ONE_SIGNAL = 5.0
-"""Seconds within which torchrun or srun passes on what the terminal has sent to all anyway."""
+"""Seconds within which torchrun or srun repeats a signal that the terminal has sent to all."""
 
 
 class LaunchedSignals(StopSignals):
-    """A signal that comes twice, from the terminal and from torchrun or srun, is one. Only the
-    first process says that it was received. Between steps the first one ends at once and kills
-    those that it started, which wait for that."""
+    """A signal that comes twice, from the terminal and from torchrun or srun, counts once. Only the
+    first process announces it. Between steps the first process ends at once and kills those that it
+    started, which wait for that."""
 
     _since = 0.0
 
@@ -115,5 +84,4 @@ class LaunchedSignals(StopSignals):
 
 
 def stop_signals() -> StopSignals:
-    """Those of a run, whoever started it."""
     return StopSignals() if started() is None and is_first() else LaunchedSignals()

@@ -46,10 +46,10 @@ def build_trainer(
     signals: StopSignals,
     resumed: ResumePoint | None = None,
 ) -> Trainer:
-    """``config.trainer`` as keyword arguments of Lightning's ``Trainer``.
+    """Lightning's ``Trainer`` with ``config.trainer`` as keyword arguments, its processes and
+    devices as in ``devices.set_devices``.
 
     ``signals`` end the run between two steps; ``resumed``: where a run goes on, None for a new one.
-    Processes and devices are those of ``devices.set_devices``.
 
     Raises ``ValueError`` for values that Lightning refuses.
     """
@@ -92,12 +92,11 @@ def build_callbacks(
     report: Report,
     signals: StopSignals,
 ) -> list[Callback]:
-    """Sampling stands before EMA, which swaps weights at the same hook."""
+    """Sampling comes before EMA, which swaps weights at the same hook."""
     options = config.callbacks
+    pictures = folder / "pictures"
     callbacks: list[Callback] = [
-        SampleAtValidation(
-            draw, report, num_samples=options.num_samples, folder=folder / "pictures"
-        ),
+        SampleAtValidation(draw, report, num_samples=options.num_samples, folder=pictures)
     ]
     if options.ema_decay is not None:
         callbacks.append(EMA(decay=options.ema_decay))
@@ -115,22 +114,17 @@ def build_loggers(
 ) -> list[Logger]:
     """The loggers of ``config.logger``, each a ``_target_`` with its arguments.
 
-    ``resumed``: those that can drop what is about to be repeated are told where the run goes on.
+    Those that can drop what a resumed run is about to repeat are told where it goes on.
     """
-    going_on = {} if resumed is None else _going_on(resumed)
+    going_on: dict[str, dict[str, Any]] = {}
+    if resumed is not None:
+        run, step = resumed.run_folder, resumed.step
+        former = None if run is None else str(run)
+        going_on = {
+            "discrete_diffusion.training.MetricsLog": {"first_step": step, "former_run": former},
+            "lightning.pytorch.loggers.TensorBoardLogger": {"purge_step": step},
+        }
     return [
         instantiate(options, save_dir=str(folder), **going_on.get(options["_target_"], {}))
         for options in (config.logger or {}).values()
     ]
-
-
-def _going_on(resumed: ResumePoint) -> dict[str, dict[str, Any]]:
-    """Logger -> the arguments with which it goes on where the run does."""
-    run = resumed.run_folder
-    return {
-        "discrete_diffusion.training.MetricsLog": {
-            "first_step": resumed.step,
-            "former_run": None if run is None else str(run),
-        },
-        "lightning.pytorch.loggers.TensorBoardLogger": {"purge_step": resumed.step},
-    }

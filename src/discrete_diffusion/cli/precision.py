@@ -1,4 +1,4 @@
-"""In what the network multiplies, and whether the processor or GPU has units for it."""
+"""The precision of the network's matrix products, and whether the device has units for it."""
 
 from __future__ import annotations
 
@@ -20,30 +20,39 @@ _UNITS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16", "svebf16")
 
 
 def check_precision(key: str, precision: str, known: Sequence[str]) -> None:
-    """``ValueError`` for a ``precision`` that there is not; before any slow import."""
+    """``ValueError`` for an unknown ``precision``; imports nothing slow."""
     if precision not in known:
         raise ValueError(f"{key}={precision}: choose one of {', '.join(known)}")
 
 
 def check_trainer_precision(options: Mapping[str, Any]) -> None:
     """``check_precision`` of a ``config.trainer``."""
-    check_precision("trainer.precision", _precision(options), _TRAINING_PRECISIONS)
+    precision = str(options.get("precision", "32-true"))
+    check_precision("trainer.precision", precision, _TRAINING_PRECISIONS)
 
 
 def check_trainer_units(options: Mapping[str, Any]) -> None:
     """``check_units`` of a ``config.trainer``."""
-    check_units("trainer.precision", _precision(options), on_gpu=computes_on_gpu(options))
+    precision = str(options.get("precision", "32-true"))
+    check_units("trainer.precision", precision, on_gpu=computes_on_gpu(options))
 
 
 def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
-    """Raise ``ValueError`` if the processor or the GPU would compute what has 16 bits in float32.
+    """Raise ``ValueError`` if the processor or GPU would compute 16-bit numbers in float32; warn
+    about a processor of which nothing is known."""
+    import torch
 
-    A processor of which nothing is known is warned about.
-    """
     if precision == "32-true":
         return
     if on_gpu:
-        _check_gpu(key, precision)
+        if precision != "bf16-mixed" or not torch.cuda.is_available():
+            return
+        if not torch.cuda.is_bf16_supported(including_emulation=False):
+            other = f" or {key}=16-mixed" if key.startswith("trainer") else ""
+            raise ValueError(
+                f"{key}=bf16-mixed: {torch.cuda.get_device_name()} has no units for bfloat16, "
+                f"which GPUs have from Ampere on; take {key}=32-true{other}"
+            )
         return
     has_units = multiplies_bfloat16()
     if precision == "16-mixed":
@@ -51,7 +60,7 @@ def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
         raise ValueError(f"{key}=16-mixed is for GPUs; on the CPU take {others}")
     if has_units is None:
         logger.warning(
-            "%s=%s: nothing tells whether this processor multiplies bfloat16; if it does not, "
+            "%s=%s: it is unknown whether this processor multiplies bfloat16; if it does not, "
             "%s=32-true is several times as fast",
             *(key, precision, key),
         )
@@ -64,8 +73,8 @@ def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
 
 
 def multiplies_bfloat16() -> bool | None:
-    """Whether torch multiplies bfloat16 on this processor by instructions made for it. AVX-512
-    without them takes twice as long as in float32, AVX2 ten times. None if neither torch, in newer
+    """Whether torch multiplies bfloat16 on this processor by instructions made for it: AVX-512
+    without them takes twice as long as float32, AVX2 ten times. None if neither torch, in newer
     releases, nor Linux says what the processor has."""
     import torch
 
@@ -86,20 +95,3 @@ def _flags_of_linux(path: Path = Path("/proc/cpuinfo")) -> set[str]:
     lines = (line.partition(":") for line in path.read_text().splitlines())
     found = (flags.split() for name, _, flags in lines if name.strip() in ("flags", "Features"))
     return {*next(found, [])}
-
-
-def _check_gpu(key: str, precision: str) -> None:
-    import torch
-
-    if precision != "bf16-mixed" or not torch.cuda.is_available():
-        return
-    if not torch.cuda.is_bf16_supported(including_emulation=False):
-        other = f" or {key}=16-mixed" if key.startswith("trainer") else ""
-        raise ValueError(
-            f"{key}=bf16-mixed: {torch.cuda.get_device_name()} has no units for bfloat16, which "
-            f"GPUs have from Ampere on; take {key}=32-true{other}"
-        )
-
-
-def _precision(options: Mapping[str, Any]) -> str:
-    return str(options.get("precision", "32-true"))

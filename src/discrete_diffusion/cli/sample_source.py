@@ -10,8 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.config_files import plain, sampler_settings
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import is_number
-from discrete_diffusion.value_types import check_kinds
+from discrete_diffusion.options import check_kinds, is_number
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.computing import Computing

@@ -12,10 +12,15 @@ from omegaconf import DictConfig, OmegaConf
 from discrete_diffusion.cli.child_processes import all_processes
 from discrete_diffusion.cli.compose import check_counts, check_shares
 from discrete_diffusion.cli.devices import check_strategy, computes_on_gpu, set_devices
-from discrete_diffusion.cli.initialising import start_from, starting_weights
+from discrete_diffusion.cli.earlier_runs import (
+    announce,
+    how_to_go_on,
+    resume_point,
+    start_from,
+    starting_weights,
+)
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first, stop_signals
 from discrete_diffusion.cli.precision import check_trainer_precision, check_trainer_units
-from discrete_diffusion.cli.resuming import announce, how_to_go_on, resume_point
 from discrete_diffusion.cli.run import Run, build_run
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.models.registry import check_backbone_name

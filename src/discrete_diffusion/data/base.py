@@ -47,13 +47,12 @@ class Examples:
 class Dataset(ABC):
     """Clean samples in three splits.
 
-    ``state``: what a sample is, one of ``states.STATES``.
-    ``bound``: which quantity the mean NELBO of its batches bounds, per sample: ``ordered_random``
-    (every batch relabels its samples at random), ``ordered_fixed`` (one order per sample),
-    ``plain`` (sequences: order is part of the data) or, of real numbers, ``gaussian``.
-    ``levels``: of images, the few values that a pixel can have, ascending, id k stands for level k;
-    None if a pixel can have any.
-    ``size_unit``: what ``sizes`` counts.
+    ``state``: what a sample is, one of ``registry.STATES``.
+    ``bound``: what the mean NELBO of its batches bounds, per sample: ``ordered_random`` (every
+    batch relabels its samples at random), ``ordered_fixed`` (one order per sample), ``plain``
+    (sequences: order is part of the data) or, of real numbers, ``gaussian``.
+    ``levels``: of images, the values that a pixel can have, ascending, id k stands for level k;
+    None if any. ``size_unit``: what ``sizes`` counts.
     """
 
     state: ClassVar[str]
@@ -117,12 +116,12 @@ class TokenDataset(Dataset):
         return self.augment(examples, generator)
 
     def further_bounds(self, split: str, bound: BoundEstimate) -> dict[str, float]:
-        """``bound``, measured on every sample of a split, in further units by name."""
+        """``bound``, measured on a whole split, in further units by name."""
         return {}
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
-        """What the bound of a sample is said in where models are compared, and how many nats such a
-        unit is. ``num_tokens``: of a sample, mean."""
+        """The unit of bounds where models are compared, and how many nats of a sample it is.
+        ``num_tokens``: of a sample, mean."""
         return "nats per sequence", 1.0
 
     @abstractmethod

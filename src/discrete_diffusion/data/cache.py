@@ -49,10 +49,11 @@ def cached_arrays(
     compressed: bool = True,
 ) -> dict[str, NDArray[Any]]:
     """What ``draw()`` returns, read from the ``.npz`` file ``path`` if it is there, else drawn and
-    written to it. ``expected``: type and shape of every array. No pickle is loaded.
+    written to it. ``expected``: type and shape of every array; ``kind``: what the data is called.
+    No pickle is loaded.
 
-    A file that holds anything else is drawn and written again, and a folder that cannot be written
-    to does no harm; both warn (``RuntimeWarning``). ``kind``: what the data is called.
+    A file that holds anything else is replaced, and a folder that cannot be written to is left
+    alone; both warn (``RuntimeWarning``).
     """
     try:
         return _read(path, expected)

@@ -1,10 +1,17 @@
-"""What a store of arrays promises, and names and numbers however it stores them."""
+"""Arrays by name in files: what every store of them offers, and ``.npz`` files, never a pickle."""
 
 from __future__ import annotations
 
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 
@@ -61,3 +68,39 @@ def numbers_of(array: NDArray, key: str, source: str) -> NDArray[np.float32]:
         )
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
         return np.ascontiguousarray(array, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class _NpzArrays:
+    file: NpzFile
+    source: str
+    keys: frozenset[str]
+    groups: frozenset[str] = frozenset()
+
+    def read(self, key: str) -> NDArray:
+        try:
+            return self.file[key]
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+            if isinstance(error, ValueError) and "pickle" in str(error):
+                raise ValueError(
+                    f"{self.source}: {key} holds Python objects, which are never loaded; save it "
+                    "as numbers, or text as array.astype(str)"
+                ) from error
+            raise ValueError(f"{self.source}: {key} is damaged: {error}; copy it anew") from error
+
+
+@contextmanager
+def open_npz(path: Path) -> Iterator[StoredArrays]:
+    """The arrays of a ``.npz`` file. Raises ``ValueError`` if it is none."""
+    with path.open("rb") as handle:  # numpy does not close what it cannot read
+        try:
+            file = np.load(handle, allow_pickle=False)
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"{path} is no .npz file, or damaged (was it copied in full?); numpy.savez writes "
+                "one"
+            ) from error
+        if not isinstance(file, NpzFile):
+            raise ValueError(f"{path} holds one array; expected an .npz file with several by name")
+        with file:
+            yield _NpzArrays(file, str(path), frozenset(file.files))

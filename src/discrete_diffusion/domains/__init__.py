@@ -90,7 +90,7 @@ def domain_of(data_config: Mapping[str, Any]) -> Domain:
 
 
 def data_state(data_config: Mapping[str, Any]) -> str:
-    """What the samples of a ``config.data`` are, one of ``states.STATES``."""
+    """What the samples of a ``config.data`` are, one of ``registry.STATES``."""
     return domain_of(data_config).state(data_config)
 
 

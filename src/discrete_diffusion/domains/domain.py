@@ -128,7 +128,7 @@ class Domain(ABC):
     """One kind of data. An instance has no state; ``data`` is always a ``config.data``.
 
     ``name``: what ``data.domain`` says. ``title``: its samples in a word, in the plural.
-    ``data_sets``: by ``data.name``, the state of their samples, one of ``states.STATES``; two of
+    ``data_sets``: by ``data.name``, the state of their samples, one of ``registry.STATES``; two of
     different states hold the same samples and have the same keys.
 
     ``sample_options``, ``evaluate_options``: keys of these commands that mean something for its

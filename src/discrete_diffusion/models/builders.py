@@ -28,10 +28,20 @@ def section(config: DictConfig, name: str) -> Any:
     return config.get(name) or {}
 
 
-def _options(config: DictConfig, backbone: str, build: Callable[..., Any], *given: str) -> Any:
+def _backbone(config: DictConfig) -> str:
+    return str(section(config, "algo").get("backbone"))
+
+
+def _lacks(config: DictConfig, key: str) -> ValueError:
+    name = _backbone(config)
+    presets = ", ".join(presets_of(name))
+    return ValueError(f"backbone {name!r} needs model.{key}; presets that fit: {presets}")
+
+
+def _options(config: DictConfig, build: Callable[..., Any], *given: str) -> dict[str, Any]:
     """Those arguments of ``build`` that ``config.model`` has; ``given``: arguments that come from
     elsewhere. ``ValueError``, with the presets that fit, for one that is missing."""
-    model = section(config, "model")
+    model, backbone = section(config, "model"), _backbone(config)
     fits = model.get("backbones")
     if fits is not None and backbone not in fits:
         raise ValueError(
@@ -42,10 +52,7 @@ def _options(config: DictConfig, backbone: str, build: Callable[..., Any], *give
     options = {key: model.get(key) for key in wanted if model.get(key) is not None}
     for key, parameter in wanted.items():
         if parameter.default is parameter.empty and key not in options:
-            raise ValueError(
-                f"backbone {backbone!r} needs model.{key}; presets that fit: "
-                f"{', '.join(presets_of(backbone))}"
-            )
+            raise _lacks(config, key)
     dropout = options.get("dropout", 0)
     if not (is_number(dropout) and 0 <= dropout <= 1):
         raise ValueError(f"model.dropout={dropout}: expected a share in [0, 1]")
@@ -55,30 +62,28 @@ def _options(config: DictConfig, backbone: str, build: Callable[..., Any], *give
 def build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.models.bd_denoiser import BDDenoiser
 
-    return _graph_denoiser(config, "bd-denoiser", BDDenoiser, vocab_size)
+    return _graph_denoiser(config, BDDenoiser, vocab_size)
 
 
 def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 
-    return _graph_denoiser(config, "bd-denoiser-pair", BDDenoiserPair, vocab_size)
+    return _graph_denoiser(config, BDDenoiserPair, vocab_size)
 
 
-def _graph_denoiser(
-    config: DictConfig, name: str, build: Callable[..., Any], vocab_size: int
-) -> nn.Module:
+def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: int) -> nn.Module:
     from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
 
-    options = _options(config, name, build, "vocab_config")
-    denoiser = build(vocab_config=_graph_vocabulary(config, name, vocab_size), **options)
+    options = _options(config, build, "vocab_config")
+    denoiser = build(vocab_config=_graph_vocabulary(config, vocab_size), **options)
     return BDDenoiserBackbone(denoiser, legal_only=section(config, "model").get("legal_only", True))
 
 
-def _graph_vocabulary(config: DictConfig, backbone: str, vocab_size: int) -> VocabConfig:
+def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
     """The vocabularies of ``data.n_max`` nodes, which must have ``vocab_size`` ids."""
     from discrete_diffusion.domains import domain_of
 
-    data = section(config, "data")
+    data, backbone = section(config, "data"), _backbone(config)
     vocab_config = domain_of(data).graph(data)
     if vocab_config is None:
         raise ValueError(
@@ -98,7 +103,7 @@ def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.dit import DiT
 
-    options = _options(config, "dit", DiT, "vocab_size", "causal", "pad_id")
+    options = _options(config, DiT, "vocab_size", "causal", "pad_id")
     return DiT(
         vocab_size=vocab_size,
         causal=section(config, "algo").get("causal_attention", False),
@@ -113,7 +118,7 @@ def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
 
     layout = build_layout(section(config, "data"))
     given = ("vocab_size", "length", "pad_id", "time_conditioning")
-    options = _options(config, "my-transformer", MyTransformer, *given)
+    options = _options(config, MyTransformer, *given)
     return MyTransformer(
         vocab_size=vocab_size,
         length=layout.length,
@@ -126,12 +131,12 @@ def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
 def build_get_region(config: DictConfig, num_features: int) -> nn.Module:
     from discrete_diffusion.models.get_region import GetRegion
 
-    options = _options(config, "get-region", GetRegion, "num_features")
+    options = _options(config, GetRegion, "num_features")
     return GetRegion(num_features=num_features, **options)
 
 
 def build_dtn_unet(config: DictConfig, channels: int) -> nn.Module:
-    return _build_dtn_unet(config, "dtn-unet", in_channels=channels, out_channels=channels)
+    return _build_dtn_unet(config, in_channels=channels, out_channels=channels)
 
 
 def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
@@ -139,7 +144,7 @@ def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.models.film_unet_tokens import FilmUNetTokens
 
     data = section(config, "data")
-    _check_boundary(data, "film-unet-tokens")
+    _check_boundary(config)
     layout = build_layout(data)
     if layout.pad_id is not None:
         raise ValueError(
@@ -154,24 +159,19 @@ def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
         )
     model = section(config, "model")
     width = model.get("embedding_dim") or model.get("channels")
-    network = _build_dtn_unet(
-        config, "film-unet-tokens", in_channels=width, out_channels=vocab_size
-    )
+    network = _build_dtn_unet(config, in_channels=width, out_channels=vocab_size)
     return FilmUNetTokens(network=network, height=size, width=size)
 
 
-def _build_dtn_unet(
-    config: DictConfig, backbone: str, *, in_channels: int, out_channels: int
-) -> DtNUNet:
+def _build_dtn_unet(config: DictConfig, *, in_channels: int, out_channels: int) -> DtNUNet:
     from discrete_diffusion.models.dtn_unet import DtNUNet
     from discrete_diffusion.models.film_unet import FiLMUNet
 
     model, data = section(config, "model"), section(config, "data")
-    unet = _options(config, backbone, FiLMUNet, "in_channels", "out_channels", "token_dim")
+    unet = _options(config, FiLMUNet, "in_channels", "out_channels", "token_dim")
     timed = section(config, "algo").get("time_conditioning", True)
-    encoder = _build_dtn_encoder(
-        config, backbone, time_conditioning=timed and model.get("encoder_time", True)
-    )
+    timed = timed and model.get("encoder_time", True)
+    encoder = _build_dtn_encoder(config, time_conditioning=timed)
     network = DtNUNet(
         unet=FiLMUNet(
             in_channels=in_channels,
@@ -189,33 +189,24 @@ def _build_dtn_unet(
 def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
     from discrete_diffusion.models.dtn_regressor import DtNRegressor
 
-    name = "dtn-regressor"
-    options = _options(config, name, DtNRegressor, "encoder", "shape")
-    encoder = _build_dtn_encoder(config, name, time_conditioning=False)
+    options = _options(config, DtNRegressor, "encoder", "shape")
+    encoder = _build_dtn_encoder(config, time_conditioning=False)
     size = section(config, "data").get("field_size")
     return DtNRegressor(encoder=encoder, shape=(channels, size, size), **options)
 
 
-def _build_dtn_encoder(config: DictConfig, backbone: str, *, time_conditioning: bool) -> DtNEncoder:
+def _build_dtn_encoder(config: DictConfig, *, time_conditioning: bool) -> DtNEncoder:
     from discrete_diffusion.models.dtn_encoder import DtNEncoder
 
-    given = ("num_boundary", "time_conditioning", "pos")
-    options = _options(config, backbone, DtNEncoder, *given)
-    data = section(config, "data")
-    _check_boundary(data, backbone)
-    return DtNEncoder(
-        num_boundary=data.get("num_boundary"), time_conditioning=time_conditioning, **options
-    )
+    options = _options(config, DtNEncoder, "num_boundary", "time_conditioning", "pos")
+    num = _check_boundary(config)
+    return DtNEncoder(num_boundary=num, time_conditioning=time_conditioning, **options)
 
 
 def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.models import latent_space, text_models
 
-    name, model = "latent-space-model", section(config, "model")
-
-    def of(build: Callable[..., Any], *given: str) -> Any:
-        return _options(config, name, build, *given)
-
+    model = section(config, "model")
     num_source_ids = section(config, "data").get("source_vocab_size") or vocab_size
     build = text_models.build_text_encoder
     encoder = build(**_part_options(model, "encoder", build, vocab_size=num_source_ids))
@@ -223,24 +214,18 @@ def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
     decoder = build_decoder(**_part_options(model, "decoder", build_decoder, vocab_size=vocab_size))
     for key in (sizes := ("latent_dim", "latent_seq_len")):
         if model.get(key) is None:
-            raise ValueError(
-                f"backbone {name!r} needs model.{key}; presets that fit: "
-                f"{', '.join(presets_of(name))}"
-            )
+            raise _lacks(config, key)
+    read = _options(config, latent_space.LatentEncoder, "hidden_dim")
+    write = _options(config, latent_space.PrefixAdapter, "decoder_dim")
     stop = {key: model[key] for key in sizes}
+    stop = _part_options(model, "stop_latent", latent_space.StopLatent, **stop)
     return latent_space.LatentSpaceModel(
         encoder=encoder,
         decoder=decoder,
-        compression=latent_space.LatentEncoder(
-            hidden_dim=encoder.hidden_size, **of(latent_space.LatentEncoder, "hidden_dim")
-        ),
-        middle=latent_space.MiddleTransformer(**of(latent_space.MiddleTransformer)),
-        adapter=latent_space.PrefixAdapter(
-            decoder_dim=decoder.hidden_size, **of(latent_space.PrefixAdapter, "decoder_dim")
-        ),
-        stop_latent=latent_space.StopLatent(
-            **_part_options(model, "stop_latent", latent_space.StopLatent, **stop)
-        ),
+        compression=latent_space.LatentEncoder(hidden_dim=encoder.hidden_size, **read),
+        middle=latent_space.MiddleTransformer(**_options(config, latent_space.MiddleTransformer)),
+        adapter=latent_space.PrefixAdapter(decoder_dim=decoder.hidden_size, **write),
+        stop_latent=latent_space.StopLatent(**stop),
     )
 
 
@@ -255,10 +240,13 @@ def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any
     return options
 
 
-def _check_boundary(data: Any, backbone: str) -> None:
-    if data.get("num_boundary") is None:
+def _check_boundary(config: DictConfig) -> int:
+    """``data.num_boundary``, which a backbone that reads maps needs."""
+    num, backbone = section(config, "data").get("num_boundary"), _backbone(config)
+    if num is None:
         choice = "eit-levels" if backbone == "film-unet-tokens" else "eit"
         raise ValueError(
             f"backbone {backbone!r} reads Dirichlet-to-Neumann maps and needs data.num_boundary, "
             f"their number of boundary nodes; choose data={choice}"
         )
+    return int(num)

@@ -34,13 +34,13 @@ _WRAPPED = ("_orig_mod", "module")
 class BackboneCall:
     """The call of a backbone: x_t first, sigma by its name or else second, conditions by name.
 
-    Where none is called sigma it is the one argument that is called a time or a noise level
-    (``timesteps=None``), else the second, if it has no default: ``mask=None`` may be about
-    anything, and a required mask or one of ``OWN_CONDITIONS`` is not sigma either.
+    Without an argument named sigma, it is the one named after a time or a noise level
+    (``timesteps=None``), else the second, unless that has a default (``mask=None`` may be anything)
+    or is a mask or one of ``OWN_CONDITIONS``.
 
-    ``sigma``: what it is called there, None if it has no place; ``second``: it goes in by its place
-    and not by its name. ``conditions``: names of the other arguments; ``required``: those without a
-    default; ``takes_any``: conditions of any name.
+    ``sigma``: its name there, None if it has no place; ``second``: it goes in by place, not by
+    name. ``conditions``: names of the other arguments; ``required``: those without a default;
+    ``takes_any``: conditions of any name.
     """
 
     sigma: str | None = None
@@ -64,8 +64,11 @@ class BackboneCall:
         rest = [p for p in rest if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         named = {p.name: p for p in rest if p.kind is not p.POSITIONAL_ONLY}
         place = _place_of_sigma(rest)
-        second = place is not None and place is rest[0] and _goes_in_by_place(place)
         sigma = place.name if place is not None else "sigma" if takes_any else None
+        second = place is not None and (
+            place.kind is place.POSITIONAL_ONLY
+            or (place is rest[0] and place.kind is not place.KEYWORD_ONLY and sigma != "sigma")
+        )
         return cls(
             sigma=sigma,
             second=second,
@@ -81,8 +84,7 @@ class BackboneCall:
     def __call__(
         self, backbone: nn.Module, x_t: Tensor, sigma: Tensor | None, conditions: Mapping[str, Any]
     ) -> Tensor:
-        """What the backbone says of x_t at noise levels sigma Float[B], None if it is not told
-        them, under ``conditions`` that it takes."""
+        """The backbone's output for x_t at noise levels sigma, Float[B] or None."""
         output: Tensor
         if self.second:
             output = backbone(x_t, sigma, **conditions)
@@ -110,12 +112,6 @@ def _place_of_sigma(rest: Sequence[Parameter]) -> Parameter | None:
         return None
     other = rest[0].name in OWN_CONDITIONS or "mask" in rest[0].name
     return None if other else rest[0]
-
-
-def _goes_in_by_place(second: Parameter) -> bool:
-    if second.kind is second.KEYWORD_ONLY:
-        return False
-    return second.kind is second.POSITIONAL_ONLY or second.name != "sigma"
 
 
 def _written(backbone: nn.Module) -> nn.Module:

@@ -7,17 +7,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, zero_linear
-from discrete_diffusion.models.blocks.cache import KeyValueCache
+from discrete_diffusion.models.blocks.attention import LayerCache, RotaryEmbedding
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.rotary import RotaryEmbedding
-from discrete_diffusion.models.blocks.timestep import (
+from discrete_diffusion.models.blocks.transformer import (
+    AdaLNFinal,
+    AdaLNZeroBlock,
     TimestepEmbedder,
     corrupted_share,
     distinct_time,
     process_t,
+    zero_linear,
 )
-from discrete_diffusion.models.blocks.visibility import block_causal_mask
 
 
 class DiT(nn.Module):
@@ -58,15 +58,13 @@ class DiT(nn.Module):
         self.pad_id, self.causal = pad_id, causal
         self.token_embedding = nn.Embedding(vocab_size, hidden_size)
         self.timestep_embedder = TimestepEmbedder(
-            d_model=cond_dim,
-            frequency_embedding_size=frequency_embedding_size,
-            time_scale=time_scale,
+            cond_dim, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
         self.blocks = nn.ModuleList(
             AdaLNZeroBlock(
-                d_model=hidden_size,
-                n_heads=n_heads,
-                cond_dim=cond_dim,
+                hidden_size,
+                n_heads,
+                cond_dim,
                 mlp_ratio=mlp_ratio,
                 dropout=dropout,
                 causal=causal,
@@ -74,7 +72,7 @@ class DiT(nn.Module):
             for _ in range(n_blocks)
         )
         self.rotary = RotaryEmbedding(d_model=hidden_size, n_heads=n_heads)
-        self.final = AdaLNFinal(d_model=hidden_size, cond_dim=cond_dim)
+        self.final = AdaLNFinal(hidden_size, cond_dim)
         self.head = zero_linear(hidden_size, vocab_size)
         if tie_word_embeddings:
             # Small, or the first logits would have the scale of sqrt(hidden_size).
@@ -116,7 +114,9 @@ class DiT(nn.Module):
         elif positions is None:
             positions = torch.arange(num_columns, device=x_t.device)
         if group_idxs is not None:
-            groups = packing.pack(self._rows_of(group_idxs))  # (B or 1, K)
+            if group_idxs.ndim == 1 or group_idxs.stride(0) == 0:  # the samples share one row
+                group_idxs = group_idxs.expand(len(x_t), -1)[:1]
+            groups = packing.pack(group_idxs)  # (B or 1, K)
             mask = block_causal_mask(groups, mask, with_context=context is not None)
         if context is not None:  # the clean columns stand behind the noisy ones: (B, 2K)
             tokens = torch.cat([tokens, packing.pack(context)], dim=1)
@@ -135,13 +135,6 @@ class DiT(nn.Module):
         if self.pad_id is not None:
             logits[..., self.pad_id] = neg_inf(logits.dtype)
         return logits
-
-    @staticmethod
-    def _rows_of(group_idxs: Tensor) -> Tensor:
-        """Int[B, L], or Int[1, L] if the samples share their blocks."""
-        if group_idxs.ndim == 1:
-            return group_idxs.unsqueeze(0)
-        return group_idxs[:1] if group_idxs.stride(0) == 0 else group_idxs
 
     def new_cache(self, positions: Tensor) -> KeyValueCache:
         """An empty cache for the columns at ``positions`` Int[K], given in that order.
@@ -177,3 +170,52 @@ class DiT(nn.Module):
             raise ValueError(
                 f"context has shape {tuple(context.shape)}; expected {tuple(x_t.shape)}"
             )
+
+
+class KeyValueCache:
+    """What a causal network has read, so that a call computes the new columns only.
+
+    ``positions``: Int[K], the positions of all columns to come, in order (columns that are PAD in
+    every sample are not among them). For sampling: it is filled in place, without gradients.
+
+    Raises ``ValueError`` in ``take`` if more columns are given than it has positions for.
+    """
+
+    def __init__(self, positions: Tensor, *, num_layers: int) -> None:
+        self.positions, self.num_read = positions, 0
+        self.layers = [LayerCache(len(positions)) for _ in range(num_layers)]
+
+    def take(self, num: int) -> Tensor:
+        """Int[num]: the positions of the next columns, which count as read from now on."""
+        start, stop = self.num_read, self.num_read + num
+        if stop > len(self.positions):
+            raise ValueError(
+                f"the cache has read {start} of {len(self.positions)} columns and cannot take "
+                f"{num} more"
+            )
+        self.num_read = stop
+        return self.positions[start:stop]
+
+
+def block_causal_mask(
+    groups: Tensor, key_mask: Tensor | None = None, *, with_context: bool = False
+) -> Tensor:
+    """Bool[G, 1, K, K]: a column sees the columns of its own block and of earlier ones.
+
+    ``groups``: Int[G, K], the block of each column; G is 1 if the samples share their blocks.
+    ``key_mask``: Bool[B, 1, 1, K], True where a key may be seen (a column always sees itself).
+
+    ``with_context``: Bool[G, 1, 2K, 2K] for K noisy columns followed by their K clean twins (block
+    diffusion, arXiv 2503.09573, section 3.2). A noisy column of block b sees the noisy columns of b
+    and the clean ones of blocks < b; a clean one sees the clean columns of blocks <= its own.
+    """
+    query, key = groups[:, None, :, None], groups[:, None, None, :]
+    mask = key <= query
+    if with_context:
+        noisy = torch.cat([key == query, key < query], dim=-1)
+        clean = torch.cat([torch.zeros_like(mask), mask], dim=-1)
+        mask = torch.cat([noisy, clean], dim=-2)
+        key_mask = None if key_mask is None else torch.cat([key_mask, key_mask], dim=-1)
+    if key_mask is None:
+        return mask
+    return (mask & key_mask) | torch.eye(mask.shape[-1], dtype=torch.bool, device=mask.device)

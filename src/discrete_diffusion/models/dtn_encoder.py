@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,10 +11,12 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.attention import MultiHeadSelfAttention
-from discrete_diffusion.models.blocks.mlp import MLP
-from discrete_diffusion.models.blocks.pooling import AttentionPooling
-from discrete_diffusion.models.blocks.timestep import process_t, sinusoid
+from discrete_diffusion.models.blocks.transformer import (
+    MLP,
+    TransformerBlock,
+    process_t,
+    sinusoid,
+)
 
 POSITIONS = ("sinusoidal", "none")
 
@@ -87,7 +90,13 @@ class DtNEncoder(nn.Module):
         self.embedding = nn.Linear(num_boundary, d_model)
         self.time_proj = nn.Linear(d_model, d_model) if time_conditioning else None
         self.blocks = nn.ModuleList(
-            EncoderBlock(d_model=d_model, n_heads=n_heads, mlp_ratio=mlp_ratio, dropout=dropout)
+            TransformerBlock(
+                d_model,
+                n_heads,
+                norm=nn.LayerNorm,
+                mlp=partial(MLP, d_model, mlp_ratio),
+                dropout=dropout,
+            )
             for _ in range(n_layers)
         )
         self.register_load_state_dict_pre_hook(_without_unused_time)
@@ -132,8 +141,7 @@ class DtNEncoder(nn.Module):
             x = x + sinusoid(index, self.d_model).to(weight.dtype)
         for block in self.blocks:
             x = block(x)
-        pooled = self.pooling(x)
-        return EncodedDtN(vector=pooled.vector, tokens=x, weights=pooled.weights)
+        return self.pooling(x)
 
     def _check(self, dtn: Tensor) -> None:
         num = self.num_boundary
@@ -151,18 +159,25 @@ def _without_unused_time(encoder: nn.Module, state: dict[str, Any], prefix: str,
             state.pop(f"{prefix}time_proj.{name}", None)
 
 
-class EncoderBlock(nn.Module):
-    """A pre-norm transformer block: x + attention(norm1(x)), then x + mlp(norm2(x))."""
+class AttentionPooling(nn.Module):
+    """A weighted sum of tokens, the weights made of the tokens themselves.
 
-    def __init__(self, *, d_model: int, n_heads: int, mlp_ratio: float, dropout: float) -> None:
+        w = softmax over the tokens of score(norm(x))                            (B, N)
+        vector = sum_n w_n x_n                                                   (B, D)
+
+    ``num_layers``: of ``score``: 1, a linear layer, or 2, Linear(GELU(Linear(x))).
+    """
+
+    def __init__(self, *, d_model: int, num_layers: int = 1) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(d_model)
-        self.attention = MultiHeadSelfAttention(d_model=d_model, n_heads=n_heads)
-        self.norm2 = nn.LayerNorm(d_model)
-        self.mlp = MLP(d_model=d_model, mlp_ratio=mlp_ratio)
-        self.dropout = nn.Dropout(dropout)
+        if num_layers not in (1, 2):
+            raise ValueError(f"pool_layers={num_layers}: the scoring head has 1 layer or 2")
+        self.norm = nn.LayerNorm(d_model)
+        self.score: nn.Module = nn.Linear(d_model, 1)
+        if num_layers == 2:
+            self.score = nn.Sequential(nn.Linear(d_model, d_model), nn.GELU(), self.score)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B, L, D) -> (B, L, D)."""
-        x = x + self.dropout(self.attention(self.norm1(x)))
-        return x + self.dropout(self.mlp(self.norm2(x)))
+    def forward(self, x: Tensor) -> EncodedDtN:
+        """x (B, N, D) -> the vectors, x itself, and the weights."""
+        weights = self.score(self.norm(x)).squeeze(-1).softmax(dim=-1)
+        return EncodedDtN(torch.einsum("bn,bnd->bd", weights.to(x.dtype), x), x, weights)

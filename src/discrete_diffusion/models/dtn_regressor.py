@@ -10,6 +10,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from discrete_diffusion.models.blocks.transformer import zeroed
 from discrete_diffusion.models.dtn_encoder import DtNEncoder
 
 
@@ -76,7 +77,5 @@ def _perceptron(*widths: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for inside, outside in pairwise(widths):
         layers += [nn.Linear(inside, outside), nn.GELU()]
-    last = layers[-2]
-    for parameter in last.parameters():
-        nn.init.zeros_(parameter)
+    zeroed(layers[-2])
     return nn.Sequential(*layers[:-1])

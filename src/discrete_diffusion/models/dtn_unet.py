@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.timestep import corrupted_share
+from discrete_diffusion.models.blocks.transformer import corrupted_share
 from discrete_diffusion.models.dtn_encoder import DtNEncoder, EncodedDtN
 from discrete_diffusion.models.film_unet import FiLMUNet
 

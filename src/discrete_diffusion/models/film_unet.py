@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -11,25 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.cross_attention import CrossAttention
-from discrete_diffusion.models.blocks.film import ConditionalResBlock, group_norm
-from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, distinct_time, process_t
-
-
-@dataclass(frozen=True)
-class Steering:
-    """What every block is told: ``time_emb`` and ``cond_emb``, Float[B or 1, E]; ``tokens``
-    Float[B, N, D] to attend to, or None; ``keep`` Bool[B], False where they are not for a
-    sample."""
-
-    time_emb: Tensor
-    cond_emb: Tensor
-    tokens: Tensor | None = None
-    keep: Tensor | None = None
-
-    def detach(self) -> Steering:
-        """The two embeddings, without the graph that made them."""
-        return Steering(self.time_emb.detach(), self.cond_emb.detach())
+from discrete_diffusion.models.blocks.images import ConditionalResBlock, CrossAttention, group_norm
+from discrete_diffusion.models.blocks.transformer import (
+    TimestepEmbedder,
+    distinct_time,
+    process_t,
+    zeroed,
+)
 
 
 class FiLMUNet(nn.Module):
@@ -81,11 +68,12 @@ class FiLMUNet(nn.Module):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.cond_dim, self.token_dim = cond_dim, token_dim
         self.num_levels = len(multipliers)
-        self.last_steering: Steering | None = None  # of the last forward pass in training
+        # Both embeddings of the last forward pass in training, for ``film_sizes``:
+        self._last_embeddings: tuple[Tensor, Tensor] | None = None
         widths = [int(m) * channels for m in multipliers]
         emb_dim = 4 * channels
         self.time_embedder = TimestepEmbedder(
-            d_model=emb_dim, frequency_embedding_size=channels, time_scale=time_scale
+            emb_dim, frequency_embedding_size=channels, time_scale=time_scale
         )
         self.cond_proj = nn.Linear(cond_dim, emb_dim)
         self.cond_gate = nn.Parameter(torch.full((emb_dim,), float(cond_gate_init)))
@@ -112,8 +100,7 @@ class FiLMUNet(nn.Module):
         self.norm = group_norm(groups, widths[0] + channels)
         self.conv_out = nn.Conv2d(widths[0] + channels, out_channels, 3, padding=1)
         if zero_init_out:
-            for parameter in self.conv_out.parameters():
-                nn.init.zeros_(parameter)
+            zeroed(self.conv_out)
 
     def forward(
         self,
@@ -134,40 +121,31 @@ class FiLMUNet(nn.Module):
         Raises ``ValueError`` for other shapes, and if H or W cannot be halved at every level.
         """
         self._check(x, cond, tokens, keep)
-        steering = self._steer(x, t, cond, tokens, keep)
+        time_emb = self.time_embedder(distinct_time(process_t(t, len(x), x.device)))  # (B or 1, E)
+        cond_emb = torch.zeros_like(time_emb[:1])
+        if cond is not None:
+            cond_emb = self.gate * self.cond_proj(cond.to(time_emb.dtype))  # (B, E)
+            if keep is not None:
+                cond_emb = cond_emb.masked_fill(~keep.unsqueeze(-1), 0.0)
         if self.training and not torch.compiler.is_compiling():
-            self.last_steering = steering.detach()
+            self._last_embeddings = time_emb.detach(), cond_emb.detach()
+        attended = None
+        if cond is not None and self.token_dim is not None and tokens is not None:
+            attended = tokens.to(time_emb.dtype)
+        told = time_emb, cond_emb, attended, keep
         h = stem = self.conv_in(x.to(self.conv_in.weight.dtype))
         kept = []
         for level, stage in enumerate(self.down):
-            h = stage(h, steering)
+            h = stage(h, *told)
             kept.append(h)
             if level < len(self.shrink):
                 h = self.shrink[level](h)
-        h = self.middle(h, steering)
+        h = self.middle(h, *told)
         for level in reversed(range(self.num_levels)):
-            h = self.up[level](torch.cat([h, kept[level]], dim=1), steering)
+            h = self.up[level](torch.cat([h, kept[level]], dim=1), *told)
             if level > 0:
                 h = self.enlarge[level - 1](F.interpolate(h, scale_factor=2, mode="nearest"))
         return self.conv_out(F.silu(self.norm(torch.cat([h, stem], dim=1))))
-
-    def _steer(
-        self,
-        x: Tensor,
-        t: Tensor | float,
-        cond: Tensor | None,
-        tokens: Tensor | None,
-        keep: Tensor | None,
-    ) -> Steering:
-        time_emb = self.time_embedder(distinct_time(process_t(t, len(x), x.device)))
-        if cond is None:
-            return Steering(time_emb, torch.zeros_like(time_emb[:1]))
-        cond_emb = self.gate * self.cond_proj(cond.to(time_emb.dtype))
-        if keep is not None:
-            cond_emb = cond_emb.masked_fill(~keep.unsqueeze(-1), 0.0)
-        if self.token_dim is None or tokens is None:
-            return Steering(time_emb, cond_emb)
-        return Steering(time_emb, cond_emb, tokens.to(time_emb.dtype), keep)
 
     @property
     def gate(self) -> Tensor:
@@ -179,11 +157,10 @@ class FiLMUNet(nn.Module):
         """``time_film`` and ``cond_film``: root mean squares, over blocks and samples, of what time
         and condition added to scale and shift in the last forward pass in training; empty before.
         """
-        told = self.last_steering
-        if told is None:
+        if self._last_embeddings is None:
             return {}
-        dtype = self.cond_gate.dtype  # under autocast the embeddings have another
-        time_emb, cond_emb = told.time_emb.to(dtype), told.cond_emb.to(dtype)
+        # Under autocast the embeddings have another type than the weights:
+        time_emb, cond_emb = (x.to(self.cond_gate.dtype) for x in self._last_embeddings)
         blocks = [module for module in self.modules() if isinstance(module, ConditionalResBlock)]
         return {
             "time_film": _mean_square([block.time_film(time_emb) for block in blocks]) ** 0.5,
@@ -264,10 +241,18 @@ class Stage(nn.Module):
                 channels=out_channels, token_dim=token_dim, n_heads=attention_heads, groups=groups
             )
 
-    def forward(self, x: Tensor, steering: Steering) -> Tensor:
-        """x (B, C, H, W) -> (B, C', H, W)."""
+    def forward(
+        self,
+        x: Tensor,
+        time_emb: Tensor,
+        cond_emb: Tensor,
+        tokens: Tensor | None,
+        keep: Tensor | None,
+    ) -> Tensor:
+        """x (B, C, H, W), embeddings (B or 1, E), tokens (B, N, D), keep Bool[B], False where the
+        tokens are not for a sample -> (B, C', H, W)."""
         for block in self.blocks:
-            x = block(x, steering.time_emb, steering.cond_emb)
-        if self.attention is not None and steering.tokens is not None:
-            x = self.attention(x, steering.tokens, steering.keep)
+            x = block(x, time_emb, cond_emb)
+        if self.attention is not None and tokens is not None:
+            x = self.attention(x, tokens, keep)
         return x

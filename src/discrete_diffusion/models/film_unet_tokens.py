@@ -17,8 +17,8 @@ class FilmUNetTokens(nn.Module):
         x = embedding(x_t) as an image                                           (B, D, H, W)
         logits = network(x, sigma, dtn)                                          (B, V, H, W)
 
-    D and V are the channels that ``network`` takes and returns. MASK is an id like any other here:
-    what its logit says is left to the algorithm.
+    D and V are the channels that ``network`` takes and returns. MASK is an id like any other: its
+    logit is left to the algorithm. Other methods are those of ``DtNUNet``.
 
     Raises ``ValueError`` if the network cannot take images of ``height`` x ``width``.
     """
@@ -31,19 +31,15 @@ class FilmUNetTokens(nn.Module):
 
     @property
     def encoder_reads_time(self) -> bool:
-        """As of ``DtNUNet``."""
         return self.network.encoder_reads_time
 
     def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
-        """As ``DtNUNet.fit_conditions``."""
         self.network.fit_conditions(conditions)
 
     def encode(self, dtn: Tensor, sigma: Tensor | None = None) -> EncodedDtN:
-        """As ``DtNUNet.encode``."""
         return self.network.encode(dtn, sigma)
 
     def diagnostics(self) -> dict[str, float]:
-        """Those of ``DtNUNet``."""
         return self.network.diagnostics()
 
     def forward(

@@ -6,14 +6,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.adaln import AdaLNZeroBlock
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.timestep import (
+from discrete_diffusion.models.blocks.transformer import (
+    AdaLNZeroBlock,
     TimestepEmbedder,
     corrupted_share,
     distinct_time,
     process_t,
     sinusoid,
+    zero_linear,
 )
 from discrete_diffusion.naming import unknown_name
 
@@ -78,14 +79,12 @@ class GetRegion(nn.Module):
         for token in (self.mask_token, self.cls_token):
             nn.init.trunc_normal_(token, std=0.02)
         self.timestep_embedder = TimestepEmbedder(
-            d_model=d_model,
-            frequency_embedding_size=frequency_embedding_size,
-            time_scale=time_scale,
+            d_model, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
         self.blocks = nn.ModuleList(
             AdaLNZeroBlock(
-                d_model=d_model,
-                n_heads=n_heads,
+                d_model,
+                n_heads,
                 cond_dim=d_model,
                 mlp_ratio=mlp_ratio,
                 dropout=dropout,
@@ -95,10 +94,7 @@ class GetRegion(nn.Module):
             for _ in range(n_layers)
         )
         self.norm = nn.LayerNorm(d_model, eps=1e-6)
-        self.head = nn.Linear(d_model, num_features)
-        if zero_head:
-            nn.init.zeros_(self.head.weight)
-            nn.init.zeros_(self.head.bias)
+        self.head = (zero_linear if zero_head else nn.Linear)(d_model, num_features)
 
     def forward(
         self,

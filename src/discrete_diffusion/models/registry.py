@@ -1,15 +1,12 @@
 """Backbones by name.
 
-A *builder* takes the composed config and the vocabulary size and returns a module that maps
-``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]; for features, the number of
-features M, and rows Float[B, N, M] to rows; for a field, the number of channels C, and images
-Float[B, C, H, W] to images. ``models/calling.py`` says how it is called. Two ways to add one:
+A *builder* takes the composed config and the vocabulary size V and returns a module that maps
+``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]; for features, their number M,
+and rows Float[B, N, M] to rows; for a field, its channels C, and images Float[B, C, H, W] to
+images. ``models/calling.py`` says how it is called. Two ways to add one:
 
 * decorate it: ``@register_backbone("mine")``;
 * ship it: an entry point of the group ``discrete_diffusion.backbones`` in an installed package.
-
-Builders are the only place where a config turns into constructor arguments. The built-in ones are
-registered below.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.models import builders
 from discrete_diffusion.plugins import Registry
-from discrete_diffusion.states import STATES
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -29,6 +25,9 @@ if TYPE_CHECKING:
     Builder = Callable[[DictConfig, int], nn.Module]
 
 ENTRY_POINT_GROUP = "discrete_diffusion.backbones"
+
+STATES = ("tokens", "features", "field", "latent")
+"""Ids per position, rows of numbers, images, latent vectors: data, algorithm and backbone agree."""
 
 _BACKBONE_BUILDERS: dict[str, Builder] = {}
 _REGISTERED: dict[str, tuple[Builder, BackboneSpec]] = {}
@@ -111,8 +110,8 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
     """The backbone that ``config.algo.backbone`` names.
 
     ``vocab_size``: V for tokens, the number of features, or the channels of a field.
-    Raises ``ValueError`` for a name that there is not, for a key that its builder reads and the
-    model preset lacks, and for a ``forward`` that cannot be called as ``models/calling.py`` says.
+    Raises ``ValueError`` for an unknown name, a key that the builder reads and the model preset
+    lacks, and a ``forward`` that cannot be called as ``models/calling.py`` says.
     """
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.attention import check_heads
+from discrete_diffusion.models.blocks.transformer import check_divides
 from discrete_diffusion.pretrained import read_pretrained, transformers_library
 
 
@@ -94,8 +94,10 @@ def build_text_encoder(
     """
     library = transformers_library("a text encoder is built")
     if path is not None:
-        network = _read(library.AutoModel, path, download=download, part="encoder")
-        return TextEncoder(_checked(network, vocab_size, path, "encoder"))
+        kind = library.AutoModel
+        return TextEncoder(
+            _read(kind, path, vocab_size=vocab_size, download=download, part="encoder")
+        )
     _check_heads("encoder", num_heads, hidden_size)
     config = library.ModernBertConfig(
         vocab_size=vocab_size,
@@ -130,8 +132,10 @@ def build_text_decoder(
     """
     library = transformers_library("a text decoder is built")
     if path is not None:
-        network = _read(library.AutoModelForCausalLM, path, download=download, part="decoder")
-        decoder = TextDecoder(_checked(network, vocab_size, path, "decoder"))
+        kind = library.AutoModelForCausalLM
+        decoder = TextDecoder(
+            _read(kind, path, vocab_size=vocab_size, download=download, part="decoder")
+        )
         _check_causal(decoder, path)
         return decoder
     _check_heads("decoder", num_heads, hidden_size)
@@ -157,24 +161,25 @@ def build_text_decoder(
 def _check_heads(part: str, num_heads: int, hidden_size: int) -> None:
     key = f"model.{part}"
     width = f"{key}.hidden_size={hidden_size}"
-    check_heads(num_heads, hidden_size, width, key=f"{key}.num_heads")
+    check_divides(num_heads, hidden_size, width, key=f"{key}.num_heads")
 
 
 _NO_SPECIAL_IDS = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
 """The data say which ids mean what; the networks see masks."""
 
+_UNREAD = "pooler."
+"""Part of many encoders whose output ``TextEncoder`` does not read."""
 
-def _read(kind: Any, path: str, *, download: bool, part: str) -> Any:
+
+def _read(kind: Any, path: str, *, vocab_size: int, download: bool, part: str) -> Any:
     """The network in a folder, in float32; weights as safetensors, so that nothing is unpickled."""
     key = f"model.{part}"
     options = {"local_files_only": not download, "dtype": torch.float32}
 
     def read() -> Any:
         if torch.get_default_device().type == "meta":  # sizes only
-            config = transformers_library(f"the {part} is read").AutoConfig.from_pretrained(
-                path, **options
-            )
-            return kind.from_config(config)
+            library = transformers_library(f"the {part} is read")
+            return kind.from_config(library.AutoConfig.from_pretrained(path, **options))
         network, found = kind.from_pretrained(
             path,
             use_safetensors=True,
@@ -185,16 +190,17 @@ def _read(kind: Any, path: str, *, download: bool, part: str) -> Any:
         _check_weights(found)
         return network
 
-    return read_pretrained(
-        f"{key}.path",
-        path,
-        read,
-        expected=(
-            "a folder with config.json and model.safetensors, or, with "
-            f"{key}.download=true, a name on the Hugging Face hub"
-        ),
-        download=download,
+    expected = (
+        f"a folder with config.json and model.safetensors, or, with {key}.download=true, a name on "
+        "the Hugging Face hub"
     )
+    network = read_pretrained(f"{key}.path", path, read, expected=expected, download=download)
+    if vocab_size > (held := network.config.get_text_config().vocab_size):
+        raise ValueError(
+            f"vocab_size={vocab_size} of the data or of {key}, but the {part} in {path} has {held} "
+            "ids; use the tokenizer that belongs to it"
+        )
+    return network
 
 
 def _check_weights(found: dict[str, Any]) -> None:
@@ -203,8 +209,7 @@ def _check_weights(found: dict[str, Any]) -> None:
         raise ValueError(
             f"its weights {name} are {tuple(held)}, config.json makes them {tuple(needed)}"
         )
-    missing = sorted(k for k in found["missing_keys"] if not k.startswith(_UNREAD))
-    if missing:
+    if missing := sorted(k for k in found["missing_keys"] if not k.startswith(_UNREAD)):
         more = ", ..." if len(missing) > 3 else ""
         raise ValueError(
             f"{len(missing)} weights that the network needs are not there: "
@@ -212,18 +217,8 @@ def _check_weights(found: dict[str, Any]) -> None:
         )
 
 
-_UNREAD = "pooler."
-"""Part of many encoders whose output ``TextEncoder`` does not read."""
-
-
-def _checked(network: Any, vocab_size: int, path: str, part: str) -> Any:
-    held = network.config.get_text_config().vocab_size
-    if vocab_size > held:
-        raise ValueError(
-            f"vocab_size={vocab_size} of the data or of model.{part}, but the {part} in {path} has "
-            f"{held} ids; use the tokenizer that belongs to it"
-        )
-    return network
+_ROUNDING = 1e-5
+"""Of the largest logit: differences as small may come from rounding."""
 
 
 @torch.no_grad()
@@ -240,7 +235,3 @@ def _check_causal(decoder: TextDecoder, path: str) -> None:
             "causal: its logits depend on ids behind them; expected a network that was trained to "
             "predict the next id, such as Gemma"
         )
-
-
-_ROUNDING = 1e-5
-"""Of the largest logit: differences as small may come from rounding."""

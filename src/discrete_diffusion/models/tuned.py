@@ -1,7 +1,7 @@
-"""Networks as fast and as small as the processor allows, computing what they did.
+"""Networks prepared for the processor: less time and memory for the same sums.
 
 Model files say what a network computes; ``tuned`` exchanges the classes of some of its modules for
-ones that compute the same sums another way. Names and numbers of parameters stay.
+ones that compute it another way. Names and numbers of parameters stay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from discrete_diffusion.models.blocks.mlp import MLP
+from discrete_diffusion.models.blocks.transformer import MLP
 
 
 def tuned(network: nn.Module) -> nn.Module:
@@ -74,21 +74,14 @@ def _mkl_lags() -> bool:
 _MKL_LAGS = _mkl_lags()
 
 
-def _is_cut_in_sixteen(x: Tensor) -> bool:
-    columns = x.shape[0] * x.shape[1]
-    return columns >= _FEWEST_COLUMNS and columns % _FEWEST_SEQUENCES == 0 and x.is_contiguous()
-
-
 def _convolution_is_faster(x: Tensor, weight: Tensor) -> bool:
-    return (
-        _MKL_LAGS
-        and x.ndim == 3
-        and x.numel() > 0
-        and (x.shape[0] >= _FEWEST_SEQUENCES or _is_cut_in_sixteen(x))
-        and x.dtype == weight.dtype == torch.float32
-        and x.device.type == "cpu"
-        and not torch.is_autocast_enabled("cpu")
-    )
+    if not _MKL_LAGS or x.ndim != 3 or x.numel() == 0 or x.device.type != "cpu":
+        return False
+    if not x.dtype == weight.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
+        return False
+    columns = x.shape[0] * x.shape[1]
+    can_be_cut = columns % _FEWEST_SEQUENCES == 0 and x.is_contiguous()
+    return x.shape[0] >= _FEWEST_SEQUENCES or (columns >= _FEWEST_COLUMNS and can_be_cut)
 
 
 def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextManager[None]:
@@ -107,7 +100,9 @@ def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextMa
         return nullcontext()
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return nullcontext()
-    if tensor.dtype == torch.float32 and _autocasts(tensor.device.type):
+    kind = tensor.device.type
+    autocasts = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    if tensor.dtype == torch.float32 and autocasts:
         return nullcontext()
     storage, start = tensor.untyped_storage()._cdata, tensor.storage_offset()
 
@@ -127,7 +122,3 @@ def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextMa
         return kept if isinstance(kept, Tensor) else kept()
 
     return saved_tensors_hooks(pack, unpack)
-
-
-def _autocasts(kind: str) -> bool:
-    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)

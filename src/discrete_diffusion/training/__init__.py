@@ -1,11 +1,10 @@
 """Training under Lightning."""
 
 from discrete_diffusion.training.callbacks import SampleAtValidation, ValidationLine
-from discrete_diffusion.training.checkpoint_files import CheckpointFiles
 from discrete_diffusion.training.ema import EMA
 from discrete_diffusion.training.metrics_log import MetricsLog
 from discrete_diffusion.training.module import DiffusionModule
-from discrete_diffusion.training.run_checkpoints import RunCheckpoints
+from discrete_diffusion.training.run_checkpoints import CheckpointFiles, RunCheckpoints
 from discrete_diffusion.training.sharding import ShardedPrecision, whole_weights
 
 __all__ = [

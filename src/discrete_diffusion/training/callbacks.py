@@ -20,11 +20,10 @@ class SampleAtValidation(Callback):
     """Samples at every validation: metrics to the logger, a picture to ``pictures/``.
 
     Must stand *before* the EMA callback, which puts the training weights back at the end of
-    validation. A failure fails the run; the sanity check before training draws a few samples, so
-    that it does so at once.
+    validation. The sanity check before training draws a few, so that a failure shows at once.
 
-    ``draw``: number of samples -> samples; called in every process, which all are given the same
-    ones. The first process measures and pictures them, by ``report``.
+    ``draw``: number of samples -> samples, the same in every process. The first process measures
+    and draws them with ``report``.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class SampleAtValidation(Callback):
 class ValidationLine(Callback):
     """One line of text per validation, for logs that no progress bar reaches.
 
-    ``headlines``: the numbers of samples that it says."""
+    ``headlines``: numbers of samples that the line has."""
 
     def __init__(self, headlines: Sequence[Headline] = ()) -> None:
         self.headlines = headlines

@@ -14,11 +14,9 @@ from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 class MetricsLog(CSVLogger):
     """Lightning's ``metrics.csv``, in which a resumed run keeps the rows before ``first_step``.
 
-    Lightning deletes the file. Here the rows of steps that are about to be repeated go and the
-    others stay, so that a resumed run ends with the table of an uninterrupted one.
+    Lightning deletes the file. Here a resumed run ends with the table of an uninterrupted one.
     ``first_step``: optimiser steps taken so far; ``former_run``: the folder of the run that took
-    them, which may be this one's. Without both, or without a table there, a new one is started,
-    whatever stood in the folder.
+    them, which may be this one's. Without both, or without a table there, a new one is started.
     """
 
     def __init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.evaluation import BoundMeter
 from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.training.sharding import clip_sharded_gradients, whole_weights
+from discrete_diffusion.training.sharding import sharded, whole_weights
 from discrete_diffusion.training.skipped_steps import SkippedSteps
 from discrete_diffusion.types import Batch
 
@@ -57,8 +58,9 @@ class DiffusionModule(LightningModule):
     ``checkpoints.checkpoint_info``: plain containers only, so that no pickle is needed.
     ``max_skipped_steps``: steps in a row whose loss or gradient is not finite, at which the run
     ends (``SkippedSteps``). ``compiled``: by ``torch.compile``, once training starts.
-    ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end, which
-    a cosine learning rate refuses with a ``ValueError``.
+    ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end.
+
+    Raises ``ValueError`` for a cosine learning rate without an end.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class DiffusionModule(LightningModule):
         self.bound, self.seed = bound, seed
         self.lr, self.betas, self.weight_decay = lr, betas, weight_decay
         self.lr_schedule, self.warmup_steps = lr_schedule, warmup_steps
+        self._lr_factor = partial(lr_factor, schedule=lr_schedule, warmup_steps=warmup_steps)
         self.checkpoint_info = checkpoint_info or {}
         self.compiled = compiled
         self.skipped_steps = SkippedSteps(max_skipped_steps)
@@ -104,14 +107,12 @@ class DiffusionModule(LightningModule):
 
     def on_train_start(self) -> None:
         """Put what is not trained into eval mode, of which Lightning would have warned any earlier,
-        and say what a new length of a resumed run does to a learning rate that falls along it."""
+        and log how another length of a resumed run changes its cosine learning rate."""
         self.algorithm.train()
         former, steps = self._former_scheduled_steps, self.scheduled_steps
         if former is None or steps is None or not self.trainer.is_global_zero:
             return
-        before, now = (
-            self._lr_factor(self.global_step, num_steps) for num_steps in (former, steps)
-        )
+        before, now = (self._lr_factor(self.global_step, num_steps=num) for num in (former, steps))
         if now != before:
             logger.info(
                 "the run was to take %d steps and is to take %d: the cosine learning rate goes on "
@@ -194,15 +195,13 @@ class DiffusionModule(LightningModule):
         self.scheduled_steps = int(num_steps) if math.isfinite(num_steps) else None
         if self.scheduled_steps is None and self.lr_schedule == "cosine":
             raise ValueError(
-                "the run has no end along which a cosine learning rate could fall; give "
-                "trainer.max_steps or trainer.max_epochs, or optim.lr_schedule=constant"
+                "optim.lr_schedule=cosine needs a known length; set trainer.max_steps or "
+                "trainer.max_epochs, or take optim.lr_schedule=constant"
             )
         end = self.scheduled_steps or 0
-        scheduler = LambdaLR(optimizer, lambda step: self._lr_factor(step, end))
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        scheduler = LambdaLR(optimizer, lambda step: self._lr_factor(step, num_steps=end))
+        scheduling = {"scheduler": scheduler, "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": scheduling}
 
     def configure_gradient_clipping(
         self,
@@ -211,7 +210,9 @@ class DiffusionModule(LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Lightning's, which for a fused step in bfloat16 sees scaled gradients where none are."""
-        if clip_sharded_gradients(self.trainer, gradient_clip_val):
+        if (model := sharded(self.trainer)) is not None:  # the norm runs over all processes
+            if gradient_clip_val:
+                model.clip_grad_norm_(gradient_clip_val)
             return
         plugin = self.trainer.precision_plugin
         if isinstance(plugin, MixedPrecision) and plugin.scaler is None:
@@ -219,11 +220,6 @@ class DiffusionModule(LightningModule):
             Precision.clip_gradients(plugin, optimizer, gradient_clip_val or 0.0, how)
             return
         self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-
-    def _lr_factor(self, step: int, num_steps: int) -> float:
-        return lr_factor(
-            step, schedule=self.lr_schedule, warmup_steps=self.warmup_steps, num_steps=num_steps
-        )
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self._former_scheduled_steps = checkpoint.get(INFO_KEY, {}).get("scheduled_steps")

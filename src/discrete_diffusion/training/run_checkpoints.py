@@ -1,4 +1,4 @@
-"""``last.ckpt`` and ``best.ckpt``: when they are written, and what a resumed run finds."""
+"""``last.ckpt`` and ``best.ckpt``: how and when they are written, what a resumed run finds."""
 
 from __future__ import annotations
 
@@ -9,15 +9,77 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import torch
+import torch.distributed as dist
+from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
+from torch import Tensor
 
-from discrete_diffusion.checkpoints import read_training_file, write_weights_file
+from discrete_diffusion.checkpoints import INFO_KEY, read_training_file, write_weights_file
 from discrete_diffusion.stopping import Stop, StopSignals
-from discrete_diffusion.training.any_process import AnyProcess
 from discrete_diffusion.whole_files import written_whole
 
 logger = logging.getLogger(__name__)
+
+
+class CheckpointFiles(TorchCheckpointIO):
+    """Files that are whole at any moment, with the averaged weights as ``.safetensors`` beside.
+
+    Lightning's own go through the system's temporary folder, from where a move to another disk is
+    a copy that can be cut short; their checksums are not compared.
+    """
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
+    ) -> None:
+        with written_whole(Path(path)) as unfinished:
+            torch.save(checkpoint, unfinished)
+        if INFO_KEY in checkpoint:
+            _export(Path(path), checkpoint)
+
+    def load_checkpoint(
+        self, path: Any, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        """Onto the CPU and without running code, whatever is asked for."""
+        return read_training_file(path)
+
+
+class AnyProcess:
+    """Whether any process of a run wants something, such as to stop.
+
+    All processes ask together. The flags are added up on the CPU while the next step is computed,
+    so that asking at every step waits for no device, as Lightning's ``reduce_boolean_decision``
+    does; the price is an answer that is one call old.
+    """
+
+    def __init__(self) -> None:
+        self._group: dist.ProcessGroup | None = None
+        self._asked: tuple[Tensor, dist.Work] | None = None
+
+    def ask(self, wanted: bool) -> bool:
+        """Whether any process wanted it at its last call; alone, whether it is wanted now."""
+        if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
+            return wanted
+        if self._group is None:
+            self._group = dist.new_group(backend="gloo")
+        answer, flag = self._answer(), torch.tensor([int(wanted)])
+        work = dist.all_reduce(flag, group=self._group, async_op=True)
+        assert work is not None  # only of processes outside the group
+        self._asked = flag, work
+        return answer
+
+    def ask_now(self, wanted: bool) -> bool:
+        """As ``ask``, with an answer that is up to date; waits for all processes."""
+        before = self.ask(wanted)
+        return self._answer() if self._asked is not None else before
+
+    def _answer(self) -> bool:
+        if self._asked is None:
+            return False
+        (flag, work), self._asked = self._asked, None
+        work.wait()
+        return bool(flag)
 
 
 class RunCheckpoints(Checkpoint):
@@ -89,9 +151,12 @@ class RunCheckpoints(Checkpoint):
         score = float(trainer.callback_metrics[self.monitor])
         improved = math.isfinite(score) and (self.best_score is None or score < self.best_score)
         if not math.isfinite(score) and trainer.is_global_zero:
+            kept = "there is none yet"
+            if self.best_step is not None:
+                kept = f"{self.best} stays that of step {self.best_step}"
             logger.warning(
-                "%s is %s at step %d, which is not the best one therefore; %s",
-                *(self.monitor, score, trainer.global_step, self._best_so_far()),
+                "%s is %s at step %d, so this is not the best checkpoint; %s",
+                *(self.monitor, score, trainer.global_step, kept),
             )
         if improved:
             self.best_score, self.best_step = score, trainer.global_step
@@ -121,11 +186,6 @@ class RunCheckpoints(Checkpoint):
     ) -> None:
         self.signals.finish_step = False
 
-    def _best_so_far(self) -> str:
-        if self.best_step is None:
-            return "there is none yet"
-        return f"{self.best} stays that of step {self.best_step}"
-
     def _save(self, trainer: Trainer) -> None:
         if self.best_step is None and trainer.is_global_zero:  # an earlier run's, not ours
             self.best.unlink(missing_ok=True)
@@ -151,7 +211,8 @@ class RunCheckpoints(Checkpoint):
         if elsewhere:
             _copy(resumed, self.last)
         if elsewhere or resumed.name == self.last.name:
-            _export(self.last)  # a run killed between the two files left that of an earlier step
+            # a run killed between the two files left the weights of an earlier step
+            _export(self.last, read_training_file(self.last))
         self.holds_run = True
         if self.best_step is None:
             return
@@ -159,14 +220,15 @@ class RunCheckpoints(Checkpoint):
         found = next((path for path in candidates if self._is_best(path)), None)
         if found is None:
             logger.warning(
-                "the best checkpoint so far, of step %d, is not beside %s; the best is sought anew",
+                "the best checkpoint so far, of step %d, is not beside %s; the next one counts as "
+                "the best",
                 *(self.best_step, resumed),
             )
             self.best_score = self.best_step = None
             return
         if found != self.best:
             _copy(found, self.best)
-        _export(self.best)
+        _export(self.best, read_training_file(self.best))
 
     def _is_best(self, path: Path) -> bool:
         """Whether a file is the best checkpoint that this run has seen."""
@@ -179,11 +241,8 @@ class RunCheckpoints(Checkpoint):
 
 
 def _can_stop_here(trainer: Trainer) -> bool:
-    """Whether Lightning goes on from a checkpoint of this step as if nothing had happened.
-
-    Not before a validation, which it would skip, nor between batches whose gradients add up; then
-    the end of the validation or another batch will do.
-    """
+    """Whether Lightning goes on from a checkpoint of this step as if nothing had happened: not
+    before a validation, which it would skip, nor between batches whose gradients add up."""
     loop = trainer.fit_loop
     assert loop._data_fetcher is not None  # a batch has just come out of it
     at_epoch_end = loop.epoch_loop.batch_progress.is_last_batch  # a step, whatever has added up
@@ -197,7 +256,7 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, unfinished)
 
 
-def _export(path: Path) -> None:
+def _export(path: Path, checkpoint: dict[str, Any]) -> None:
     """Write the ``.safetensors`` beside a ``.ckpt``, whatever stood there."""
     with written_whole(path.with_suffix(".safetensors")) as unfinished:
-        write_weights_file(unfinished, read_training_file(path))
+        write_weights_file(unfinished, checkpoint)

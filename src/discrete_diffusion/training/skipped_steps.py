@@ -13,21 +13,21 @@ from torch.optim import Optimizer
 
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.training.run_checkpoints import RunCheckpoints
-from discrete_diffusion.training.sharding import in_any_process, on_any_shard
+from discrete_diffusion.training.sharding import in_any_process, sharded
 
 logger = logging.getLogger(__name__)
 
 
 class SkippedSteps(Callback):
-    """Leaves out every step whose loss or gradient, or its square in the second moment, is not
-    finite: weights, moments and their averages stay what they were; buffers that a network updates
-    in its forward pass do not. ``most_in_a_row`` of them, one after the other, end the run.
+    """Skips every step whose loss or gradient, or its square in the second moment, is not finite:
+    weights, moments and averages stay what they were; buffers that a network updates in its forward
+    pass do not. ``most_in_a_row`` of them, one after the other, end the run.
 
-    All is decided and counted on the device. The counts are read where the loss is logged, so a run
-    may go on for some steps more: none of those is taken. A float16 ``GradScaler`` overflows until
-    it has found its scale: such steps are left out and not counted.
+    Steps are judged and counted on the device. The counts are read where the loss is logged, so a
+    run may go on for some steps more, which are all skipped. A float16 ``GradScaler`` overflows
+    until it has found its scale: such steps are skipped and not counted.
 
-    Raises ``ValueError`` for a number below 1 and, when that many were skipped, with what to try.
+    Raises ``ValueError`` for a number below 1, and with what to try when that many were skipped.
     """
 
     def __init__(self, most_in_a_row: int) -> None:
@@ -67,7 +67,8 @@ class SkippedSteps(Callback):
             self._counts = torch.zeros(3, device=pl_module.device)
         total, row, longest = self._counts
         failed = (~norm.isfinite()).float().to(pl_module.device)
-        on_any_shard(trainer, failed)
+        if sharded(trainer) is not None:  # each process has a part of the gradient
+            in_any_process(failed)
         self.now = torch.maximum(failed, (longest >= self.most_in_a_row).float())
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         if scaler is None:
@@ -99,14 +100,13 @@ class SkippedSteps(Callback):
         self._read(trainer, pl_module)
 
     def _read(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Warn of the first skipped step; end the run after too many in a row."""
         if self._counts is None:
             return
         total, _, longest = (int(count) for count in self._counts.tolist())
         if total and not self._known and trainer.is_global_zero:
             logger.warning(
-                "%d of %d steps so far had a loss or gradient that is not finite, and changed "
-                "nothing; %d in a row end the run (optim.max_skipped_steps)",
+                "%d of %d steps so far had a loss or gradient that is not finite and were skipped; "
+                "%d in a row end the run (optim.max_skipped_steps)",
                 *(self._before + total, trainer.global_step, self.most_in_a_row),
             )
         self._known, self._read_at = total, trainer.global_step
@@ -115,7 +115,6 @@ class SkippedSteps(Callback):
 
 
 def _what_to_try(trainer: Trainer, pl_module: LightningModule, longest: int) -> str:
-    """Why a run ends, where it stands, and the settings that bear on it."""
     kept = trainer.checkpoint_callback
     saved = ""
     if isinstance(kept, RunCheckpoints) and kept.holds_run:
@@ -123,9 +122,9 @@ def _what_to_try(trainer: Trainer, pl_module: LightningModule, longest: int) -> 
     algorithm: Any = pl_module.algorithm
     clip, precision = trainer.gradient_clip_val, trainer.precision
     mixed = "" if precision == "32-true" else f", trainer.precision=32-true (now {precision})"
-    clipping = f"a lower trainer.gradient_clip_val (now {clip})"
-    if not clip:
-        clipping = "trainer.gradient_clip_val=1 (now off)"
+    clipping = "trainer.gradient_clip_val=1 (now off)"
+    if clip:
+        clipping = f"a lower trainer.gradient_clip_val (now {clip})"
     return (
         f"{algorithm.name}: the loss or its gradient was not finite in {longest} steps in a row, "
         f"by step {trainer.global_step}; the weights are those before them{saved}. Try a lower "

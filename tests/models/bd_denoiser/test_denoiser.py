@@ -3,7 +3,7 @@ import torch
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser
-from discrete_diffusion.models.bd_denoiser.embeddings import CompositePositionalEncoding
+from discrete_diffusion.models.bd_denoiser.denoiser import CompositePositionalEncoding
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 
 TINY = {"d_model": 32, "n_layers": 2, "n_heads": 4, "vocab_config": RPLAN_VOCAB_CONFIG}

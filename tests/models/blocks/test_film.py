@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks import AttentionPooling, ConditionalResBlock, CrossAttention
+from discrete_diffusion.models.blocks.images import ConditionalResBlock, CrossAttention
+from discrete_diffusion.models.dtn_encoder import AttentionPooling
 
 SIZES = [(4, 4), (8, 4)]
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from discrete_diffusion.models.blocks import (
+from discrete_diffusion.models.blocks.attention import RotaryEmbedding
+from discrete_diffusion.models.blocks.transformer import (
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
-    RotaryEmbedding,
 )
 
 B, L, N, D, C, H = 2, 5, 3, 24, 10, 4

@@ -3,18 +3,18 @@ import math
 import pytest
 import torch
 
-from discrete_diffusion.models.blocks import (
+from discrete_diffusion.models.blocks.transformer import (
     TimestepEmbedder,
     corrupted_share,
+    distinct_time,
     process_t,
     sinusoid,
 )
-from discrete_diffusion.models.blocks.timestep import distinct_time
 
 
 def test_sinusoid_is_cosines_then_sines_of_the_formula():
     t = torch.tensor([0.0, 0.3, 7.0], dtype=torch.float64)
-    waves = sinusoid(t, 8, max_period=10_000.0)
+    waves = sinusoid(t, 8)
     for row, time in zip(waves, t.tolist(), strict=True):
         angles = [time * 10_000 ** (-k / 4) for k in range(4)]
         expected = [math.cos(a) for a in angles] + [math.sin(a) for a in angles]

@@ -26,7 +26,7 @@ from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.domains import complete_data, data_state, domain_of
 from discrete_diffusion.domains.cell_measurement import CellMeasurement, has_one_backbone_each
 from discrete_diffusion.models.registry import backbone_spec
-from discrete_diffusion.value_types import check_kinds
+from discrete_diffusion.options import check_kinds
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Algorithm

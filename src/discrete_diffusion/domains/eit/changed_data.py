@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.config_files import config_dir, plain
 from discrete_diffusion.evaluation.held_out import readable_data
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.value_types import check_kinds
+from discrete_diffusion.options import check_kinds
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.data.npz_file import open_npz
-from discrete_diffusion.data.stored_arrays import StoredArrays, numbers_of
+from discrete_diffusion.data.stored_arrays import StoredArrays, numbers_of, open_npz
 
 Floats = NDArray[np.float32]
 

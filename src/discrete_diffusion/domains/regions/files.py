@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.data.npz_file import open_npz
-from discrete_diffusion.data.stored_arrays import StoredArrays, names_of, numbers_of
+from discrete_diffusion.data.stored_arrays import StoredArrays, names_of, numbers_of, open_npz
 from discrete_diffusion.domains.regions.table import RegionTable, check_motif_names
 from discrete_diffusion.domains.regions.zarr_store import open_zarr
 from discrete_diffusion.naming import unknown_name

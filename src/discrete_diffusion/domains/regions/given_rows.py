@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from discrete_diffusion.data.npz_file import open_npz
-from discrete_diffusion.data.stored_arrays import StoredArrays, names_of, numbers_of
+from discrete_diffusion.data.stored_arrays import StoredArrays, names_of, numbers_of, open_npz
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.scaling import RowScaling

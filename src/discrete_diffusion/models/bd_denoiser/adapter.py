@@ -11,7 +11,7 @@ from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import BDDenoiser
 from discrete_diffusion.models.blocks.packing import ColumnPacking
-from discrete_diffusion.models.blocks.timestep import corrupted_share
+from discrete_diffusion.models.blocks.transformer import corrupted_share
 
 if TYPE_CHECKING:
     from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair

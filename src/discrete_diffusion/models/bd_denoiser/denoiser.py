@@ -7,14 +7,51 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.models.bd_denoiser.embeddings import (
-    CompositePositionalEncoding,
-    EdgeEmbedding,
-    NodeEmbedding,
-)
-from discrete_diffusion.models.blocks.adaln import AdaLNFinal, AdaLNZeroBlock, zero_linear
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, distinct_time, process_t
+from discrete_diffusion.models.blocks.transformer import (
+    AdaLNFinal,
+    AdaLNZeroBlock,
+    TimestepEmbedder,
+    distinct_time,
+    process_t,
+    zero_linear,
+)
+
+
+class CompositePositionalEncoding(nn.Module):
+    """What each of the L positions stands for: Float[L, D].
+
+        node k        entity_type(0) + node_index(k)
+        edge (i, j)   entity_type(1) + pair_index(i) + pair_index(j)
+
+    ``pair_index`` is shared by both ends: the relation itself carries the direction.
+    """
+
+    entity_types: Tensor
+    node_indices: Tensor
+    edge_i: Tensor
+    edge_j: Tensor
+
+    def __init__(self, vocab_config: VocabConfig, d_model: int) -> None:
+        super().__init__()
+        n_max, num_edges = vocab_config.n_max, vocab_config.num_edges
+        self.entity_type_emb = nn.Embedding(2, d_model)
+        self.node_index_emb = nn.Embedding(n_max, d_model)
+        self.pair_index_emb = nn.Embedding(n_max, d_model)
+        indices = {
+            "entity_types": [0] * n_max + [1] * num_edges,
+            "node_indices": list(range(n_max)),
+            "edge_i": [i for i, _ in vocab_config.endpoints],
+            "edge_j": [j for _, j in vocab_config.endpoints],
+        }
+        for name, values in indices.items():
+            index = torch.tensor(values, dtype=torch.long)
+            self.register_buffer(name, index, persistent=False)
+
+    def forward(self) -> Tensor:
+        nodes = self.node_index_emb(self.node_indices)  # (N, D)
+        edges = self.pair_index_emb(self.edge_i) + self.pair_index_emb(self.edge_j)  # (E, D)
+        return torch.cat([nodes, edges]) + self.entity_type_emb(self.entity_types)
 
 
 class BDDenoiser(nn.Module):
@@ -54,25 +91,17 @@ class BDDenoiser(nn.Module):
         super().__init__()
         cond_dim = d_model if cond_dim is None else cond_dim
         self.vocab_config = vocab_config
-        self.node_embedding = NodeEmbedding(d_model=d_model, vocab_config=vocab_config)
-        self.edge_embedding = EdgeEmbedding(d_model=d_model, vocab_config=vocab_config)
+        self.node_embedding = nn.Embedding(vocab_config.node_vocab_size, d_model)
+        self.edge_embedding = nn.Embedding(vocab_config.edge_vocab_size, d_model)
         self.positional_encoding = CompositePositionalEncoding(vocab_config, d_model)
         self.timestep_embedder = TimestepEmbedder(
-            d_model=cond_dim,
-            frequency_embedding_size=frequency_embedding_size,
-            time_scale=time_scale,
+            cond_dim, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
         self.blocks = nn.ModuleList(
-            AdaLNZeroBlock(
-                d_model=d_model,
-                n_heads=n_heads,
-                cond_dim=cond_dim,
-                mlp_ratio=mlp_ratio,
-                dropout=dropout,
-            )
+            AdaLNZeroBlock(d_model, n_heads, cond_dim, mlp_ratio=mlp_ratio, dropout=dropout)
             for _ in range(n_layers)
         )
-        self.final = AdaLNFinal(d_model=d_model, cond_dim=cond_dim)
+        self.final = AdaLNFinal(d_model, cond_dim)
         self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
         self.edge_head = zero_linear(d_model, vocab_config.edge_vocab_size)
         for module in self.modules():
@@ -98,9 +127,7 @@ class BDDenoiser(nn.Module):
 
         Columns that are PAD in the whole batch are left out of the computation.
         """
-        if condition is not None:
-            raise ValueError("BDDenoiser is unconditional: condition is reserved, pass None")
-        check_graph(self.vocab_config, tokens, pad_mask)
+        check_graph(self.vocab_config, tokens, pad_mask, condition)
         n_max, length = self.vocab_config.n_max, self.vocab_config.length
         packing = pack_columns(pad_mask) if packing is None else packing
         num_nodes = packing.num_kept_before(n_max)
@@ -129,8 +156,12 @@ class BDDenoiser(nn.Module):
         return process_t(t, batch_size, device)
 
 
-def check_graph(vocab_config: VocabConfig, tokens: Tensor, pad_mask: Tensor) -> None:
+def check_graph(
+    vocab_config: VocabConfig, tokens: Tensor, pad_mask: Tensor, condition: Tensor | None
+) -> None:
     """Raise ``ValueError`` with the shapes that are expected of a batch of graphs."""
+    if condition is not None:
+        raise ValueError("denoisers of graphs are unconditional: condition is reserved, pass None")
     length = vocab_config.length
     if tokens.ndim != 2 or tokens.shape[1] != length:
         raise ValueError(

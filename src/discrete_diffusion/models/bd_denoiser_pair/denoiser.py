@@ -12,15 +12,17 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import check_graph
-from discrete_diffusion.models.blocks.adaln import (
+from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
+from discrete_diffusion.models.blocks.transformer import (
+    MLP,
     AdaLNFinal,
     AdaLNZeroBlock,
+    TimestepEmbedder,
+    distinct_time,
     modulate,
+    process_t,
     zero_linear,
 )
-from discrete_diffusion.models.blocks.mlp import MLP
-from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.timestep import TimestepEmbedder, distinct_time, process_t
 
 TRIANGLES = ("outgoing", "incoming")
 
@@ -89,18 +91,14 @@ class PairBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.nodes = AdaLNZeroBlock(
-            d_model=d_model,
-            n_heads=n_heads,
-            cond_dim=cond_dim,
-            mlp_ratio=mlp_ratio,
-            dropout=dropout,
+            d_model, n_heads, cond_dim, mlp_ratio=mlp_ratio, dropout=dropout
         )
         self.bias = nn.Linear(d_pair, n_heads, bias=False)  # one for all keys would cancel
         self.norm1 = nn.LayerNorm(d_pair)
         self.triangles = TriangleProducts(d_pair, triangles) if triangles else None
         self.ends = nn.Linear(d_model, 2 * d_pair)
         self.norm2 = nn.LayerNorm(d_pair)
-        self.mlp = MLP(d_model=d_pair, mlp_ratio=mlp_ratio)
+        self.mlp = MLP(d_pair, mlp_ratio)
         self.dropout = nn.Dropout(dropout)
         self.modulation = zero_linear(cond_dim, 6 * d_pair)
 
@@ -193,9 +191,7 @@ class BDDenoiserPair(nn.Module):
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.2)
         self.timestep_embedder = TimestepEmbedder(
-            d_model=cond_dim,
-            frequency_embedding_size=frequency_embedding_size,
-            time_scale=time_scale,
+            cond_dim, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
         self.blocks = nn.ModuleList(
             PairBlock(
@@ -209,8 +205,8 @@ class BDDenoiserPair(nn.Module):
             )
             for _ in range(n_layers)
         )
-        self.node_final = AdaLNFinal(d_model=d_model, cond_dim=cond_dim)
-        self.pair_final = AdaLNFinal(d_model=d_pair, cond_dim=cond_dim)
+        self.node_final = AdaLNFinal(d_model, cond_dim)
+        self.pair_final = AdaLNFinal(d_pair, cond_dim)
         self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
         self.edge_head = zero_linear(d_pair, vocab_config.edge_vocab_size)
         self._register_pairs(vocab_config)
@@ -230,12 +226,8 @@ class BDDenoiserPair(nn.Module):
         directed[0, : len(same)], directed[1, : len(same)] = same, inverse
         index = torch.arange(n_max)
         side = (index[:, None] > index).long() + 2 * (index[:, None] == index).long()
-        for name, table in {
-            "position": position,
-            "side": side,
-            "directed": directed,
-            "inverse": inverse,
-        }.items():
+        tables = {"position": position, "side": side, "directed": directed, "inverse": inverse}
+        for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
 
     def forward(
@@ -247,19 +239,12 @@ class BDDenoiserPair(nn.Module):
         *,
         packing: ColumnPacking | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """(node_logits (B, n_max, 15), edge_logits (B, E, 13)), sizes of the room vocabularies.
-
-        ``tokens``: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
-        ``pad_mask``: Bool[B, L], True at real positions. Logits at the others are unspecified.
-        ``t``: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
-
-        ``packing``: that of ``pad_mask``, if it is known already.
+        """(node_logits (B, n_max, 15), edge_logits (B, E, 13)) of ids Int[B, L], with the arguments
+        of ``BDDenoiser.forward``.
 
         Nodes that are PAD in the whole batch are left out of the computation, with their pairs.
         """
-        if condition is not None:
-            raise ValueError("BDDenoiserPair is unconditional: condition is reserved, pass None")
-        check_graph(self.vocab_config, tokens, pad_mask)
+        check_graph(self.vocab_config, tokens, pad_mask, condition)
         n_max = self.vocab_config.n_max
         packing = pack_columns(pad_mask) if packing is None else packing
         n = packing.num_kept_before(n_max)

@@ -1,16 +1,14 @@
-"""Multi-head self attention."""
+"""Attention as a function, and what it needs: masks, rotary positions, keys and values kept."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.models.blocks.cache import LayerCache
-from discrete_diffusion.models.blocks.rotary import apply_rotary
-from discrete_diffusion.models.blocks.visibility import causal_mask
 
 _MOST_KEYS_FLOAT32, _MOST_KEYS_BFLOAT16 = 48, 1024
 """Up to so many keys attention is written out on the CPU; its memory grows with their square. In
@@ -61,58 +59,75 @@ def _written_out_is_faster(q: Tensor, k: Tensor) -> bool:
     return k.shape[2] <= _MOST_KEYS_FLOAT32 and not torch.is_grad_enabled()
 
 
-def check_heads(n_heads: int, width: int, what: str, *, key: str = "n_heads") -> None:
-    """Raise ``ValueError`` with the numbers that would do, unless ``n_heads`` divides ``width``.
+def causal_mask(
+    num_queries: int,
+    num_keys: int,
+    key_mask: Tensor | None = None,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Bool[Q, K] or, with ``key_mask``, Bool[B, 1, Q, K]: the last Q of K columns each see
+    themselves and the columns before them.
 
-    ``what``, ``key``: what the width and the heads are called."""
-    if n_heads < 1 or width % n_heads:
-        divisors = ", ".join(str(k) for k in range(1, width + 1) if width % k == 0)
-        raise ValueError(f"{key}={n_heads} does not divide {what}; choose {divisors}")
+    ``key_mask``: Bool[B, 1, 1, K], True where a key may be seen. A column always sees itself: a PAD
+    in front of all others would otherwise see nothing.
+    """
+    square = torch.ones(num_queries, num_keys, dtype=torch.bool, device=device)
+    last = num_keys - num_queries
+    past = square.tril(last)
+    return past if key_mask is None else (past & key_mask) | (past & square.triu(last))
 
 
-class MultiHeadSelfAttention(nn.Module):
-    """softmax(q k^T / sqrt(d)) v over H heads, with one fused projection for q, k and v.
+class LayerCache:
+    """Keys and values of one layer: room for ``capacity`` columns, filled from the left."""
 
-    ``causal``: position l sees positions <= l only.
-    Raises ``ValueError`` if ``n_heads`` does not divide ``d_model``.
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self.num_filled = capacity, 0
+        self._stored: Tensor | None = None  # (2, B, H, capacity, d)
+
+    def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Store the new columns (B, H, n, d) and return all so far, each (B, H, m + n, d)."""
+        if self._stored is None:
+            num, heads, _, width = k.shape
+            self._stored = k.new_empty(2, num, heads, self.capacity, width)
+        start, self.num_filled = self.num_filled, self.num_filled + k.shape[2]
+        self._stored[0, :, :, start : self.num_filled] = k
+        self._stored[1, :, :, start : self.num_filled] = v
+        keys, values = self._stored[:, :, :, : self.num_filled].unbind(0)
+        return keys, values
+
+
+class RotaryEmbedding(nn.Module):
+    """Rotary positions (Su et al., arXiv 2104.09864): the tables that ``apply_rotary`` turns the
+    queries and keys of a head with, cos and sin of the angles p base^(-2k/d) at position p.
+
+    Raises ``ValueError`` if the width d of a head, ``d_model / n_heads``, is odd, or for a base
+    that is not positive.
     """
 
-    def __init__(
-        self, *, d_model: int, n_heads: int, bias: bool = True, causal: bool = False
-    ) -> None:
+    def __init__(self, *, d_model: int, n_heads: int, base: float = 10_000.0) -> None:
         super().__init__()
-        check_heads(n_heads, d_model, f"d_model={d_model}")
-        self.n_heads, self.causal = n_heads, causal
-        self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
-        self.out = nn.Linear(d_model, d_model, bias=bias)
+        self.head_dim, self.base = d_model // n_heads, base
+        if not base > 0:
+            raise ValueError(f"rope_base={base}: expected a number above 0")
+        if self.head_dim % 2:
+            raise ValueError(
+                f"rotary positions need an even width per head; {d_model} over n_heads={n_heads} "
+                f"is {self.head_dim}"
+            )
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        rotary: tuple[Tensor, Tensor] | None = None,
-        cache: LayerCache | None = None,
-        num_queries: int | None = None,
-    ) -> Tensor:
-        """x (B, L, D) -> (B, Q, D), for the first Q = ``num_queries`` columns; None for all L.
+    def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Int[L] -> (cos, sin), each Float[L, d/2]."""
+        half = self.head_dim // 2
+        exponent = torch.arange(half, device=positions.device, dtype=torch.float32) / half
+        angle = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) * exponent)  # (L, d/2)
+        return angle.cos(), angle.sin()
 
-        ``mask``: Bool[B, 1, 1, L] or Bool[B or 1, 1, Q, L], True where a key may be seen; None if
-        all may; or Float[B, H, Q, L], added to the scores.
-        ``rotary``: the tables of ``rotary_tables`` for the L positions.
-        ``cache``: the columns read so far, seen by all of x; x is added to it. Without ``mask``.
-        A causal layer takes all L columns as queries.
-        """
-        q, k, v = rearrange(
-            self.qkv(x), "b l (three h d) -> three b h l d", three=3, h=self.n_heads
-        ).unbind(0)
-        if rotary is not None:
-            q, k = apply_rotary(q, rotary), apply_rotary(k, rotary)
-        if cache is not None:
-            k, v = cache.extend(k, v)
-        q = q[:, :, :num_queries]
-        causal = self.causal and q.shape[2] > 1
-        if causal and (mask is not None or q.shape[2] < k.shape[2]):
-            mask = causal_mask(q.shape[2], k.shape[2], mask, device=q.device)
-            causal = False
-        attended = attend(q, k, v, mask, causal=causal)
-        return self.out(rearrange(attended, "b h l d -> b l (h d)"))
+
+def apply_rotary(x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
+    """x (..., L, d) with dimensions (k, k + d/2) turned by their position's angle.
+
+    The product of a rotated query and a rotated key depends on their distance only.
+    """
+    cos, sin = (table.to(x.dtype) for table in tables)
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)

@@ -1,28 +1,314 @@
-"""A pre-norm transformer block of RMSNorm, rotary attention and SwiGLU (arXiv 2302.13971)."""
+"""Transformer blocks and what steers them: attention, perceptron, adaLN-Zero, the time."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.attention import MultiHeadSelfAttention
-from discrete_diffusion.models.blocks.rms_norm import RMSNorm
-from discrete_diffusion.models.blocks.swiglu import SwiGLU
+from discrete_diffusion.models.blocks.attention import (
+    LayerCache,
+    apply_rotary,
+    attend,
+    causal_mask,
+)
+
+_Module = TypeVar("_Module", bound=nn.Module)
+
+
+def check_divides(num: int, width: int, what: str, *, key: str = "n_heads") -> None:
+    """Raise ``ValueError`` with the numbers that would do, unless ``num`` divides ``width``.
+
+    ``key``, ``what``: what the number and the width are called."""
+    if num < 1 or width % num:
+        divisors = ", ".join(str(k) for k in range(1, width + 1) if width % k == 0)
+        raise ValueError(f"{key}={num} does not divide {what}; choose {divisors}")
+
+
+class MultiHeadSelfAttention(nn.Module):
+    """softmax(q k^T / sqrt(d)) v over H heads, with one fused projection for q, k and v.
+
+    ``causal``: position l sees positions <= l only.
+    Raises ``ValueError`` if ``n_heads`` does not divide ``d_model``.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, *, causal: bool = False) -> None:
+        super().__init__()
+        check_divides(n_heads, d_model, f"d_model={d_model}")
+        self.n_heads, self.causal = n_heads, causal
+        self.qkv = nn.Linear(d_model, 3 * d_model)
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        rotary: tuple[Tensor, Tensor] | None = None,
+        cache: LayerCache | None = None,
+        num_queries: int | None = None,
+    ) -> Tensor:
+        """x (B, L, D) -> (B, Q, D), for the first Q = ``num_queries`` columns; None for all L.
+
+        ``mask``: Bool[B, 1, 1, L] or Bool[B or 1, 1, Q, L], True where a key may be seen; None if
+        all may; or Float[B, H, Q, L], added to the scores.
+        ``rotary``: the tables of a ``RotaryEmbedding`` for the L positions.
+        ``cache``: the columns read so far, seen by all of x; x is added to it. Without ``mask``.
+        A causal layer takes all L columns as queries.
+        """
+        q, k, v = rearrange(
+            self.qkv(x), "b l (three h d) -> three b h l d", three=3, h=self.n_heads
+        ).unbind(0)
+        if rotary is not None:
+            q, k = apply_rotary(q, rotary), apply_rotary(k, rotary)
+        if cache is not None:
+            k, v = cache.extend(k, v)
+        q = q[:, :, :num_queries]
+        causal = self.causal and q.shape[2] > 1
+        if causal and (mask is not None or q.shape[2] < k.shape[2]):
+            mask = causal_mask(q.shape[2], k.shape[2], mask, device=q.device)
+            causal = False
+        attended = attend(q, k, v, mask, causal=causal)
+        return self.out(rearrange(attended, "b h l d -> b l (h d)"))
+
+
+class MultiHeadCrossAttention(nn.Module):
+    """softmax(q k^T / sqrt(d)) v over H heads: queries of x, keys and values of a context.
+
+    Raises ``ValueError`` if ``n_heads`` does not divide ``d_model``.
+    """
+
+    def __init__(self, *, d_model: int, context_dim: int, n_heads: int) -> None:
+        super().__init__()
+        check_divides(n_heads, d_model, f"d_model={d_model}")
+        self.n_heads = n_heads
+        self.query = nn.Linear(d_model, d_model)
+        self.key_value = nn.Linear(context_dim, 2 * d_model)
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor,
+        mask: Tensor | None = None,
+        rotary: tuple[Tensor, Tensor] | None = None,
+        context_rotary: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """x (B, L, D), context (B, N, D') -> (B, L, D).
+
+        ``mask``: Bool[B, 1, 1, N] or Bool[B or 1, 1, L, N], True where a key may be seen; None if
+        all may. ``rotary``, ``context_rotary``: tables of the L and of the N positions.
+        """
+        q = rearrange(self.query(x), "b l (h d) -> b h l d", h=self.n_heads)
+        k, v = rearrange(
+            self.key_value(context), "b n (two h d) -> two b h n d", two=2, h=self.n_heads
+        ).unbind(0)
+        if rotary is not None:
+            q = apply_rotary(q, rotary)
+        if context_rotary is not None:
+            k = apply_rotary(k, context_rotary)
+        return self.out(rearrange(attend(q, k, v, mask), "b h l d -> b l (h d)"))
+
+
+def hidden_width(d_model: int, mlp_ratio: float) -> int:
+    """Of a perceptron; ``ValueError`` if there is none."""
+    hidden = int(mlp_ratio * d_model)
+    if hidden < 1:
+        raise ValueError(f"mlp_ratio={mlp_ratio} leaves no hidden unit at d_model={d_model}")
+    return hidden
+
+
+class MLP(nn.Module):
+    """Linear(GELU(Linear(x))), the exact GELU, hidden width ``mlp_ratio * d_model``."""
+
+    def __init__(self, d_model: int, mlp_ratio: float = 4) -> None:
+        super().__init__()
+        hidden = hidden_width(d_model, mlp_ratio)
+        self.up = nn.Linear(d_model, hidden)
+        self.activation = nn.GELU()
+        self.down = nn.Linear(hidden, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., D) -> (..., D)."""
+        return self.down(self.activation(self.up(x)))
 
 
 class TransformerBlock(nn.Module):
-    """x <- x + dropout(attention(norm1(x))), x <- x + dropout(mlp(norm2(x)))."""
+    """A pre-norm block: x <- x + dropout(attention(norm1(x))), x <- x + dropout(mlp(norm2(x))).
+
+    ``norm``, ``mlp``: build a norm and the perceptron.
+    """
 
     def __init__(
-        self, *, d_model: int, n_heads: int, mlp_ratio: float = 4, dropout: float = 0.0
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        norm: Callable[[int], nn.Module],
+        mlp: Callable[[], nn.Module],
+        dropout: float,
     ) -> None:
         super().__init__()
-        self.norm1 = RMSNorm(d_model=d_model)
-        self.attention = MultiHeadSelfAttention(d_model=d_model, n_heads=n_heads)
-        self.norm2 = RMSNorm(d_model=d_model)
-        self.mlp = SwiGLU(d_model=d_model, mlp_ratio=mlp_ratio, dropout=dropout)
+        self.norm1 = norm(d_model)
+        self.attention = MultiHeadSelfAttention(d_model, n_heads)
+        self.norm2 = norm(d_model)
+        self.mlp = mlp()
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor] | None = None) -> Tensor:
         """x (B, L, D) -> (B, L, D); ``rotary``: tables of the L positions."""
         x = x + self.dropout(self.attention(self.norm1(x), rotary=rotary))
         return x + self.dropout(self.mlp(self.norm2(x)))
+
+
+def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    """x * (1 + scale) + shift, in one pass; x (B, L, D), shift and scale (B, 1, D)."""
+    return torch.addcmul(shift, x, 1 + scale)
+
+
+def zeroed(module: _Module) -> _Module:
+    """The module itself, all parameters 0."""
+    for parameter in module.parameters():
+        nn.init.zeros_(parameter)
+    return module
+
+
+def zero_linear(in_features: int, out_features: int) -> nn.Linear:
+    """A linear layer that starts as the constant 0."""
+    return zeroed(nn.Linear(in_features, out_features))
+
+
+class AdaLNZeroBlock(nn.Module):
+    """A pre-norm block steered by a conditioning vector c (B, cond_dim), adaLN-Zero of DiT
+    (Peebles & Xie, arXiv 2212.09748).
+
+        shift1, scale1, gate1, shift2, scale2, gate2 = Linear(c)        each (B, 1, D)
+        x <- x + gate1 * dropout(attention(modulate(norm1(x), shift1, scale1)))
+        x <- x + gate2 * dropout(mlp(modulate(norm2(x), shift2, scale2)))
+
+    The linear layer starts at 0, so the block starts as the identity.
+
+    ``norm_affine``: both norms have a scale and a shift of their own, beside those made of c.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        cond_dim: int,
+        *,
+        mlp_ratio: float = 4,
+        dropout: float = 0.1,
+        causal: bool = False,
+        norm_affine: bool = True,
+        norm_eps: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(d_model, eps=norm_eps, elementwise_affine=norm_affine)
+        self.attention = MultiHeadSelfAttention(d_model, n_heads, causal=causal)
+        self.norm2 = nn.LayerNorm(d_model, eps=norm_eps, elementwise_affine=norm_affine)
+        self.mlp = MLP(d_model, mlp_ratio)
+        self.dropout = nn.Dropout(dropout)
+        self.modulation = zero_linear(cond_dim, 6 * d_model)
+
+    def forward(
+        self,
+        x: Tensor,
+        c: Tensor,
+        mask: Tensor | None = None,
+        rotary: tuple[Tensor, Tensor] | None = None,
+        cache: LayerCache | None = None,
+        num_queries: int | None = None,
+    ) -> Tensor:
+        """x (B, L, D), c (B or 1, cond_dim) -> (B, Q, D) for the first Q = ``num_queries`` columns,
+        None for all L; the rest as in the attention."""
+        shift1, scale1, gate1, shift2, scale2, gate2 = (
+            self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
+        )
+        steered = modulate(self.norm1(x), shift1, scale1)
+        branch = self.attention(steered, mask, rotary, cache, num_queries)
+        x = torch.addcmul(x[:, :num_queries], gate1, self.dropout(branch))
+        branch = self.mlp(modulate(self.norm2(x), shift2, scale2))
+        return torch.addcmul(x, gate2, self.dropout(branch))
+
+
+class AdaLNFinal(nn.Module):
+    """modulate(norm(x), Linear(c)), the linear layer starting at 0; no residual, so no gate."""
+
+    def __init__(self, d_model: int, cond_dim: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.modulation = zero_linear(cond_dim, 2 * d_model)
+
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        """x (B, L, D), c (B or 1, cond_dim) -> (B, L, D)."""
+        shift, scale = self.modulation(c).unsqueeze(1).chunk(2, dim=-1)
+        return modulate(self.norm(x), shift, scale)
+
+
+def corrupted_share(sigma: Tensor | None) -> Tensor | float:
+    """t = 1 - exp(-sigma), the corrupted share of the tokens, whatever the schedule; None -> 0."""
+    return 0.0 if sigma is None else -torch.expm1(-sigma)
+
+
+def process_t(t: Tensor | float, batch_size: int, device: torch.device | str | None) -> Tensor:
+    """One floating time per sample, Float[B], from a number, a 0-d, (1,) or (B,) tensor.
+
+    Raises ``ValueError`` for any other shape.
+    """
+    if not isinstance(t, Tensor):
+        return torch.full((batch_size,), float(t), device=device)
+    if t.ndim > 1 or (t.ndim == 1 and t.shape[0] not in (1, batch_size)):
+        raise ValueError(
+            f"t has shape {tuple(t.shape)}; expected a number or a tensor of shape (), (1,) "
+            f"or ({batch_size},), one time per sample"
+        )
+    t = t.to(device)
+    return (t if t.is_floating_point() else t.float()).expand(batch_size)
+
+
+def distinct_time(t: Tensor) -> Tensor:
+    """t Float[B], or Float[1] if all samples have the same, so that what follows from it is
+    computed once. On the CPU only: elsewhere it would have to be read back."""
+    return t[:1] if t.device.type == "cpu" and len(t) > 1 and bool((t == t[0]).all()) else t
+
+
+def sinusoid(t: Tensor, size: int) -> Tensor:
+    """[cos(t f_k), sin(t f_k)] for f_k = 10000^(-2k/size): Float[B] -> Float[B, size].
+
+    Computed in float32 at least: bfloat16 cannot tell t = 999 from t = 1000.
+    """
+    half = size // 2
+    t = t.to(torch.promote_types(t.dtype, torch.float32))
+    exponent = torch.arange(half, device=t.device, dtype=t.dtype) / half
+    angle = t.unsqueeze(-1) * torch.exp(-math.log(10_000.0) * exponent)  # (B, size/2)
+    return torch.cat([angle.cos(), angle.sin()], dim=-1)
+
+
+class TimestepEmbedder(nn.Module):
+    """Linear(SiLU(Linear(sinusoid(time_scale * t)))): Float[B] times in [0, 1] -> Float[B, D].
+
+    ``time_scale``: with 1 the fastest of the sinusoids turns by one radian between t = 0 and
+    t = 1, so that the two ends look alike (cosine similarity 0.97); 1000 spreads them.
+    """
+
+    def __init__(
+        self, d_model: int, *, frequency_embedding_size: int = 256, time_scale: float = 1000.0
+    ) -> None:
+        super().__init__()
+        if frequency_embedding_size < 2 or frequency_embedding_size % 2:
+            raise ValueError(
+                f"frequency_embedding_size={frequency_embedding_size}: expected an even number, "
+                "half of it cosines and half sines"
+            )
+        self.frequency_embedding_size, self.time_scale = frequency_embedding_size, time_scale
+        self.mlp = nn.Sequential(
+            nn.Linear(frequency_embedding_size, d_model), nn.SiLU(), nn.Linear(d_model, d_model)
+        )
+
+    def forward(self, t: Tensor) -> Tensor:
+        waves = sinusoid(t * self.time_scale, self.frequency_embedding_size)
+        return self.mlp(waves.to(next(self.mlp.parameters()).dtype))

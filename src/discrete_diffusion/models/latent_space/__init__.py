@@ -6,15 +6,17 @@
 Encoder and decoder are ``text_models``; the parts between are here and need no library but torch.
 """
 
-from discrete_diffusion.models.latent_space.adapter import PrefixAdapter
-from discrete_diffusion.models.latent_space.compression import LatentEncoder
-from discrete_diffusion.models.latent_space.middle import MiddleTransformer
 from discrete_diffusion.models.latent_space.model import (
     LatentOutput,
     LatentSpaceModel,
     unit_rows,
 )
-from discrete_diffusion.models.latent_space.stop import StopLatent
+from discrete_diffusion.models.latent_space.parts import (
+    LatentEncoder,
+    MiddleTransformer,
+    PrefixAdapter,
+    StopLatent,
+)
 
 __all__ = [
     "LatentEncoder",

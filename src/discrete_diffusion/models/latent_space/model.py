@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.rms_norm import RMSNorm
-from discrete_diffusion.models.latent_space.adapter import PrefixAdapter
-from discrete_diffusion.models.latent_space.compression import LatentEncoder
-from discrete_diffusion.models.latent_space.middle import MiddleTransformer
-from discrete_diffusion.models.latent_space.stop import StopLatent
+from discrete_diffusion.models.latent_space.parts import (
+    LatentEncoder,
+    MiddleTransformer,
+    PrefixAdapter,
+    StopLatent,
+    rms_norm,
+)
 
 if TYPE_CHECKING:
     from discrete_diffusion.models.text_models import TextDecoder, TextEncoder
@@ -70,7 +73,7 @@ class LatentSpaceModel(nn.Module):
         self.compression = compression or LatentEncoder()
         self.middle = middle or MiddleTransformer()
         self.adapter = adapter or PrefixAdapter()
-        self.prefix_norm = RMSNorm(d_model=self.adapter.decoder_dim)
+        self.prefix_norm = rms_norm(self.adapter.decoder_dim)
         self.stop_latent = stop_latent or StopLatent()
         self._check_widths()
 
@@ -106,27 +109,20 @@ class LatentSpaceModel(nn.Module):
         return LatentOutput(source_latents, latents, logits)
 
     def _check_widths(self) -> None:
-        compression, (num_stop, stop_dim) = self.compression, self.stop_latent.value.shape
-        for what, widths in {
-            "states": {
-                "encoder.hidden_size": self.encoder.hidden_size,
-                "compression.hidden_dim": compression.hidden_dim,
-            },
-            "latent vectors": {
-                "compression.latent_dim": compression.latent_dim,
-                "middle.latent_dim": self.middle.latent_dim,
-                "adapter.latent_dim": self.adapter.latent_dim,
-                "stop_latent.latent_dim": stop_dim,
-            },
-            "sequences of latent vectors": {
-                "compression.latent_seq_len": compression.latent_seq_len,
-                "stop_latent.latent_seq_len": num_stop,
-            },
-            "embeddings": {
-                "adapter.decoder_dim": self.adapter.decoder_dim,
-                "decoder.hidden_size": self.decoder.hidden_size,
-            },
-        }.items():
-            if len(set(widths.values())) > 1:
-                said = ", ".join(f"{name}={width}" for name, width in widths.items())
-                raise ValueError(f"the parts disagree on their {what}: {said}; make them equal")
+        shared = {
+            "states": ("encoder.hidden_size", "compression.hidden_dim"),
+            "latent vectors": (
+                *("compression.latent_dim", "middle.latent_dim", "adapter.latent_dim"),
+                "stop_latent.latent_dim",
+            ),
+            "sequences of latent vectors": (
+                "compression.latent_seq_len",
+                "stop_latent.latent_seq_len",
+            ),
+            "embeddings": ("adapter.decoder_dim", "decoder.hidden_size"),
+        }
+        for what, names in shared.items():
+            widths = [attrgetter(name)(self) for name in names]
+            if len({*widths}) > 1:
+                found = ", ".join(f"{n}={width}" for n, width in zip(names, widths, strict=True))
+                raise ValueError(f"the parts disagree on their {what}: {found}; make them equal")

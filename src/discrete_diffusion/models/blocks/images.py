@@ -1,4 +1,4 @@
-"""Feature-wise linear modulation of images (Perez et al., arXiv 1709.07871)."""
+"""Blocks on images: modulated by time and condition, and attending to tokens."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.adaln import modulate, zero_linear
+from discrete_diffusion.models.blocks.transformer import (
+    MultiHeadCrossAttention,
+    check_divides,
+    modulate,
+    zero_linear,
+    zeroed,
+)
 
 
 class ConditionalResBlock(nn.Module):
-    """A residual block of two convolutions, steered by time and condition on separate paths.
+    """A residual block of two convolutions, steered by time and condition on separate paths:
+    feature-wise linear modulation (Perez et al., arXiv 1709.07871).
 
         scale, shift = time_cond(SiLU(time_emb)) + ctx_cond(SiLU(cond_emb))      each (B, C', 1, 1)
         h = conv1(SiLU(norm1(x)))
@@ -64,9 +71,37 @@ class ConditionalResBlock(nn.Module):
         return (self.skip(x) + h) / math.sqrt(2)
 
 
+class CrossAttention(MultiHeadCrossAttention):
+    """x + attention(norm(x), token_norm(tokens)): pixels that attend to the tokens of a condition.
+
+    ``out`` starts at 0, so the block starts as the identity.
+
+    Raises ``ValueError`` if ``n_heads`` or ``groups`` does not divide ``channels``.
+    """
+
+    def __init__(self, *, channels: int, token_dim: int, n_heads: int, groups: int = 32) -> None:
+        check_divides(n_heads, channels, f"{channels} channels")
+        super().__init__(d_model=channels, context_dim=token_dim, n_heads=n_heads)
+        self.norm = group_norm(groups, channels)
+        self.token_norm = nn.LayerNorm(token_dim)
+        zeroed(self.out)
+
+    def forward(  # type: ignore[override]  # images in, images out
+        self, x: Tensor, tokens: Tensor, keep: Tensor | None = None
+    ) -> Tensor:
+        """x (B, C, H, W), tokens (B, N, D) -> (B, C, H, W).
+
+        ``keep``: Bool[B], False where a sample is left as it is.
+        """
+        pixels = rearrange(self.norm(x), "b c h w -> b (h w) c")
+        branch = super().forward(pixels, self.token_norm(tokens))
+        branch = rearrange(branch, "b (h w) c -> b c h w", h=x.shape[2])
+        if keep is not None:
+            branch = branch.masked_fill(~rearrange(keep, "b -> b 1 1 1"), 0.0)
+        return x + branch
+
+
 def group_norm(groups: int, channels: int) -> nn.GroupNorm:
     """``nn.GroupNorm``, refused with the numbers of groups that would do."""
-    if groups < 1 or channels % groups:
-        divisors = ", ".join(str(k) for k in range(1, channels + 1) if channels % k == 0)
-        raise ValueError(f"groups={groups} does not divide {channels} channels; choose {divisors}")
+    check_divides(groups, channels, f"{channels} channels", key="groups")
     return nn.GroupNorm(groups, channels)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from discrete_diffusion.models.blocks import SwiGLU
+from discrete_diffusion.models.latent_space.parts import SwiGLU, rms_norm
 
 
 def test_swiglu_is_its_equation():
@@ -21,3 +21,11 @@ def test_dropout_is_of_the_hidden_units():
 def test_no_hidden_unit_is_refused():
     with pytest.raises(ValueError, match=r"mlp_ratio=0\.1 leaves no hidden unit at d_model=6"):
         SwiGLU(d_model=6, mlp_ratio=0.1)
+
+
+def test_rms_norm_is_its_equation():
+    norm, x = rms_norm(6).double(), torch.randn(2, 3, 6, dtype=torch.float64)
+    torch.nn.init.normal_(norm.weight)
+    expected = x / (x.pow(2).mean(dim=-1, keepdim=True) + 1e-6).sqrt() * norm.weight
+    torch.testing.assert_close(norm(x), expected)
+    assert (norm(torch.zeros_like(x)) == 0).all()

@@ -1,0 +1,252 @@
+"""The parts between an encoder and a decoder of text, in the order in which a text meets them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange, repeat
+from torch import Tensor, nn
+
+from discrete_diffusion.models.blocks.attention import RotaryEmbedding
+from discrete_diffusion.models.blocks.transformer import (
+    MultiHeadCrossAttention,
+    TransformerBlock,
+    check_divides,
+    hidden_width,
+)
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.options import check_whole_number
+
+POOLS = ("mean", "attention")
+STOPS = ("random_normalized", "zero")
+
+rms_norm = partial(nn.RMSNorm, eps=1e-6)
+"""x / sqrt(mean(x^2) + eps) * weight (Zhang & Sennrich, arXiv 1910.07467)."""
+
+_SHARPNESS = 4.0
+"""Deviation of the first attention logits over states of unit scale. A query then starts with a few
+states; in the mean of all, a word that occurs once is hard to find."""
+
+
+class LatentEncoder(nn.Module):
+    """The states of an encoder, compressed to K latent vectors.
+
+        pool=mean:       z = rearrange(W2 GELU(W1 mean_l states_l), "(k d) -> k d")
+        pool=attention:  z_k = W2 GELU(W1 (q_k + attention(q_k, states))), K learned queries q
+
+    ``hidden_dim``: width C of the states. ``num_heads``: of the attention.
+    With ``mean``, all K vectors are functions of one vector of width C.
+
+    Raises ``ValueError`` for another ``pool``, no latent vector, and if ``num_heads`` does not
+    divide ``hidden_dim``.
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden_dim: int = 768,
+        latent_dim: int = 256,
+        latent_seq_len: int = 8,
+        pool: str = "mean",
+        num_heads: int = 4,
+    ) -> None:
+        super().__init__()
+        if pool not in POOLS:
+            raise ValueError(unknown_name("model.pool", str(pool), POOLS))
+        check_whole_number("model.latent_seq_len", latent_seq_len, least=1)
+        check_whole_number("model.latent_dim", latent_dim, least=1)
+        self.hidden_dim, self.latent_dim = hidden_dim, latent_dim
+        self.latent_seq_len, self.pool = latent_seq_len, pool
+        width = latent_dim * latent_seq_len
+        if pool == "attention":
+            what = f"model.encoder.hidden_size={hidden_dim}"
+            check_divides(num_heads, hidden_dim, what, key="model.num_heads")
+            self.queries = nn.Parameter(0.1 * torch.randn(latent_seq_len, hidden_dim))
+            self.attention = MultiHeadCrossAttention(
+                d_model=hidden_dim, context_dim=hidden_dim, n_heads=num_heads
+            )
+            with torch.no_grad():  # as they come, the weights make logits of deviation 0.1 / 3
+                self.attention.query.weight.mul_(3 * _SHARPNESS / 0.1)
+            width = latent_dim
+        self.projection = nn.Sequential(
+            nn.Linear(hidden_dim, hidden_dim), nn.GELU(), nn.Linear(hidden_dim, width)
+        )
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """states Float[B, L, C], real Bool[B, L] -> latents Float[B, K, D].
+
+        States at positions that are not real change nothing.
+        """
+        if self.pool == "mean":
+            total = states.masked_fill(~real.unsqueeze(-1), 0.0).sum(dim=1)
+            mean = total / real.sum(dim=1, keepdim=True).clamp(min=1)
+            return rearrange(self.projection(mean), "b (k d) -> b k d", k=self.latent_seq_len)
+        # A softmax over no keys is undefined: a text without tokens sees all of its padding.
+        keys = real | ~real.any(dim=1, keepdim=True)
+        queries = repeat(self.queries, "k c -> b k c", b=len(states))
+        pooled = self.attention(queries, states, mask=rearrange(keys, "b l -> b 1 1 l"))
+        return self.projection(queries + pooled)
+
+
+class SwiGLU(nn.Module):
+    """down(dropout(SiLU(a) * b)) with (a, b) = up(x), each of width ``mlp_ratio * d_model``
+    (Shazeer, arXiv 2002.05202).
+
+    Deviation: both halves have the full width, not two thirds of it as in the paper, and biases.
+    """
+
+    def __init__(self, *, d_model: int, mlp_ratio: float = 4, dropout: float = 0.0) -> None:
+        super().__init__()
+        hidden = hidden_width(d_model, mlp_ratio)
+        self.up = nn.Linear(d_model, 2 * hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.down = nn.Linear(hidden, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., D) -> (..., D)."""
+        gate, value = self.up(x).chunk(2, dim=-1)
+        return self.down(self.dropout(F.silu(gate) * value))
+
+
+class MiddleTransformer(nn.Module):
+    """``num_layers`` blocks of RMSNorm, rotary attention and SwiGLU over the K latent vectors.
+
+    No norm at the end. ``use_rope``: without it, permuted vectors give permuted vectors.
+
+    Raises ``ValueError`` without a layer, if ``num_heads`` does not divide ``latent_dim``, or the
+    width per head is odd and ``use_rope``.
+    """
+
+    def __init__(
+        self,
+        *,
+        latent_dim: int = 256,
+        num_layers: int = 4,
+        num_heads: int = 4,
+        ffn_multiplier: float = 4,
+        dropout: float = 0.1,
+        use_rope: bool = True,
+        rope_base: float = 10_000.0,
+    ) -> None:
+        super().__init__()
+        check_whole_number("model.num_layers", num_layers, least=1)
+        check_divides(
+            num_heads, latent_dim, f"model.latent_dim={latent_dim}", key="model.num_heads"
+        )
+        self.latent_dim = latent_dim
+        self.blocks = nn.ModuleList(
+            TransformerBlock(
+                latent_dim,
+                num_heads,
+                norm=rms_norm,
+                mlp=partial(SwiGLU, d_model=latent_dim, mlp_ratio=ffn_multiplier, dropout=dropout),
+                dropout=dropout,
+            )
+            for _ in range(num_layers)
+        )
+        self.rotary = None
+        if use_rope:
+            self.rotary = RotaryEmbedding(d_model=latent_dim, n_heads=num_heads, base=rope_base)
+
+    def forward(self, latents: Tensor) -> Tensor:
+        """Float[B, K, D] -> Float[B, K, D]; samples do not see each other."""
+        rotary = None
+        if self.rotary is not None:
+            rotary = self.rotary(torch.arange(latents.shape[1], device=latents.device))
+        for block in self.blocks:
+            latents = block(latents, rotary)
+        return latents
+
+
+class PrefixAdapter(nn.Module):
+    """P learned queries that read K latent vectors, of the width E of a decoder.
+
+        x = queries + dropout(attention(queries, z))                     (B, P, E)
+        x <- x + dropout(swiglu(norm(x)))
+
+    ``use_rope``: queries and latent vectors are turned by their index.
+
+    Raises ``ValueError`` without a query, if ``num_heads`` does not divide ``decoder_dim``, or the
+    width per head is odd and ``use_rope``.
+    """
+
+    def __init__(
+        self,
+        *,
+        latent_dim: int = 256,
+        decoder_dim: int = 640,
+        prefix_len: int = 50,
+        num_heads: int = 4,
+        ffn_multiplier: float = 4,
+        dropout: float = 0.1,
+        use_rope: bool = True,
+        rope_base: float = 10_000.0,
+    ) -> None:
+        super().__init__()
+        check_whole_number("model.prefix_len", prefix_len, least=1)  # whose last predicts token 0
+        what = f"model.decoder.hidden_size={decoder_dim}"
+        check_divides(num_heads, decoder_dim, what, key="model.num_heads")
+        self.latent_dim, self.decoder_dim = latent_dim, decoder_dim
+        self.queries = nn.Parameter(0.02 * torch.randn(prefix_len, decoder_dim))
+        self.attention = MultiHeadCrossAttention(
+            d_model=decoder_dim, context_dim=latent_dim, n_heads=num_heads
+        )
+        self.norm = rms_norm(decoder_dim)
+        self.mlp = SwiGLU(d_model=decoder_dim, mlp_ratio=ffn_multiplier, dropout=dropout)
+        self.dropout = nn.Dropout(dropout)
+        self.rotary = None
+        if use_rope:
+            self.rotary = RotaryEmbedding(d_model=decoder_dim, n_heads=num_heads, base=rope_base)
+
+    def forward(self, latents: Tensor) -> Tensor:
+        """Float[B, K, D] -> Float[B, P, E]."""
+        x = repeat(self.queries, "p e -> b p e", b=len(latents))
+        tables = context_tables = None
+        if self.rotary is not None:
+            tables = self.rotary(torch.arange(x.shape[1], device=x.device))
+            context_tables = self.rotary(torch.arange(latents.shape[1], device=x.device))
+        read = self.attention(x, latents, rotary=tables, context_rotary=context_tables)
+        x = x + self.dropout(read)
+        return x + self.dropout(self.mlp(self.norm(x)))
+
+
+class StopLatent(nn.Module):
+    """K latent vectors that stand for the end of a text.
+
+    ``init``: ``random_normalized``, rows of norm 1 drawn with ``seed``, or ``zero``.
+    ``learnable``: a parameter; otherwise a buffer, which keeps its first value. Either is the entry
+    ``value`` of the state dict.
+
+    Raises ``ValueError`` for another ``init``.
+    """
+
+    value: Tensor
+
+    def __init__(
+        self,
+        *,
+        latent_dim: int = 256,
+        latent_seq_len: int = 8,
+        init: str = "random_normalized",
+        seed: int = 1337,
+        learnable: bool = True,
+    ) -> None:
+        super().__init__()
+        if init not in STOPS:
+            raise ValueError(unknown_name("model.stop_latent.init", str(init), STOPS))
+        self.latent_dim, self.latent_seq_len = latent_dim, latent_seq_len
+        value = torch.zeros(latent_seq_len, latent_dim)
+        if init == "random_normalized":
+            generator = torch.Generator().manual_seed(seed)
+            drawn = torch.randn(value.shape, generator=generator, device="cpu")
+            value.copy_(F.normalize(drawn, dim=-1))
+        if learnable:
+            self.value = nn.Parameter(value)
+        else:
+            self.register_buffer("value", value)
+
+    def forward(self) -> Tensor:
+        """Float[K, D]."""
+        return self.value
