@@ -23,7 +23,6 @@ class _NpzArrays:
     file: NpzFile
     source: str
     keys: frozenset[str]
-    groups: frozenset[str] = frozenset()
 
     def read(self, key: str) -> NDArray:
         try:

@@ -14,13 +14,9 @@ import numpy as np
 import pytest
 from region_tables import made_table, table_config
 
-from discrete_diffusion.domains.regions import (
-    RegionTable,
-    read_motif_names,
-    read_regions,
-    write_regions,
-)
+from discrete_diffusion.domains.regions import RegionTable, read_regions, write_regions
 from discrete_diffusion.domains.regions.build import build_regions
+from discrete_diffusion.domains.regions.table import read_motif_names
 from guide_code import run_python
 
 
@@ -271,7 +267,7 @@ def test_damaged_arrays_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"t.zarr: data cannot be read"):
         read_regions(tmp_path / "t.zarr")
     write_zarr(tmp_path / "u.zarr", {"data/inner": np.ones(3)})
-    with pytest.raises(ValueError, match=r"u.zarr: data cannot be read: it is a group"):
+    with pytest.raises(ValueError, match=r"u.zarr has no array 'data'; .* found data/inner"):
         read_regions(tmp_path / "u.zarr")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -11,14 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Dataset, Examples
+from discrete_diffusion.domains.regions.table import first_names
 
 Names = NDArray[np.str_]
 
 _CHUNK = 16
 """Windows looked at at once; a split may fill much of the memory."""
-
-_MOST_SHOWN = 4
-"""Constant features that the summary names."""
 
 
 class RegionDataset(Dataset):
@@ -64,13 +61,11 @@ class RegionDataset(Dataset):
         examples = self.splits["train"]
         if not examples.real.any():
             return ()
-        lows, highs = [], []
+        window, row = examples.real.nonzero()[0].tolist()
+        first = examples.x0[window, row]
+        constant = torch.ones_like(first, dtype=torch.bool)
         for x0, real in zip(examples.x0.split(_CHUNK), examples.real.split(_CHUNK), strict=True):
-            if real.any():
-                low, high = x0[real].aminmax(dim=0)
-                lows.append(low)
-                highs.append(high)
-        constant = torch.stack(lows).amin(dim=0) == torch.stack(highs).amax(dim=0)
+            constant &= (x0[real] == first).all(dim=0)
         return tuple(
             name for name, k in zip(self.feature_names, constant.tolist(), strict=True) if k
         )
@@ -86,10 +81,5 @@ class RegionDataset(Dataset):
             f"{len(self.feature_names)} features each"
         )
         if constant := self.constant_features:
-            summary += f", {len(constant):,} constant ({_shown(constant)})"
+            summary += f", {len(constant):,} constant ({first_names(constant, most=4)})"
         return summary
-
-
-def _shown(names: Sequence[str]) -> str:
-    rest = len(names) - _MOST_SHOWN
-    return ", ".join(names[:_MOST_SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
