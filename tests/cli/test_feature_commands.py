@@ -236,7 +236,7 @@ def test_what_is_wrong_with_given_windows_is_named(content, sentence):
 def test_a_file_that_is_none(model, refused):
     assert refused("sample", model, "given=no.npz").startswith("no windows at /")
     Path("bad.npz").write_text("rows")
-    assert "bad.npz is no .npz file" in refused("sample", model, "given=bad.npz")
+    assert "bad.npz is not an .npz file" in refused("sample", model, "given=bad.npz")
     np.savez("cut.npz", rows=windows())
     content = Path("cut.npz").read_bytes()
     Path("cut.npz").write_bytes(content[:400] + b"!!!!" + content[404:])
@@ -251,7 +251,7 @@ def test_a_file_that_is_none(model, refused):
     assert "one.npy holds one array" in refused("sample", model, "given=one.npy")
     Path("p.jsonl").write_text('{"rooms": [null, null]}\n')
     error = refused("sample", model, "given=p.jsonl")
-    assert error.startswith("p.jsonl is no .npz file, and the model was trained on features")
+    assert error.startswith("p.jsonl is not an .npz file, and the model was trained on features")
 
 
 @pytest.mark.parametrize(

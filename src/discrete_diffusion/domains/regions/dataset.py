@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -11,8 +13,6 @@ from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Dataset, Examples
 from discrete_diffusion.domains.regions.table import first_names
-
-Names = NDArray[np.str_]
 
 _CHUNK = 16
 """Windows looked at at once; a split may fill much of the memory."""
@@ -27,8 +27,8 @@ class RegionDataset(Dataset):
     ``programmes``: by split Int64[W, N], the regulatory programme each peak was simulated from, -1
     where not real; None for data that was read. The best prediction of a row from the others is not
     better than the mean row of its programme.
-    ``peak_names``: by split text[W, N], where in the genome each row lies, "" where not real; None
-    for simulated windows. ``cell_types``: by split text[W]; None if the data names none.
+    ``places``: text by name and split that says where windows come from: ``peak_names`` text[W, N],
+    "" where not real, and ``cell_types`` text[W], if the data names them; none if simulated.
     ``source``: what the data is called in the log.
     """
 
@@ -42,18 +42,10 @@ class RegionDataset(Dataset):
         feature_names: tuple[str, ...],
         source: str,
         programmes: dict[str, Tensor] | None = None,
-        peak_names: dict[str, Names] | None = None,
-        cell_types: dict[str, Names] | None = None,
+        places: Mapping[str, dict[str, NDArray[np.str_]]] = MappingProxyType({}),
     ) -> None:
-        self.splits, self.feature_names = splits, feature_names
-        self.source, self.programmes = source, programmes
-        self.peak_names, self.cell_types = peak_names, cell_types
-
-    def places(self, split: str, num: int) -> dict[str, Names]:
-        """``peak_names`` text[num, N] and ``cell_types`` text[num] of the first ``num`` windows of
-        a split, as far as they are known."""
-        known = {"peak_names": self.peak_names, "cell_types": self.cell_types}
-        return {name: of[split][:num] for name, of in known.items() if of is not None}
+        self.splits, self.feature_names, self.source = splits, feature_names, source
+        self.programmes, self.places = programmes, places
 
     @cached_property
     def constant_features(self) -> tuple[str, ...]:

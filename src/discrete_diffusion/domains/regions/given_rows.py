@@ -79,7 +79,7 @@ def read_given_rows(
     with path.open("rb") as file:
         if file.read(2) not in _ARRAY_FILES:
             raise ValueError(
-                f"{path} is no .npz file, and the model was trained on features: write windows "
+                f"{path} is not an .npz file, and the model was trained on features: write windows "
                 "with numpy.savez(FILE, rows=...)"
             )
     with open_npz(path) as store:

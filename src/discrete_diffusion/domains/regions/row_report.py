@@ -111,7 +111,8 @@ class RowReport(Report):
             name: getattr(filling, name)
             for name in ("truth", "real", "masked", "predicted", "filled")
         }
-        places = self.data.places(self.split, len(filling))
+        num = len(filling)
+        places = {name: text[self.split][:num] for name, text in self.data.places.items()}
         write_rows(folder, tensors, self.data.feature_names, places)
 
     def draw(self, filling: Filling, path: Path) -> None:

@@ -123,7 +123,9 @@ def first_names(names: Sequence[str], most: int) -> str:
 
 def _open(path: Path) -> AbstractContextManager[StoredArrays]:
     if not path.exists():
-        raise FileNotFoundError(f"no regions at {path.absolute()}; check data.path, null simulates")
+        raise FileNotFoundError(
+            f"no regions at {path.absolute()}; check data.path (null: simulate)"
+        )
     if path.is_dir():
         return open_zarr(path)
     if path.suffix == ".npz":

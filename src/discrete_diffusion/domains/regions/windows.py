@@ -43,7 +43,7 @@ class PeakPositions:
 def read_positions(names: Sequence[str], source: str) -> PeakPositions:
     """Positions of peaks named ``CHROMOSOME:START-END``.
 
-    Raises ``ValueError`` naming ``source`` and line for a name that is none or comes twice.
+    Raises ``ValueError`` naming ``source`` and line for a name of another form, or one given twice.
     """
     chromosomes: list[str] = []
     ends = np.zeros((len(names), 2), np.int64)
@@ -52,12 +52,12 @@ def read_positions(names: Sequence[str], source: str) -> PeakPositions:
         match = _PEAK_NAME.fullmatch(name)
         if match is None or int(match[2]) >= int(match[3]):
             raise ValueError(
-                f"{source}: peak_names, line {row + 1}: {name!r} is no peak; expected "
-                "CHROMOSOME:START-END with START < END, e.g. chr1:100-600"
+                f"{source}: peak_names, line {row + 1}: {name!r} is not a peak name; "
+                "expected CHROMOSOME:START-END with START < END, e.g. chr1:100-600"
             )
         if (first := lines.setdefault(name, row)) != row:
             raise ValueError(
-                f"{source}: peak_names, line {row + 1}: {name!r} stands in line {first + 1} too; "
+                f"{source}: peak_names, line {row + 1}: {name!r} is in line {first + 1} too; "
                 "give every peak once"
             )
         chromosomes.append(match[1])
@@ -109,10 +109,10 @@ def cut_table(
         peak_names[split], cell_types[split] = named[peaks], np.concatenate(of)
     if num_left_out:
         logger.warning(
-            "%s: %s alone in %s split and chromosome, or within data.max_span=%d: left out",
+            "%s: left out %s without a neighbour in the same split and chromosome, within "
+            "data.max_span=%d",
             table.source,
-            counted(num_left_out, "peak") + (" stands" if num_left_out == 1 else " stand"),
-            "its" if num_left_out == 1 else "their",
+            counted(num_left_out, "peak"),
             max_span,
         )
     kinds = counted(len(table.atpm), "cell type") if table.atpm else "no atpm"
@@ -120,8 +120,7 @@ def cut_table(
         splits,
         feature_names=(*table.motif_names, ACCESSIBILITY),
         source=f"{table.source} ({counted(len(order), 'peak')}, {kinds})",
-        peak_names=peak_names,
-        cell_types=cell_types if table.atpm else None,
+        places={"peak_names": peak_names} | ({"cell_types": cell_types} if table.atpm else {}),
     )
 
 

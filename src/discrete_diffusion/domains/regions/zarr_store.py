@@ -38,16 +38,18 @@ class _ZarrArrays:
 
 @contextmanager
 def open_zarr(path: Path) -> Iterator[StoredArrays]:
-    """The arrays of a zarr folder, format 2 or 3, and of the groups in it.
+    """The arrays of a zarr folder, format 2 or 3, and of the groups directly in it.
 
     Raises ``ValueError`` if zarr is not installed, or the folder is no zarr group.
     """
     try:
         import zarr  # noqa: F401
     except ImportError as error:
-        raise ValueError(f"{path} is read by zarr, which is not installed; {INSTALL}") from error
+        raise ValueError(f"{path} needs zarr, which is not installed: {INSTALL}") from error
     if not _is_group(path):
-        raise ValueError(f"{path} is no zarr group; expected a folder with .zgroup or zarr.json")
+        raise ValueError(
+            f"{path} is not a zarr group; expected a folder with .zgroup or zarr.json in it"
+        )
     keys = set()
     for child in path.iterdir():
         folders = child.iterdir() if _is_group(child) else [child]
@@ -60,7 +62,7 @@ def open_zarr(path: Path) -> Iterator[StoredArrays]:
 
 
 def _is_group(folder: Path) -> bool:
-    """As its files say, since zarr would open it; one that cannot be read is no group."""
+    """Read off its files, as zarr would open it; False for one that cannot be read."""
     if (folder / ".zgroup").is_file():
         return True
     try:
