@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
+from discrete_diffusion.whole_files import written_whole
+
 
 class StoredArrays(Protocol):
     """Arrays by key in a file or folder that is open.
 
-    ``source``: its path, for errors. ``keys``: what it holds, groups as ``group/name``; ``groups``:
-    which of them are groups themselves.
+    ``source``: its path, for errors. ``keys``: of all arrays, those of a group as ``group/name``.
     """
 
     @property
@@ -27,9 +28,6 @@ class StoredArrays(Protocol):
 
     @property
     def keys(self) -> frozenset[str]: ...
-
-    @property
-    def groups(self) -> frozenset[str]: ...
 
     def read(self, key: str) -> NDArray:
         """The array of a key. Raises ``ValueError`` naming ``source`` and ``key`` if it is damaged
@@ -75,7 +73,6 @@ class _NpzArrays:
     file: NpzFile
     source: str
     keys: frozenset[str]
-    groups: frozenset[str] = frozenset()
 
     def read(self, key: str) -> NDArray:
         try:
@@ -104,3 +101,12 @@ def open_npz(path: Path) -> Iterator[StoredArrays]:
             raise ValueError(f"{path} holds one array; expected an .npz file with several by name")
         with file:
             yield _NpzArrays(file, str(path), frozenset(file.files))
+
+
+def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays by name, compressed, as a ``.npz`` file that appears whole."""
+    with (
+        written_whole(path) as unfinished,
+        unfinished.open("wb") as file,  # given a name, numpy would append .npz to it
+    ):
+        np.savez_compressed(file, **arrays)

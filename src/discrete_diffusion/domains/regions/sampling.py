@@ -1,21 +1,38 @@
-"""``sample`` of a model of rows: hidden rows of windows are filled in."""
+"""``sample`` of a model of rows: hidden rows of held-out windows, or of a user's, are filled in."""
 
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from einops import rearrange, repeat
+from torch import Tensor
+
+from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.domain import Sampled
-from discrete_diffusion.domains.regions.row_report import RowReport
-from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
+from discrete_diffusion.domains.regions.filling import Filling
+from discrete_diffusion.domains.regions.given_rows import GivenRows, read_given_rows
+from discrete_diffusion.domains.regions.region_maps import draw_region_maps
+from discrete_diffusion.domains.regions.row_report import RowReport, write_rows
+from discrete_diffusion.domains.regions.row_scores import fit_baselines, score_filling
+from discrete_diffusion.evaluation.held_out import (
+    UnreadableDataError,
+    checkpoint_data,
+    held_out_split,
+    readable_data,
+)
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-    from torch import Tensor
 
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +40,13 @@ NUM_WINDOWS = 64
 MASK_RATE = 0.5
 """The share of the rows of a held-out window that is hidden, if none is given."""
 
-GIVE = "give windows of your own with given=FILE.npz"
+COMPLETIONS = 4
+"""Of each window that is given, if they differ."""
+
+_GIVE = "give windows of your own with given=FILE.npz"
+
+_GIVEN_STREAM = 73
+"""Keeps these fillings apart from those of held-out windows with the same seed."""
 
 
 def sample_rows(config: DictConfig, trained: TrainedModel) -> Sampled:
@@ -32,17 +55,13 @@ def sample_rows(config: DictConfig, trained: TrainedModel) -> Sampled:
 
     Writes ``samples.npz`` and ``samples.png``; observed rows are as they were, bit for bit.
     """
-    if config.given is None:
-        return _fill_held_out(config, trained)
-    from discrete_diffusion.domains.regions.given_windows import fill_given
-
-    return fill_given(config, trained)
+    return (_fill_held_out if config.given is None else _fill_given)(config, trained)
 
 
 def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Sampled:
     folder = Path(str(config.out))
-    data = readable_data(trained, GIVE)
-    split = held_out_split(data, remedy=GIVE)
+    data = readable_data(trained, _GIVE)
+    split = held_out_split(data, remedy=_GIVE)
     rate = MASK_RATE if config.mask_rate is None else config.mask_rate
     report = RowReport(data, split, rate, config.seed)
     num = NUM_WINDOWS if config.num_samples is None else config.num_samples
@@ -53,7 +72,7 @@ def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Sampled:
         logger.info("the %s split has %s, %s", split, counted(len(filling), "window"), which)
     assert filling.nfe is not None  # there is a sampler
     assert filling.filled is not None
-    check_finite(trained.path, filling.predicted, filling.filled)
+    _check_finite(trained.path, filling.predicted, filling.filled)
     scores = report.measure(filling)
     facts = {
         "sampling": trained.sampling,
@@ -68,11 +87,154 @@ def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Sampled:
     return Sampled(
         facts,
         f"{counted(len(filling), 'window')} of the {split} split filled in {filling.seconds:.1f} "
-        f"s: {shown_scores(scores)}; {folder / config.picture}",
+        f"s: {_shown(scores)}; {folder / config.picture}",
     )
 
 
-def check_finite(checkpoint: str, *outputs: Tensor) -> None:
+def _fill_given(config: DictConfig, trained: TrainedModel) -> Sampled:
+    """Fill every window of ``given`` ``completions`` times.
+
+    ``samples.npz``: ``filled`` Float32[C, W, N, M], ``predicted`` Float32[W, N, M] by one network
+    call, ``masked`` Bool[W, N], ``feature_names``, and ``truth`` Float32[W, N, M] if the file has
+    it; then the fillings are scored too, against what the checkpoint's training split says.
+    """
+    names = tuple(trained.data_config.feature_names)
+    given = read_given_rows(
+        str(config.given),
+        feature_names=names,
+        most_rows=trained.data_config.rows,
+        scaling=trained.algorithm.scaling,
+    )
+    completions = _completions(config, trained)
+    with trained.sharing() as shard:
+        filling = _fill(
+            given, trained.on(shard), trained.data_config.rows, completions, config.seed
+        )
+    assert filling.nfe is not None  # there is a sampler
+    assert filling.filled is not None
+    predicted = filling.predicted[: len(given)]
+    filled = rearrange(filling.filled, "(c w) n m -> c w n m", c=completions)
+    _check_finite(trained.path, predicted, filled)
+    scores = _scores_of_given(given, filling, trained, config.seed) if given.has_truth else {}
+    folder = Path(str(config.out))
+    tensors = {
+        "filled": filled,
+        "predicted": predicted,
+        "masked": given.masked,
+        "truth": given.rows if given.has_truth else None,
+    }
+    write_rows(folder, tensors, names)
+    _draw_given(given, filling, names, folder / config.picture)
+    facts = {
+        "sampling": trained.sampling,
+        "given": str(config.given),
+        "num_inputs": len(given),
+        "completions": completions,
+        "num_samples": len(filling),
+        "network_calls_per_sample": float(filling.nfe.double().mean()),
+        "seconds": filling.seconds,
+        **scores,
+    }
+    said = f": {_shown(scores)}" if scores else ""
+    return Sampled(
+        facts,
+        f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')} in "
+        f"{filling.seconds:.1f} s{said}; {folder / config.picture}",
+    )
+
+
+def _completions(config: DictConfig, trained: TrainedModel) -> int:
+    """How many: one by default if the sampler adds no noise."""
+    temperature = trained.sampler.temperature
+    if temperature is None:
+        temperature = 0.0 if trained.algorithm.objective == "mask" else 1.0
+    if config.completions is None:
+        return COMPLETIONS if temperature > 0 else 1
+    if config.completions > 1 and temperature == 0:
+        logger.info(
+            "no noise is added to the rows, so the completions of a window differ by the order in "
+            "which its rows are filled at most; sampling.temperature=1 draws from the model"
+        )
+    return int(config.completions)
+
+
+def _fill(given: GivenRows, model: Model, most_rows: int, completions: int, seed: int) -> Filling:
+    """All windows ``completions`` times over, predicted and filled in batches that the processes
+    share, each with a generator of its own."""
+    start = time.perf_counter()
+    algorithm, device = model.algorithm, model.device
+    num_windows, num_rows = given.masked.shape
+    everywhere = torch.ones_like(given.masked)
+    padding = most_rows - num_rows
+    hidden = torch.where(given.masked.unsqueeze(-1), 0.0, given.rows)  # no one is shown the truth
+    rows = torch.nn.functional.pad(hidden, (0, 0, 0, padding))
+    masked, real = (torch.nn.functional.pad(x, (0, padding)) for x in (given.masked, everywhere))
+
+    def batches(num: int) -> list[tuple[int, Tensor]]:
+        """The first of ``num`` windows, over and over, by number of the batch."""
+        return list(enumerate((torch.arange(num) % num_windows).split(model.rows_at_once)))
+
+    def on_device(windows: Tensor) -> tuple[Tensor, ...]:
+        return tuple(x[windows].to(device) for x in (rows, masked, real))
+
+    def predict(batch: tuple[int, Tensor]) -> Tensor:
+        return algorithm.predict(*on_device(batch[1])).float().cpu()
+
+    def fill(batch: tuple[int, Tensor]) -> tuple[Tensor, Tensor]:
+        k, windows = batch
+        hidden, masked, real = on_device(windows)
+        clamp = hidden.masked_fill(masked.unsqueeze(-1), torch.nan)
+        generator = make_generator(seed, _GIVEN_STREAM, k, device=device)
+        done = model.sampler.sample(
+            algorithm, real, clamp=clamp, generator=generator, steps=model.steps
+        )
+        return done.x0.cpu(), done.nfe.cpu()
+
+    with eval_mode(algorithm):
+        predicted = torch.cat(model.shard.map(predict, batches(num_windows)))[:, :num_rows]
+        parts = model.shard.map(fill, batches(completions * num_windows))
+    filled, nfe = (torch.cat(each) for each in zip(*parts, strict=True))
+    return Filling(
+        truth=repeat(given.rows, "w n m -> (c w) n m", c=completions),
+        real=repeat(everywhere, "w n -> (c w) n", c=completions),
+        masked=repeat(given.masked, "w n -> (c w) n", c=completions),
+        predicted=repeat(predicted, "w n m -> (c w) n m", c=completions),
+        filled=filled[:, :num_rows],
+        nfe=nfe,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _scores_of_given(
+    given: GivenRows, filling: Filling, trained: TrainedModel, seed: int
+) -> dict[str, Any]:
+    """Of the expected rows and of the fillings pooled, beside baselines fitted to the checkpoint's
+    training data; nothing, and a line in the log, if that cannot be read."""
+    try:
+        data = checkpoint_data(trained)
+    except UnreadableDataError as error:
+        logger.info("the fillings are not scored: %s", error)
+        return {}
+    rate = float(given.masked.double().mean())
+    baselines = fit_baselines(data, min(max(rate, 0.01), 0.99), seed)
+    scores = replace(score_filling(filling, baselines), mask_rate=rate)
+    counts = {"num_windows": len(given), "num_masked_rows": int(given.masked.sum())}
+    return scores.as_dict() | counts
+
+
+def _draw_given(given: GivenRows, filling: Filling, names: tuple[str, ...], path: Path) -> None:
+    """True, observed and filled once; without the truth, predicted by one call in its place."""
+    once = {
+        name: getattr(filling, name)[: len(given)]
+        for name in ("truth", "real", "masked", "predicted", "filled")
+    }
+    if not given.has_truth:
+        once["truth"] = once["predicted"]
+    title = "True" if given.has_truth else "Predicted by one call"
+    draw_region_maps(Filling(**once), path, feature_names=names, truth_title=title)
+
+
+def _check_finite(checkpoint: str, *outputs: Tensor) -> None:
     """``ValueError`` for rows Float[..., W, N, M] that the model at ``checkpoint`` made and that
     hold NaN or infinity, with the indices of the first."""
     for rows in outputs:
@@ -86,7 +248,7 @@ def check_finite(checkpoint: str, *outputs: Tensor) -> None:
             )
 
 
-def shown_scores(scores: dict[str, Any]) -> str:
+def _shown(scores: Mapping[str, float]) -> str:
     """What is known of the correlation with the truth, in a few words."""
     known = {
         "filled_per_motif_r": "per-motif r",
