@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.data.cache import cache_dir, cached_files, clear_cache
-from discrete_diffusion.domains.bubble_diagrams.procedural import cache
-from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cache_file, cached_plans
-from discrete_diffusion.domains.bubble_diagrams.procedural.generator import PlanArrays, draw_plans
+from discrete_diffusion.domains.bubble_diagrams.procedural import generator
+from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
+    PlanArrays,
+    cache_file,
+    cached_plans,
+    draw_plans,
+)
 
 
 @pytest.fixture
@@ -33,14 +37,14 @@ def assert_equal(plans: PlanArrays, expected: PlanArrays) -> None:
 def test_second_call_reads_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = cached_plans(30, seed=2)
     assert [p.name for p in folder.iterdir()] == [cache_file(30, 2).name]  # no partial file left
-    monkeypatch.setattr(cache, "draw_plans", None)
+    monkeypatch.setattr(generator, "draw_plans", None)
     assert_equal(cached_plans(30, seed=2), drawn)
     assert_equal(drawn, draw_plans(30, seed=2))
 
 
 def test_files_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {cache_file(30, 2), cache_file(30, 3), cache_file(31, 2)}
-    monkeypatch.setattr(cache, "GENERATOR_VERSION", cache.GENERATOR_VERSION + 1)
+    monkeypatch.setattr(generator, "GENERATOR_VERSION", generator.GENERATOR_VERSION + 1)
     assert len(names | {cache_file(30, 2)}) == 4
 
 

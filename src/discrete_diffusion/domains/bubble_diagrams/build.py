@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 def build_generated(config: DictConfig) -> DiagramDataset:
     """``data=bubble_diagrams``: plans of the procedural generator, cached."""
-    from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cached_plans
+    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
     from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX
 
     if config.n_max < N_MAX:
