@@ -72,18 +72,18 @@ class BubbleDiagrams(Domain):
         return DiagramReport(data, split)
 
     def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
-        if config.given is None:
-            from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
+        from discrete_diffusion.domains.bubble_diagrams.sampling import (
+            complete_file,
+            sample_diagrams,
+        )
 
-            return sample_diagrams(config, trained)
-        from discrete_diffusion.domains.bubble_diagrams.completing import complete_file
-
-        return complete_file(config, trained)
+        drawn_by = sample_diagrams if config.given is None else complete_file
+        return drawn_by(config, trained, self.graph(trained.data_config))
 
     def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_model
 
-        return evaluate_model(config, trained)
+        return evaluate_model(config, trained, self.graph(trained.data_config))
 
     def evaluate_files(self, config: DictConfig) -> Evaluation:
         from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_files
