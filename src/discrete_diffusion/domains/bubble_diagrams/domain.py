@@ -59,12 +59,9 @@ class BubbleDiagrams(Domain):
         }
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.bubble_diagrams.build import (
-            build_from_files,
-            build_generated,
-        )
+        from discrete_diffusion.domains.bubble_diagrams.build import build_dataset
 
-        return (build_from_files if data.name == "plans" else build_generated)(data)
+        return build_dataset(data, self.graph(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport

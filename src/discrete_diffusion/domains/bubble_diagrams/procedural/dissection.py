@@ -8,7 +8,6 @@ its neighbours and swallows some of them. All lengths are pixels of a 256 x 256 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +20,8 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.siting import (
     BALCONIES,
-    BATHROOMS,
     BEDROOMS,
-    DININGS,
     GROUP_OF_TYPE,
-    KITCHENS,
-    LESSER,
     MASTERS,
     NO_ROOM,
     Sites,
@@ -37,24 +32,9 @@ Array = NDArray[np.float64]
 TOP, BOTTOM, LEFT, RIGHT = range(4)
 
 # Mean length along the side and depth of each group, and their spread (s.d. of the logarithm).
-_LENGTH = {
-    BEDROOMS: 65,
-    KITCHENS: 53,
-    BATHROOMS: 39,
-    BALCONIES: 63,
-    DININGS: 55,
-    LESSER: 30,
-    MASTERS: 78,
-}
-_DEPTH = {
-    BEDROOMS: 48,
-    KITCHENS: 37,
-    BATHROOMS: 22,
-    BALCONIES: 26,
-    DININGS: 50,
-    LESSER: 28,
-    MASTERS: 60,
-}
+# BEDROOMS, KITCHENS, BATHROOMS, BALCONIES, DININGS, LESSER, MASTERS
+_LENGTH = np.array([65.0, 53.0, 39.0, 63.0, 55.0, 30.0, 78.0])
+_DEPTH = np.array([48.0, 37.0, 22.0, 26.0, 50.0, 28.0, 60.0])
 _SPREAD = 0.2
 _MIN_CORE, _CORE_SPREAD = 49.0, 0.36
 _MAX_STRETCH = 1.14
@@ -112,16 +92,12 @@ def _groups(
     return group.reshape(-1, 4, 3), there.reshape(-1, 4, 3)
 
 
-def _table(values: Mapping[int, float]) -> Array:
-    return np.array([values[group] for group in sorted(values)], dtype=np.float64)
-
-
 def _measure(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -> _Strips:
     """Draw the size of every host; an absent room has length and depth 0."""
     group, present = _groups(rooms, sites.hosts)
     noise = np.exp(_SPREAD * rng.standard_normal((2, *group.shape)))
-    length = _table(_LENGTH)[group] * noise[0] * present
-    depth = _table(_DEPTH)[group] * noise[1] * present
+    length = _LENGTH[group] * noise[0] * present
+    depth = _DEPTH[group] * noise[1] * present
     outdoors = present & (group == BALCONIES)
     facade = depth.max(axis=2, keepdims=True)
     aligned = (rng.random((len(rooms), 4, 1)) < _ALIGNED) & present & ~outdoors
@@ -210,11 +186,11 @@ def _seat_guests(
     shape = group.shape
     mode = np.searchsorted(np.cumsum(_GUEST_MODES), rng.random(shape))
     mode = np.where(group == BALCONIES, _OUTSIDE, mode)
-    size = _table(_DEPTH)[group] * np.exp(_SPREAD * rng.standard_normal(shape))
+    size = _DEPTH[group] * np.exp(_SPREAD * rng.standard_normal(shape))
     low = np.where(there & (mode == _INSIDE), size, 0.0)
     high = low + host.high
     length = host.end - host.start
-    wide = np.minimum(_table(_LENGTH)[group], _MAX_CARVED * length)
+    wide = np.minimum(_LENGTH[group], _MAX_CARVED * length)
     deep = np.minimum(size, _MAX_CARVED * host.high)
     at_end, at_facade = rng.random((2, *shape)) < 0.5
     carved = mode == _CARVED

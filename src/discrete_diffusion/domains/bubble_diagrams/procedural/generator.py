@@ -32,7 +32,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.siting import choose_sites
 from discrete_diffusion.domains.bubble_diagrams.tokens import EncodedDiagrams
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.rooms import NO_EDGE
 
 GENERATOR_VERSION = 1
@@ -74,32 +74,28 @@ class PlanArrays:
         """The plans that a slice, an index array or a mask selects."""
         return PlanArrays(*(getattr(self, field.name)[plans] for field in fields(self)))
 
-    def encode(self) -> EncodedDiagrams:
-        """Tokens over ``RPLAN_VOCAB_CONFIG``, as ``encode(self.to_diagrams())`` gives them."""
-        vocab = RPLAN_VOCAB_CONFIG
+    def encode(self, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> EncodedDiagrams:
+        """``encode(self.to_diagrams(), vocab)``; ``vocab.n_max`` is at least N_MAX."""
         num_rooms = torch.from_numpy(self.num_rooms)
+        pairs = self.relations[:, *np.triu_indices(N_MAX, k=1)] + vocab.edge_offset
+        tokens = torch.from_numpy(np.concatenate([self.room_types, pairs], axis=1))
         real = vocab.real_positions(num_rooms)
-        pairs = self.relations[:, *np.triu_indices(vocab.n_max, k=1)] + vocab.edge_offset
-        x0 = torch.from_numpy(np.concatenate([self.room_types, pairs], axis=1))
-        return EncodedDiagrams(x0.masked_fill(~real, vocab.pad_id), real, num_rooms)
+        x0 = torch.full(real.shape, vocab.pad_id)
+        x0[real] = tokens[RPLAN_VOCAB_CONFIG.real_positions(num_rooms)]
+        return EncodedDiagrams(x0, real, num_rooms)
 
     def to_diagrams(self) -> list[BubbleDiagram]:
         """The same plans as objects, boxes included."""
-        counts = self.num_rooms.tolist()
-        types, boxes = self.room_types.tolist(), self.boxes.tolist()
         plan, i, j = (self.relations != NO_EDGE).nonzero()
-        triples = list(
-            zip(i.tolist(), j.tolist(), self.relations[plan, i, j].tolist(), strict=True)
-        )
-        ends = np.searchsorted(plan, np.arange(len(self)), side="right").tolist()
-        starts = [0, *ends]
+        triples = np.stack([i, j, self.relations[plan, i, j]], axis=1)
+        listed = np.split(triples, np.searchsorted(plan, np.arange(1, len(self))))
         return [
             BubbleDiagram(
-                rooms=tuple(types[k][:n]),
-                relations=tuple(triples[starts[k] : ends[k]]),
-                boxes=tuple(map(tuple, boxes[k][:n])),
+                rooms=tuple(self.room_types[k, :n].tolist()),
+                relations=tuple(map(tuple, listed[k].tolist())),
+                boxes=tuple(map(tuple, self.boxes[k, :n].tolist())),
             )
-            for k, n in enumerate(counts)
+            for k, n in enumerate(self.num_rooms.tolist())
         ]
 
 
