@@ -63,7 +63,7 @@ def _from_files(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedDiag
     }
     kept = without_held_out(splits["train"], [splits["val"], splits["test"]], vocab)
     if removed := len(splits["train"]) - len(kept):
-        logger.warning("%d training diagrams are held out elsewhere and were left out", removed)
+        logger.warning("left out %d training diagrams that are held out too", removed)
     return {**splits, "train": kept}
 
 

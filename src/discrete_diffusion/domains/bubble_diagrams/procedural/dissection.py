@@ -110,22 +110,19 @@ def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
     for h_side in (TOP, BOTTOM):
         for v_side in (LEFT, RIGHT):
             h_end, v_end = int(v_side == RIGHT), int(h_side == BOTTOM)
-            h_depth, v_depth = (
-                strips.depth[:, h_side, 2 * h_end],
-                strips.depth[:, v_side, 2 * v_end],
-            )
-            h_there, v_there = h_depth > 0, v_depth > 0
+            h_depth = strips.depth[:, h_side, 2 * h_end]
+            v_depth = strips.depth[:, v_side, 2 * v_end]
             owner = np.searchsorted(np.cumsum(_CORNER_OWNER), rng.random(len(h_depth)))
             overhang = rng.random(len(h_depth)) < _OVERHANG
-            h_alone, v_alone = h_there & ~v_there & overhang, v_there & ~h_there & overhang
-            both = h_there & v_there
-            # Alone in the corner, a strip grows as far as the other side is deep elsewhere.
-            extension[:, h_side, h_end] = np.where(both & (owner == 0), v_depth, 0.0) + np.where(
-                h_alone, strips.depth[:, v_side].max(1), 0.0
-            )
-            extension[:, v_side, v_end] = np.where(both & (owner == 1), h_depth, 0.0) + np.where(
-                v_alone, strips.depth[:, h_side].max(1), 0.0
-            )
+            for rank, side, end, depth, other_side, other_depth in (
+                (0, h_side, h_end, h_depth, v_side, v_depth),
+                (1, v_side, v_end, v_depth, h_side, h_depth),
+            ):
+                owns = (depth > 0) & (other_depth > 0) & (owner == rank)
+                alone = (depth > 0) & (other_depth == 0) & overhang
+                # Alone in the corner, a strip grows as far as the other side is deep elsewhere.
+                elsewhere = strips.depth[:, other_side].max(1)
+                extension[:, side, end] = np.select([owns, alone], [other_depth, elsewhere], 0.0)
     return extension
 
 
@@ -164,7 +161,7 @@ def _reach(strips: _Strips, gap: Array, rng: np.random.Generator) -> Array:
 
 def _turn(rects: _Rects, core: Array) -> Array:
     """Boxes Float[P, 12, 4] in the plane: the core spans (0, 0) to (width, height)."""
-    start, end, low, high = (rects.start, rects.end, rects.low, rects.high)
+    start, end, low, high = rects.start, rects.end, rects.low, rects.high
     width, height = core[:, None, 0], core[:, None, 1]
     sides = [
         (start[:, TOP], -high[:, TOP], end[:, TOP], -low[:, TOP]),
