@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import fields
@@ -48,54 +49,34 @@ def test_files_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(names | {cache_file(30, 2)}) == 4
 
 
-def _truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-200])
-
-
-def _write_text(path: Path) -> None:
-    path.write_text("not an archive")
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _flip_a_byte(path: Path) -> None:
+def flip_a_byte(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(bytes(content))
 
 
-def _lose_an_array(path: Path) -> None:
-    np.savez(path, boxes=np.zeros((30, 8, 4), np.int16))
-
-
-def _store_other_plans(path: Path) -> None:
+def store_other_plans(path: Path) -> None:
     other = {name: array.astype(np.int16) for name, array in vars(draw_plans(29)).items()}
     np.savez(path, **other)
 
 
-def _pickle_objects(path: Path) -> None:
-    np.savez(path, room_types=np.array([{}], dtype=object))
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-200]),
+    "text": lambda path: path.write_text("not an archive"),
+    "empty": lambda path: path.write_bytes(b""),
+    "a byte flipped": flip_a_byte,
+    "an array lost": lambda path: np.savez(path, boxes=np.zeros((30, 8, 4), np.int16)),
+    "other plans": store_other_plans,
+    "objects": lambda path: np.savez(path, room_types=np.array([{}], dtype=object)),
+}
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        _truncate,
-        _write_text,
-        _empty,
-        _flip_a_byte,
-        _lose_an_array,
-        _store_other_plans,
-        _pickle_objects,
-    ],
-)
-def test_damaged_file_is_replaced(folder: Path, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_damaged_file_is_replaced(folder: Path, damage: Callable[[Path], object]) -> None:
     expected = cached_plans(30)
     path = cache_file(30)
     damage(path)
-    with pytest.warns(RuntimeWarning, match="generated again"):
+    with pytest.warns(RuntimeWarning, match=re.escape(str(path))):
         assert_equal(cached_plans(30), expected)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -48,7 +48,7 @@ def test_a_reference_is_measured_once():
     bubble_metrics(sound, [SOUND])  # all of the sample's own
     first = bubble_metrics(sound, reference, training=reference)
     for measured in (sound, reference):  # nothing is left to measure
-        for name in ("tokens", "rooms", "relations", "joined"):
+        for name in ("tokens", "rooms", "relations", "related"):
             delattr(measured, name)
     assert bubble_metrics(sound, reference, training=reference) == first
 

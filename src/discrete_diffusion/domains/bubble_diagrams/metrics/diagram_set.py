@@ -44,14 +44,14 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     Properties are computed when they are first read. Those with one row per diagram are handed on
     by ``select``, so subsets of a measured set cost little. Nothing depends on the order in which a
-    diagram lists its rooms, but for ``rooms``, ``relations``, ``joined`` and ``degree``.
+    diagram lists its rooms, but for ``rooms``, ``relations``, ``related`` and ``degree``.
 
     Raises ``ValueError`` without a diagram: no share or histogram is defined then.
     Axes: ``M`` diagrams, ``S`` slots for rooms, ``n`` the largest room count.
     """
 
     _PER_DIAGRAM = (
-        *("tokens", "num_rooms", "rooms", "relations", "joined", "degree", "connected"),
+        *("tokens", "num_rooms", "rooms", "relations", "related", "degree", "connected"),
         *("horizontally_transitive", "vertically_transitive", "inside_valid", "room_counts"),
         *("canonical_keys", "multiset_keys", "degree_shares", "clustering_shares", "spectrum"),
     )
@@ -119,19 +119,19 @@ class DiagramSet(Sequence[BubbleDiagram]):
         return relations
 
     @cached_property
-    def joined(self) -> Flags:
+    def related(self) -> Flags:
         """Bool[M, S, S], symmetric: two rooms are related, whatever the relation."""
         return neighbours(self.relations)
 
     @cached_property
     def degree(self) -> Ints:
         """Int[M, S]: related rooms of each room."""
-        return self.joined.sum(axis=2)
+        return self.related.sum(axis=2)
 
     @cached_property
     def connected(self) -> Flags:
         """Bool[M]: any room can be reached from any other over listed relations."""
-        return is_connected(self.joined, self.num_rooms)
+        return is_connected(self.related, self.num_rooms)
 
     @cached_property
     def horizontally_transitive(self) -> Flags:
@@ -181,8 +181,8 @@ class DiagramSet(Sequence[BubbleDiagram]):
         2T / (d (d - 1)), 0 for d < 2. Bin k holds [k/10, (k + 1)/10), the last one 1 as well; the
         bin is found in integers, so that 3/10 falls into bin 3.
         """
-        joined = self.joined.astype(np.float64)
-        twice_triangles = ((joined @ joined) * joined).sum(axis=2).round().astype(np.int64)
+        adjacency = self.related.astype(np.float64)
+        twice_triangles = ((adjacency @ adjacency) * adjacency).sum(axis=2).round().astype(np.int64)
         pairs = np.maximum(self.degree * (self.degree - 1), 1)
         bins = np.minimum(CLUSTERING_BINS * twice_triangles // pairs, CLUSTERING_BINS - 1)
         return self._room_shares(bins, CLUSTERING_BINS)
@@ -193,10 +193,10 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
         They lie in 0..2. The row of a room without neighbours is 0, as networkx has it.
         """
-        joined = self.joined.astype(np.float64)
+        adjacency = self.related.astype(np.float64)
         scale = np.where(self.degree > 0, 1 / np.sqrt(np.maximum(self.degree, 1)), 0.0)
-        laplacian = -scale[:, :, None] * joined * scale[:, None, :]
-        diagonal = np.arange(joined.shape[1])
+        laplacian = -scale[:, :, None] * adjacency * scale[:, None, :]
+        diagonal = np.arange(adjacency.shape[1])
         laplacian[:, diagonal, diagonal] = self.degree > 0
         spectrum = np.zeros((len(self), int(self.num_rooms.max())))
         for n in np.unique(self.num_rooms).tolist():  # padded rows would add eigenvalues 0 in front

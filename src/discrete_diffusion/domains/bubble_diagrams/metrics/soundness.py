@@ -32,9 +32,9 @@ def neighbours(relations: Ints) -> Flags:
     return np.logical_or(related, related.swapaxes(1, 2))
 
 
-def is_connected(joined: Flags, num_rooms: Ints) -> Flags:
-    """Bool[M]: room 0 reaches every room. ``joined``: see ``neighbours``; ``num_rooms``: Int[M]."""
-    reached = _reachable(joined)[:, 0, :]
+def is_connected(related: Flags, num_rooms: Ints) -> Flags:
+    """Bool[M]: room 0 reaches all ``num_rooms`` Int[M]. ``related``: what ``neighbours`` says."""
+    reached = _reachable(related)[:, 0, :]
     reached[:, 0] = True
     return np.equal(reached.sum(axis=1), num_rooms)
 

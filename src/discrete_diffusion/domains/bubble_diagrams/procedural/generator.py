@@ -70,10 +70,6 @@ class PlanArrays:
     def __len__(self) -> int:
         return len(self.num_rooms)
 
-    def __getitem__(self, plans: slice | Ints | Flags) -> PlanArrays:
-        """The plans that a slice, an index array or a mask selects."""
-        return PlanArrays(*(getattr(self, field.name)[plans] for field in fields(self)))
-
     def encode(self, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> EncodedDiagrams:
         """``encode(self.to_diagrams(), vocab)``; ``vocab.n_max`` is at least N_MAX."""
         num_rooms = torch.from_numpy(self.num_rooms)
