@@ -36,16 +36,16 @@ from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.rooms import NO_EDGE
 
 GENERATOR_VERSION = 1
-"""To be raised whenever the same seed gives other plans: cached files carry it in their name."""
+"""Raise it whenever the same seed gives other plans: it is part of the name of cached files."""
 
 BLOCK_SIZE = 1024
 """Plans are drawn in blocks of this many, each from its own random stream (seed, block)."""
 
 MIN_ROOM_SIDE = 8
-"""Pixels; a room with a shorter side is no room."""
+"""Pixels; a plan with a shorter side of a room is drawn again."""
 
 MAX_PLAN_SIDE = 256
-"""Pixels; plans are drawn on a sheet of this size."""
+"""Pixels; a plan that is wider or higher is drawn again."""
 
 _MAX_ROUNDS = 200
 
