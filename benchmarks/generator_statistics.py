@@ -24,12 +24,11 @@ from typing import Any
 import numpy as np
 
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
-from discrete_diffusion.domains.bubble_diagrams.metrics.coverage import (
-    distinct_multisets,
-    diversity,
-)
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
+    bubble_metrics,
+    coverage_metrics,
+)
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     PlanArrays,
@@ -105,7 +104,7 @@ def describe(plans: PlanArrays) -> dict[str, Any]:
     present = plans.relations[plans.relations != NO_EDGE]
     shares = np.bincount(plans.num_rooms, minlength=N_MAX + 1)[4:] / len(plans)
     diagrams = DiagramSet(plans.to_diagrams())
-    structure = structure_metrics(diagrams)
+    structure, coverage = structure_metrics(diagrams), coverage_metrics(diagrams, diagrams)
     return {
         "plans": len(plans),
         "share with 4 to 8 rooms": shares.tolist(),
@@ -119,8 +118,8 @@ def describe(plans: PlanArrays) -> dict[str, Any]:
         "connected": structure["connected"],
         "transitive": structure["transitive"],
         "inside validity": structure["inside_valid"],
-        "distinct room multisets": distinct_multisets(diagrams),
-        "repeats up to relabelling": 1 - diversity(diagrams),
+        "distinct room multisets": int(coverage["distinct_multisets"]),
+        "repeats up to relabelling": 1 - coverage["diversity"],
     }
 
 

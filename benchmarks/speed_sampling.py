@@ -18,10 +18,7 @@ from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.bubble_diagrams import decode
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.distances import relation_distance
-from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
-    spatial_transitivity,
-    validity,
-)
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, draw_samples
 from samplers import Model
@@ -111,15 +108,16 @@ class Painter:
         reference, num = self.model.reference, len(samples)
         rng = np.random.default_rng([self.seed, BOOTSTRAP_STREAM])
         resampled = [
-            relation_distance(samples.select(rng.integers(num, size=num)), reference).tv
+            relation_distance(samples.select(rng.integers(num, size=num)), reference)["relation_tv"]
             for _ in range(BOOTSTRAPS)
         ]
-        tv = relation_distance(samples, reference).tv
+        tv = relation_distance(samples, reference)["relation_tv"]
         margin = 1.96 * float(np.std(resampled, ddof=1))
+        structure = structure_metrics(samples)
         return {
             "relation_tv": [tv, max(tv - margin, 0.0), tv + margin],
-            "valid": _share(validity(samples).overall, num),
-            "transitive": _share(spatial_transitivity(samples).overall, num),
+            "valid": _share(structure["valid"], num),
+            "transitive": _share(structure["transitive"], num),
         }
 
 

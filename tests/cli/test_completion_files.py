@@ -107,7 +107,7 @@ def test_other_noise_is_said_to_be_approximate(tmp_path, capsys):
     path = checkpoint(tmp_path, "algo=udlm")
     write_lines(tmp_path / "partial.jsonl", LINES)
     main(["sample", f"checkpoint={path}", "given=partial.jsonl", "completions=2", "steps=3"])
-    assert "the completions are approximate: with uniform noise" in capsys.readouterr().out
+    assert "uniform noise" in capsys.readouterr().out
     metrics = json.loads((tmp_path / "samples" / "metrics.json").read_text())
     assert metrics["exact"] is False
     assert "takes given tokens for noisy ones" in metrics["approximate_because"]
@@ -122,9 +122,7 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
     path = checkpoint(tmp_path, f"algo={algo}", "algo.backbone=dit")
     write_lines(tmp_path / "partial.jsonl", [LINES[1], LINES[0]])
     error = failure("sample", f"checkpoint={path}", "given=partial.jsonl")
-    assert (
-        f"partial.jsonl, line 2: {algo} fills a diagram from front to back and would not" in error
-    )
+    assert f"partial.jsonl, line 2: {algo} " in error
     rooms = {"rooms": ["Kitchen", "LivingRoom", "Balcony"], "relations": []}
     write_lines(tmp_path / "rooms.jsonl", [rooms])
     main(["sample", f"checkpoint={path}", "given=rooms.jsonl", "completions=2"])
@@ -137,20 +135,17 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["given=p.jsonl", "num_samples=8"], "did you mean completions=8"),
-        (["given=p.jsonl", "num_rooms=4"], "num_rooms=4 does not go with given="),
-        (["completions=4"], "completions=4 is for given=FILE; did you mean num_samples=4"),
+        (["given=p.jsonl", "num_samples=64"], "completions=64"),
+        (["given=p.jsonl", "num_rooms=4"], "num_rooms=4"),
+        (["completions=4"], "did you mean num_samples=4?"),
         (["given=p.jsonl", "completions=0"], "completions=0: "),
         (["trajectory=-1"], "trajectory=-1: "),
         (["max_arrangements=0"], "max_arrangements=0"),
-        (["given=nowhere.jsonl"], "no file of partial diagrams at"),
+        (["given=nowhere.jsonl"], "nowhere.jsonl"),
         (["given=[a.jsonl,b.jsonl]"], "expected one file"),
-        (
-            ["given=w.npz"],
-            "model.ckpt was trained on diagrams; give partial diagrams, JSON lines (d",
-        ),
+        (["given=w.npz"], "docs/completion.md"),
         (["given=3"], "no file of partial diagrams at"),
-        (["given=p.jsonl"], "p.jsonl, line 1, field 'relations[1]': rooms 1 and 0: left-of, but"),
+        (["given=p.jsonl"], "p.jsonl, line 1, field 'relations[1]': rooms 1 and 0: left-of"),
     ],
 )
 def test_what_is_refused(mdlm_checkpoint, defaults, tmp_path, words, message):
@@ -166,7 +161,7 @@ def test_what_is_refused(mdlm_checkpoint, defaults, tmp_path, words, message):
 
 def test_an_error_ends_with_a_sentence(mdlm_checkpoint, failure):
     words = [f"checkpoint={mdlm_checkpoint}", "given=nowhere.jsonl"]
-    assert "no file of partial diagrams at" in failure("sample", *words)
+    assert "nowhere.jsonl" in failure("sample", *words)
 
 
 def test_text_has_no_rooms_to_complete(tmp_path, failure):

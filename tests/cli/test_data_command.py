@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
     read_diagrams,
     write_diagrams,
 )
-from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cached_plans
+from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.domain import SubCommand
 
 PLANS = generate_plans(6, seed=1)
@@ -69,9 +69,9 @@ def test_describe_as_json(capsys, folder):
 
 
 def test_describe_without_a_file_describes_the_embedded_plans(capsys, monkeypatch):
-    from discrete_diffusion.domains.bubble_diagrams.procedural import cache
+    from discrete_diffusion.domains.bubble_diagrams.procedural import generator
 
-    monkeypatch.setattr(cache, "cached_plans", lambda num, seed: cached_plans(200, seed))
+    monkeypatch.setattr(generator, "cached_plans", lambda num, seed: cached_plans(200, seed))
     text = output(capsys, "describe")
     assert text.startswith("the embedded plans: 200 of seed 0 (data=bubble_diagrams)\n200 diagrams")
 

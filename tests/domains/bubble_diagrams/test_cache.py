@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import fields
@@ -11,9 +12,13 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.data.cache import cache_dir, cached_files, clear_cache
-from discrete_diffusion.domains.bubble_diagrams.procedural import cache
-from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cache_file, cached_plans
-from discrete_diffusion.domains.bubble_diagrams.procedural.generator import PlanArrays, draw_plans
+from discrete_diffusion.domains.bubble_diagrams.procedural import generator
+from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
+    PlanArrays,
+    cache_file,
+    cached_plans,
+    draw_plans,
+)
 
 
 @pytest.fixture
@@ -33,65 +38,45 @@ def assert_equal(plans: PlanArrays, expected: PlanArrays) -> None:
 def test_second_call_reads_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = cached_plans(30, seed=2)
     assert [p.name for p in folder.iterdir()] == [cache_file(30, 2).name]  # no partial file left
-    monkeypatch.setattr(cache, "draw_plans", None)
+    monkeypatch.setattr(generator, "draw_plans", None)
     assert_equal(cached_plans(30, seed=2), drawn)
     assert_equal(drawn, draw_plans(30, seed=2))
 
 
 def test_files_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {cache_file(30, 2), cache_file(30, 3), cache_file(31, 2)}
-    monkeypatch.setattr(cache, "GENERATOR_VERSION", cache.GENERATOR_VERSION + 1)
+    monkeypatch.setattr(generator, "GENERATOR_VERSION", generator.GENERATOR_VERSION + 1)
     assert len(names | {cache_file(30, 2)}) == 4
 
 
-def _truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-200])
-
-
-def _write_text(path: Path) -> None:
-    path.write_text("not an archive")
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _flip_a_byte(path: Path) -> None:
+def flip_a_byte(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(bytes(content))
 
 
-def _lose_an_array(path: Path) -> None:
-    np.savez(path, boxes=np.zeros((30, 8, 4), np.int16))
-
-
-def _store_other_plans(path: Path) -> None:
+def store_other_plans(path: Path) -> None:
     other = {name: array.astype(np.int16) for name, array in vars(draw_plans(29)).items()}
     np.savez(path, **other)
 
 
-def _pickle_objects(path: Path) -> None:
-    np.savez(path, room_types=np.array([{}], dtype=object))
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-200]),
+    "text": lambda path: path.write_text("not an archive"),
+    "empty": lambda path: path.write_bytes(b""),
+    "a byte flipped": flip_a_byte,
+    "an array lost": lambda path: np.savez(path, boxes=np.zeros((30, 8, 4), np.int16)),
+    "other plans": store_other_plans,
+    "objects": lambda path: np.savez(path, room_types=np.array([{}], dtype=object)),
+}
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        _truncate,
-        _write_text,
-        _empty,
-        _flip_a_byte,
-        _lose_an_array,
-        _store_other_plans,
-        _pickle_objects,
-    ],
-)
-def test_damaged_file_is_replaced(folder: Path, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_damaged_file_is_replaced(folder: Path, damage: Callable[[Path], object]) -> None:
     expected = cached_plans(30)
     path = cache_file(30)
     damage(path)
-    with pytest.warns(RuntimeWarning, match="generated again"):
+    with pytest.warns(RuntimeWarning, match=re.escape(str(path))):
         assert_equal(cached_plans(30), expected)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -41,17 +41,12 @@ MODEL, ROWS, PROB = tabulated_mdlm(
 NUM = 2_500
 
 
-def completed(partials, num=1, *, model=MODEL, node_order="canonical", seed=0, **options):
-    return complete(
-        FirstHitting(),
-        model,
-        partials,
-        vocab=VOCAB,
-        node_order=node_order,
-        generator=make_generator(seed),
-        completions=num,
-        **options,
-    )
+def completed(partials, num=1, *, sampler=None, model=MODEL, seed=0, **options):
+    """Completions of small diagrams in canonical order by first hitting, unless told otherwise."""
+    request = {"vocab": VOCAB, "node_order": "canonical", **options}
+    generator = make_generator(seed)
+    sampler = FirstHitting() if sampler is None else sampler
+    return complete(sampler, model, partials, generator=generator, completions=num, **request)
 
 
 def automorphisms(partial):
@@ -149,16 +144,7 @@ def test_arrangements_kept_by_chance_weigh_what_they_stand_for():
     0.02 / 0.052 if 2.5 times less."""
     model, partial, vocab = misleading_mdlm()
     for seed in range(3):
-        output = complete(
-            FirstHitting(),
-            model,
-            [partial],
-            vocab=vocab,
-            node_order="canonical",
-            generator=make_generator(seed),
-            completions=NUM,
-            max_arrangements=3,
-        )
+        output = completed([partial], NUM, model=model, vocab=vocab, seed=seed, max_arrangements=3)
         share = sum((0, 2, 0) in d.relations for d in output.diagrams) / NUM
         assert share == pytest.approx(0.02 / 0.22, abs=4 * (0.09 * 0.91 / NUM) ** 0.5)
 
@@ -226,9 +212,8 @@ def test_lines_are_called_as_they_are_numbered():
 def test_what_cannot_be_drawn_is_refused_before_anything_is_scored(sampler, options, message):
     model, shown = copy.copy(MODEL), []
     model.denoise = lambda *given: shown.append(given)
-    request = {"vocab": VOCAB, "node_order": "canonical", **options}
     with pytest.raises(ValueError, match=message):
-        complete(sampler, model, [PARTIALS["no relation"]], generator=make_generator(0), **request)
+        completed([PARTIALS["no relation"]], sampler=sampler, model=model, **options)
     assert shown == []
 
 
@@ -238,15 +223,7 @@ def reasons(sampler, output, model=MODEL):
 
 def drawn_by(sampler, steps=None):
     """Completions of nothing known by another sampler."""
-    return complete(
-        sampler,
-        MODEL,
-        [PARTIALS["nothing"]],
-        vocab=VOCAB,
-        node_order="canonical",
-        generator=make_generator(0),
-        steps=steps,
-    )
+    return completed([PARTIALS["nothing"]], sampler=sampler, steps=steps)
 
 
 def test_why_completions_are_approximate():

@@ -5,13 +5,8 @@ from diagram_examples import SOUND, diagram, diagram_sets, random_diagrams, shuf
 from hypothesis import given, settings
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.metrics.coverage import (
-    distinct_multisets,
-    diversity,
-    mode_coverage,
-    novelty,
-)
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import coverage_metrics
 
 LIVING_KITCHEN = diagram("LivingRoom Kitchen", (0, 1, "left-of"))
 KITCHEN_LIVING = diagram("Kitchen LivingRoom", (0, 1, "right-of"))  # the same diagram
@@ -19,15 +14,27 @@ OPPOSITE = diagram("Kitchen LivingRoom", (0, 1, "left-of"))
 TWO_BATHS = diagram("LivingRoom Bathroom Bathroom", (0, 1, "left-of"), (0, 2, "above"))
 
 
+def diversity(samples):
+    return coverage_metrics(samples, samples)["diversity"]
+
+
+def novelty(samples, training):
+    return coverage_metrics(samples, samples, training=training)["novelty"]
+
+
 def test_modes_are_multisets_of_rooms():
     reference = [LIVING_KITCHEN, OPPOSITE, KITCHEN_LIVING, TWO_BATHS, SOUND]
     bare = BubbleDiagram((2, 0), ())  # relations play no part
-    found = mode_coverage([bare, bare, BubbleDiagram((5,), ())], reference)
-    assert (found.plain, found.weighted) == (pytest.approx(1 / 3), pytest.approx(3 / 5))
-    assert distinct_multisets(reference) == 3
-    assert distinct_multisets([BubbleDiagram((0,), ()), BubbleDiagram((0, 0), ())]) == 2
-    everything = mode_coverage(reference, reference)
-    assert (everything.plain, everything.weighted) == (1.0, 1.0)
+    found = coverage_metrics([bare, bare, BubbleDiagram((5,), ())], reference)
+    assert found["mode_coverage"] == pytest.approx(1 / 3)
+    assert found["mode_coverage_weighted"] == pytest.approx(3 / 5)
+    assert found["distinct_multisets"] == 2
+    assert "novelty" not in found
+    everything = coverage_metrics(reference, reference)
+    assert everything["mode_coverage"] == everything["mode_coverage_weighted"] == 1.0
+    assert everything["distinct_multisets"] == 3
+    living = [BubbleDiagram((0,), ()), BubbleDiagram((0, 0), ())]
+    assert coverage_metrics(living, living)["distinct_multisets"] == 2
 
 
 def test_diversity_counts_relabellings_as_one():

@@ -124,7 +124,7 @@ def test_plans_from_files(tmp_path, caplog):
     )
     assert len(two.splits["train"]) == 30
     assert len(two.splits["val"]) == 30
-    assert "10 training diagrams are held out elsewhere" in caplog.text
+    assert "left out 10 training diagrams" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from diagram_strategies import diagrams, relabelled_diagrams
 from hypothesis import given
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.diagram import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.rooms import RELATIONS
 
 

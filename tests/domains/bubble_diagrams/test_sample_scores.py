@@ -10,8 +10,7 @@ import pytest
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.domains.bubble_diagrams.sample_scores import score_samples
-from discrete_diffusion.domains.bubble_diagrams.sample_table import sample_notes, sample_sections
+from discrete_diffusion.domains.bubble_diagrams.sample_scores import score_samples, shown_sizes
 from discrete_diffusion.evaluation.intervals import confidence_interval
 from discrete_diffusion.evaluation.table import (
     COLUMNS,
@@ -31,7 +30,7 @@ def test_means_intervals_and_floors():
     one, two = (bubble_metrics(s, REFERENCE, training=TRAINING) for s in SETS)
     for name in one:
         assert scores.per_seed[name] == [one[name], two[name]]
-        assert scores.mean[name] == statistics.fmean([one[name], two[name]])
+        assert scores.as_dict()[name] == statistics.fmean([one[name], two[name]])
         interval = confidence_interval([one[name], two[name]])
         assert scores.as_dict()["intervals"][name] == [interval.low, interval.high]
     assert (scores.floors.num_samples, scores.floors.num_reference) == (60, 80)
@@ -46,7 +45,7 @@ def test_means_intervals_and_floors():
 
 def test_samples_from_training_are_not_novel():
     scores = score_samples([TRAINING[:20]], REFERENCE, training=TRAINING, floor_draws=0)
-    assert scores.mean["novelty"] == 0
+    assert scores.as_dict()["novelty"] == 0
 
 
 def test_one_set_has_no_interval_and_no_floors_if_none_are_asked_for():
@@ -69,19 +68,19 @@ def test_a_single_sample_against_a_single_plan():
 
 def test_the_table_holds_every_metric_once_with_its_floor():
     scores = score_samples(SETS, REFERENCE, training=TRAINING, known=PLANS[120:], floor_draws=2)
-    others, distances = sample_sections(scores)
+    others, distances = scores.sections()
     rows = [*others.rows, *distances.rows]
     names = [row.name for row in rows]
-    assert sorted(names) == sorted(n for n in scores.mean if not n.endswith("_reference"))
+    assert sorted(names) == sorted(n for n in scores.intervals if not n.endswith("_reference"))
     assert {row.name for row in distances.rows} == set(DISTANCES)
     assert all(row.meaning for row in rows)
     node = next(row for row in rows if row.name == "node_tv")
     assert "±" in node.value
-    ratio = scores.mean["node_tv"] / scores.floors.mean["node_tv"]
+    ratio = scores.as_dict()["node_tv"] / scores.floors.mean["node_tv"]
     assert float(node.ratio) == pytest.approx(ratio, abs=0.05)
     assert distances.columns == COLUMNS
     assert others.columns == COLUMNS[:3]  # no ratio among them
-    notes = sample_notes(scores, [60, 60], 80)
+    notes = scores.notes()
     assert "60 real diagrams against 80 others, mean of 2 draws" in notes[1]
     assert len(notes) == 2
     text = markdown([others, distances], notes)
@@ -94,28 +93,28 @@ def test_the_table_holds_every_metric_once_with_its_floor():
 def test_a_floor_of_zero_is_not_divided_by():
     scores = score_samples(SETS, REFERENCE, known=PLANS, floor_draws=2)
     scores.real["node_tv"] = 0.0
-    row = next(r for r in sample_sections(scores)[1].rows if r.name == "node_tv")
+    row = next(r for r in scores.sections()[1].rows if r.name == "node_tv")
     assert (row.real, row.ratio) == ("0.0000", "")
 
 
 def test_floors_of_other_sizes_are_pointed_out():
     scores = score_samples(SETS, REFERENCE, floor_draws=2)  # 80 plans: two halves of 40
-    notes = sample_notes(scores, [60, 60], 80)
+    notes = scores.notes()
     assert "too few real diagrams" in notes[-1]
 
 
 def test_sets_of_unequal_size_are_described_as_they_are():
     scores = score_samples([PLANS[:5], PLANS[5:12]], REFERENCE, known=PLANS, floor_draws=2)
-    notes = sample_notes(scores, [5, 7], 80)
+    notes = scores.notes()
     assert notes[0].startswith("Samples: 5 + 7 against 80 real diagrams")
     assert "the floor is for the first" in notes[2]
-    assert sample_notes(scores, [1000, 1000], 80)[0].startswith("Samples: 2 x 1,000 against")
+    assert (shown_sizes([1000, 1000]), shown_sizes([5, 7])) == ("2 x 1,000", "5 + 7")
 
 
 def test_unreadable_samples_are_noted():
     scores = score_samples(SETS, REFERENCE, floor_draws=0)
-    assert "3 of 123 samples could not be read" in sample_notes(scores, [60, 60], 80, [3, 0])[1]
-    assert len(sample_notes(scores, [60, 60], 80, [0, 0])) == 1
+    assert "3 of 123 samples could not be read" in scores.notes(3)[1]
+    assert len(scores.notes(0)) == 1
 
 
 def test_a_row_of_the_markdown():

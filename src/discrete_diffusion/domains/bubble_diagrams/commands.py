@@ -142,7 +142,7 @@ def _embedded_plans() -> tuple[str, list[Any]]:
     from omegaconf import OmegaConf
 
     from discrete_diffusion.config_files import config_dir
-    from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cached_plans
+    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 
     config = OmegaConf.load(config_dir() / "data" / "bubble_diagrams.yaml")
     plans = cached_plans(config.num_plans, config.plan_seed)

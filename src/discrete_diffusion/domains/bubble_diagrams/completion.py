@@ -41,10 +41,10 @@ class Completions:
 
     ``diagrams``: those of the first partial diagram, then those of the second, ...; rooms numbered
     as in the partial one, whose metadata they carry, with ``given``, its line.
-    ``network_calls``, ``num_unknown``: Int64[M], of each diagram, what it took and how many tokens
-    it drew. ``num_scored``: sequences shown to the network to weigh arrangements, over all, in
-    ``num_batches`` forward passes. ``arrangement_errors``: by line, where only a random part of the
-    arrangements was weighed, ``Weighed.error``.
+    ``network_calls``, ``num_unknown``: Int64[M], of each diagram, its network calls and how many
+    tokens were drawn. ``num_scored``: sequences that the network scored to weigh arrangements, in
+    ``num_batches`` forward passes. ``arrangement_errors``: ``Weighed.error`` of the lines of which
+    only a random part of the arrangements was weighed.
     ``trajectory``: Int64[K, trajectories, L], numbered as in the file, or None.
     """
 
@@ -75,9 +75,9 @@ def complete(
 ) -> Completions:
     """``completions`` diagrams for each partial one, every room and relation kept.
 
-    ``lines``: what ``given`` and errors call each partial diagram; 1, 2, ... by default.
-    ``trajectories``: so many diagrams, the first ones, keep the states on their way.
-    ``batch_size``, ``shard``: as for ``draw_samples``; lines are weighed by one process each.
+    ``lines``: the numbers of the partial diagrams in ``given`` and in errors; 1, 2, ... by default.
+    ``trajectories``: the number of diagrams, the first ones, whose intermediate states are kept.
+    ``batch_size``, ``shard``: as for ``draw_samples``; each line is weighed by one process.
 
     Draws (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in G.
     A model of ``node_order`` canonical knows diagrams in that order only, so m is drawn first, in
@@ -85,8 +85,8 @@ def complete(
     tokens clamped. All ways of ``ArrangementTree`` are weighed if the network need not be shown
     more than 60 sequences per completion for that; else some are, drawn by their Z so far:
     importance sampling, see ``weigh``, the more exact the more completions.
-    ``max_arrangements``: so many ways are kept at each step instead.
-    For other orders a slot is as good as any other (random) or the file's own (given): one m.
+    ``max_arrangements``: the most ways to keep at each step instead.
+    For other orders any slot is as good as another (random) or the file's is right (given): one m.
 
     A complete diagram costs no network call. Raises ``ValueError`` for no partial diagrams, an
     unknown ``node_order`` or a sampler that does not fit, and ``UnseenError`` naming line and room

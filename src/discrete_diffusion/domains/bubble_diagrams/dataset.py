@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset
+from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset, shares_of
 from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_orders
 from discrete_diffusion.domains.bubble_diagrams.symmetries import images
 from discrete_diffusion.domains.bubble_diagrams.tokens import (
     EncodedDiagrams,
-    count_nodes,
     random_orders,
     relabel,
 )
@@ -106,15 +105,11 @@ def split_by_diagram(
     ``fractions``: shares of train, val and test *distinct* diagrams, summing to 1.
     Raises ``ValueError`` for other fractions.
     """
-    if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
-        raise ValueError(f"split={list(fractions)}: expected three shares that sum to 1")
     keys = distinct_keys(diagrams, vocab)
     num = int(keys.max()) + 1 if len(keys) else 0
-    rank = torch.empty(num, dtype=torch.long)
-    rank[torch.randperm(num, generator=make_generator(seed))] = torch.arange(num)
-    ends = torch.tensor([fractions[0], fractions[0] + fractions[1]], dtype=torch.float64)
-    part = torch.bucketize(rank[keys], (ends * num).round().long(), right=True)
-    return {name: _rows(diagrams, part == k) for k, name in enumerate(SPLITS)}
+    order = torch.randperm(num, generator=make_generator(seed))
+    parts = shares_of(num, fractions)
+    return {name: diagrams[torch.isin(keys, order[part])] for name, part in parts.items()}
 
 
 def without_held_out(
@@ -124,7 +119,7 @@ def without_held_out(
     if len(train) == 0:
         return train
     keys = distinct_keys(joined([train, *held_out]), vocab)
-    return _rows(train, ~torch.isin(keys[: len(train)], keys[len(train) :]))
+    return train[~torch.isin(keys[: len(train)], keys[len(train) :])]
 
 
 def distinct_keys(diagrams: EncodedDiagrams, vocab: VocabConfig) -> Tensor:
@@ -141,13 +136,3 @@ def joined(parts: Sequence[EncodedDiagrams]) -> EncodedDiagrams:
     return EncodedDiagrams(
         *(torch.cat([getattr(p, f) for p in parts]) for f in ("x0", "real", "num_rooms"))
     )
-
-
-def encoded(x0: Tensor, vocab: VocabConfig) -> EncodedDiagrams:
-    """Clean tokens Int[M, L] with the room counts and real positions their PAD pattern implies."""
-    num_rooms = count_nodes(x0, vocab)
-    return EncodedDiagrams(x0, vocab.real_positions(num_rooms), num_rooms)
-
-
-def _rows(diagrams: EncodedDiagrams, keep: Tensor) -> EncodedDiagrams:
-    return EncodedDiagrams(diagrams.x0[keep], diagrams.real[keep], diagrams.num_rooms[keep])

@@ -16,7 +16,6 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     in_our_codes,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
-    NUM_RELATIONS,
     DiagramError,
     checked_boxes,
     checked_relations,
@@ -29,8 +28,6 @@ from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 
 if TYPE_CHECKING:
     import networkx
-
-__all__ = ["NUM_RELATIONS", "BubbleDiagram", "DiagramError"]
 
 _RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
 

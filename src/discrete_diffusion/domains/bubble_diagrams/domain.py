@@ -148,12 +148,9 @@ class BubbleDiagrams(Domain):
         }
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.bubble_diagrams.build import (
-            build_from_files,
-            build_generated,
-        )
+        from discrete_diffusion.domains.bubble_diagrams.build import build_dataset
 
-        return (build_from_files if data.name == "plans" else build_generated)(data)
+        return build_dataset(data, self.graph(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
@@ -161,18 +158,18 @@ class BubbleDiagrams(Domain):
         return DiagramReport(data, split)
 
     def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
-        if config.given is None:
-            from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
+        from discrete_diffusion.domains.bubble_diagrams.sampling import (
+            complete_file,
+            sample_diagrams,
+        )
 
-            return sample_diagrams(config, trained)
-        from discrete_diffusion.domains.bubble_diagrams.completing import complete_file
-
-        return complete_file(config, trained)
+        drawn_by = sample_diagrams if config.given is None else complete_file
+        return drawn_by(config, trained, self.graph(trained.data_config))
 
     def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_model
 
-        return evaluate_model(config, trained)
+        return evaluate_model(config, trained, self.graph(trained.data_config))
 
     def evaluate_files(self, config: DictConfig) -> Evaluation:
         from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_files

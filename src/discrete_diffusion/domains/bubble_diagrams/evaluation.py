@@ -4,138 +4,177 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.domains.bubble_diagrams.domain import BubbleDiagrams
+from discrete_diffusion.config_files import as_list
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
 from discrete_diffusion.domains.bubble_diagrams.pictures.evaluation import draw_sample_pictures
 from discrete_diffusion.domains.bubble_diagrams.real_data import (
     RealData,
+    read_plans,
     real_data_for_model,
     real_data_for_samples,
 )
 from discrete_diffusion.domains.bubble_diagrams.report import MAX_DRAWN
-from discrete_diffusion.domains.bubble_diagrams.sample_scores import SampleScores, score_samples
-from discrete_diffusion.domains.bubble_diagrams.sample_sets import (
-    SampleSets,
-    draw_sample_sets,
-    read_sample_sets,
-)
-from discrete_diffusion.domains.bubble_diagrams.sample_table import (
-    sample_notes,
-    sample_sections,
+from discrete_diffusion.domains.bubble_diagrams.sample_scores import (
+    SampleScores,
+    score_samples,
     shown_sizes,
 )
+from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.domain import Evaluation
-from discrete_diffusion.evaluation.held_out import checkpoint_facts
+from discrete_diffusion.evaluation.held_out import (
+    checkpoint_facts,
+    sampling_facts,
+    sampling_seeds,
+)
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, measure_model
 from discrete_diffusion.evaluation.table import TableSection, model_notes
+from discrete_diffusion.evaluation.token_samples import draw_fresh
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.layout import VocabConfig
 
 logger = logging.getLogger(__name__)
 
 FLOOR_DRAWS = 20
 """If ``floor_draws`` does not say."""
 
+NUM_SAMPLES = 2_000
+"""If ``num_samples`` does not say."""
+
 
 @dataclass(frozen=True)
 class DiagramEvaluation(Evaluation):
-    """``model``: what was measured of the model itself; None of files of samples."""
+    """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file.
+    ``model``: what was measured of the model itself; None of files of samples.
+    ``num_unreadable``: samples of the files that were left out.
+    """
 
     facts: dict[str, Any]
     real: RealData
-    samples: SampleSets
+    sets: list[list[BubbleDiagram]]
     scores: SampleScores
     model: ModelEvaluation | None
+    num_unreadable: int
 
     def sections(self) -> list[TableSection]:
         """Samples first."""
-        return sample_sections(self.scores) + ([] if self.model is None else self.model.sections())
+        return self.scores.sections() + ([] if self.model is None else self.model.sections())
 
     def notes(self) -> list[str]:
-        notes = [
-            f"Real data: {self.real.name}.",
-            *sample_notes(
-                self.scores,
-                self.samples.sizes,
-                len(self.real.reference),
-                self.samples.unreadable,
-            ),
-        ]
+        notes = [f"Real data: {self.real.name}.", *self.scores.notes(self.num_unreadable)]
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
-        samples = self.scores.as_dict()
-        model = {} if self.model is None else self.model.metrics()
-        scalars = {k: v for k, v in {**samples, **model}.items() if not isinstance(v, dict | list)}
-        return {**self.facts, **scalars, **samples, **model}
+        """Single numbers before lists and tables."""
+        found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
+        scalars = {k: v for k, v in found.items() if not isinstance(v, dict | list)}
+        return {**self.facts, **scalars, **found}
 
     def save(self, folder: Path) -> None:
         """The samples of the first set."""
-        write_diagrams(folder / "samples.jsonl", self.samples.sets[0])
+        write_diagrams(folder / "samples.jsonl", self.sets[0])
 
     def draw(self, folder: Path) -> None:
-        draw_grid(self.samples.sets[0][:MAX_DRAWN], folder / "samples.png")
-        pooled = [diagram for diagrams in self.samples.sets for diagram in diagrams]
-        draw_sample_pictures(pooled, self.real.reference, folder)
+        draw_grid(self.sets[0][:MAX_DRAWN], folder / "samples.png")
+        draw_sample_pictures(list(chain.from_iterable(self.sets)), self.real.reference, folder)
         if self.model is not None:
             self.model.draw(folder)
 
 
 def evaluate_files(config: DictConfig) -> DiagramEvaluation:
-    """``samples=FILE`` or ``samples=[A,B]``."""
-    samples = read_sample_sets(config)
-    real = real_data_for_samples(config)
+    """``samples=FILE`` or ``samples=[A,B]``; warns if they differ in size.
+
+    Raises ``ValueError`` for an empty list.
+    """
+    names = as_list(config.samples)
+    if not names:
+        raise ValueError("samples=[]: give at least one file")
+    reports = [read_plans(name, config) for name in names]
+    sets = [list(report.diagrams) for report in reports]
+    unreadable = [len(report.problems) for report in reports]
+    sizes = [len(diagrams) for diagrams in sets]
+    if len(set(sizes)) > 1:
+        logger.warning(
+            "the sample files differ in size (%s): distances depend on it, so their mean mixes "
+            "unlike numbers",
+            ", ".join(map(str, sizes)),
+        )
     facts = {
-        **samples.facts,
-        "reference": real.name,
-        "num_reference": len(real.reference),
+        "samples": names,
+        "num_samples": sizes[0] if len(set(sizes)) == 1 else sizes,
+        "num_unreadable_samples": unreadable,
     }
-    return DiagramEvaluation(facts, real, samples, _score(config, samples, real), None)
+    real = real_data_for_samples(config)
+    return _scored(config, facts, real, sets, num_unreadable=sum(unreadable))
 
 
-def evaluate_model(config: DictConfig, trained: TrainedModel) -> DiagramEvaluation:
+def evaluate_model(
+    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+) -> DiagramEvaluation:
     """The samples of a model, and the model itself."""
     real = real_data_for_model(config, trained)
     assert real.data is not None
     trained.check_weights()
     with trained.sharing() as shard:
         model = trained.on(shard)
-        samples = draw_sample_sets(config, trained, model)
+        sets, facts = _drawn(config, trained, model, vocab)
         scores = measure_model(config, model, real.data, real.split)
-    facts = {
-        **checkpoint_facts(config, trained, real.data),
-        **samples.facts,
-        "reference": real.name,
-        "num_reference": len(real.data.splits[real.split]),
+    facts = {**checkpoint_facts(config, trained, real.data), **facts}
+    absorbing = trained.algorithm.process.absorbing
+    measured = ModelEvaluation({}, real.name, scores, absorbing, trained.domain.group_titles)
+    return _scored(config, facts, real, sets, measured)
+
+
+def _drawn(
+    config: DictConfig, trained: TrainedModel, model: Model, vocab: VocabConfig
+) -> tuple[list[list[BubbleDiagram]], dict[str, Any]]:
+    """``num_samples`` diagrams for each of ``seeds`` sampling seeds, and how they were drawn."""
+    sets, drawn = [], []
+    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+    seeds = sampling_seeds(config)
+    for seed in seeds:
+        samples = draw_fresh(trained, model, num, seed)
+        drawn.append(samples)
+        sets.append(decode(samples.tokens, vocab))
+        logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
+    return sets, {
+        "seeds": seeds,
+        "num_samples": num,
+        **sampling_facts(config, trained),
+        "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
+        "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
     }
-    measured = ModelEvaluation(
-        {},
-        real.name,
-        scores,
-        trained.algorithm.process.absorbing,
-        BubbleDiagrams.group_titles,
-    )
-    return DiagramEvaluation(facts, real, samples, _score(config, samples, real), measured)
 
 
-def _score(config: DictConfig, samples: SampleSets, real: RealData) -> SampleScores:
+def _scored(
+    config: DictConfig,
+    facts: dict[str, Any],
+    real: RealData,
+    sets: list[list[BubbleDiagram]],
+    model: ModelEvaluation | None = None,
+    num_unreadable: int = 0,
+) -> DiagramEvaluation:
     logger.info(
         "measuring %s samples against %s real plans",
-        shown_sizes(samples.sizes),
+        shown_sizes([len(diagrams) for diagrams in sets]),
         f"{len(real.reference):,}",
     )
-    return score_samples(
-        samples.sets,
+    scores = score_samples(
+        sets,
         real.reference,
         training=real.training,
         known=real.known,
         floor_draws=FLOOR_DRAWS if config.floor_draws is None else config.floor_draws,
         seed=config.seed,
     )
+    facts = {**facts, "reference": real.name, "num_reference": len(real.reference)}
+    return DiagramEvaluation(facts, real, sets, scores, model, num_unreadable)

@@ -88,7 +88,7 @@ def read_plans(path: str, config: DictConfig, *, trained_for: int | None = None)
 
 def real_data_for_samples(config: DictConfig) -> RealData:
     """``reference=FILE``, or plans that the embedded generator draws for nothing else."""
-    from discrete_diffusion.domains.bubble_diagrams.procedural.cache import cached_plans
+    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 
     if config.split is not None:
         raise ValueError(

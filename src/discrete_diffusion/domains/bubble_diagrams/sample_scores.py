@@ -1,4 +1,4 @@
-"""Samples of several sampling seeds against a reference: values, intervals, floors."""
+"""Samples of several sampling seeds against a reference: values, intervals, floors, the table."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
+    DISTANCES,
+    METRIC_MEANINGS,
+    bubble_metrics,
+)
 from discrete_diffusion.domains.bubble_diagrams.metrics.floors import MetricFloors, metric_floors
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
     stratified_metrics,
     structure_metrics,
 )
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation.table import TableRow, TableSection
 
 REFERENCE_SUFFIX = "_reference"
 """A metric of this ending is the reference's own value of the metric without it."""
@@ -27,43 +32,97 @@ _SIZE_DEPENDENT = ("mode_coverage", "mode_coverage_weighted", "distinct_multiset
 class SampleScores:
     """What ``score_samples`` returns.
 
+    ``sizes``: diagrams in each set; ``num_reference``: in the reference.
     ``per_seed``: by metric name, one value per sampling seed. ``intervals``: by name, mean and 95 %
-    confidence interval over seeds. ``real``: by name, the value to compare with: the floor of a
-    distance, the reference's own value otherwise, none for novelty. ``floors``: None if none were
-    drawn. ``stratified``: by room count, of all samples ("samples") and of the reference
+    confidence interval over seeds. ``real``: by name, the value to compare with: the floor of what
+    depends on the number of diagrams (distances, coverage, diversity), the reference's own value
+    otherwise; none for novelty, since what was held out is new by construction. ``floors``: None if
+    none were drawn. ``stratified``: by room count, of all samples ("samples") and of the reference
     ("reference").
     """
 
+    sizes: list[int]
+    num_reference: int
     per_seed: dict[str, list[float]]
     intervals: dict[str, Interval]
     real: dict[str, float]
     floors: MetricFloors | None
     stratified: dict[str, dict[int, dict[str, float]]]
 
-    @property
-    def mean(self) -> dict[str, float]:
-        """Mean over seeds, by name."""
-        return {name: interval.mean for name, interval in self.intervals.items()}
-
     def as_dict(self) -> dict[str, Any]:
         """For ``metrics.json``: means by name, then what stands beside them."""
         out: dict[str, Any] = {
-            **self.mean,
+            **{name: interval.mean for name, interval in self.intervals.items()},
             "intervals": {name: [i.low, i.high] for name, i in self.intervals.items()},
             "per_seed": self.per_seed,
             "real": self.real,
         }
         if self.floors is not None:
+            sizes = ("num_samples", "num_reference", "draws")
             out |= {
                 "floors": self.floors.mean,
                 "floor_sd": self.floors.sd,
-                "floor_sizes": {
-                    "num_samples": self.floors.num_samples,
-                    "num_reference": self.floors.num_reference,
-                    "draws": self.floors.draws,
-                },
+                "floor_sizes": {name: getattr(self.floors, name) for name in sizes},
             }
         return {**out, "stratified": self.stratified}
+
+    def sections(self) -> list[TableSection]:
+        """The table: properties of the samples, then their distances from the reference."""
+        names = [name for name in self.intervals if not name.endswith(REFERENCE_SUFFIX)]
+        others = tuple(self._row(name) for name in names if name not in DISTANCES)
+        distances = tuple(self._row(name) for name in names if name in DISTANCES)
+        return [
+            TableSection("the samples by themselves, and what they cover", others),
+            TableSection("distances from the reference (0 is best)", distances),
+        ]
+
+    def _row(self, name: str) -> TableRow:
+        interval, real = self.intervals[name], self.real.get(name)
+        mean, digits = interval.mean, 2
+        if name in DISTANCES or mean <= 1:
+            digits = 5 if name.startswith("mmd_") else 4
+        value = f"{mean:.{digits}f}"
+        if interval.low is not None:
+            value += f" ± {mean - interval.low:.{digits}f}"
+        ratio = ""
+        if name in DISTANCES and real:  # a floor of 0 is not divided by
+            ratio = f"{mean / real:.{0 if mean >= 100 * real else 1}f}"
+        shown = "" if real is None else f"{real:.{digits}f}"
+        return TableRow(name, value, shown, ratio, METRIC_MEANINGS[name])
+
+    def notes(self, num_unreadable: int = 0) -> list[str]:
+        """How to read the table. ``num_unreadable``: samples that were left out of the sets."""
+        interval = (
+            "± of their metrics is half of the 95 % interval (Student's t) over sampling seeds."
+        )
+        notes = [
+            f"Samples: {shown_sizes(self.sizes)} against {self.num_reference:,} real diagrams; "
+            + (interval if len(self.sizes) > 1 else "one set, so no interval.")
+        ]
+        if num_unreadable:
+            notes.append(
+                f"{num_unreadable:,} of {num_unreadable + sum(self.sizes):,} samples could not be "
+                "read and were left out: all shares, validity too, are of the readable ones."
+            )
+        if self.floors is None:
+            return notes
+        num_samples, num_reference = self.floors.num_samples, self.floors.num_reference
+        notes.append(
+            f"Floor: the metric of {num_samples:,} real diagrams against {num_reference:,} others, "
+            f"mean of {self.floors.draws} draws; it stands under 'real data' for distances, "
+            "coverage and diversity; ratio = value / floor."
+        )
+        if len(set(self.sizes)) > 1:
+            notes.append(
+                "The sample sets differ in size and the floor is for the first; a smaller set "
+                "has a higher floor."
+            )
+        if (num_samples, num_reference) != (self.sizes[0], self.num_reference):
+            notes.append(
+                "There are too few real diagrams for a floor at the sizes measured: a smaller set "
+                "has a higher floor, so the ratios flatter the samples."
+            )
+        return notes
 
 
 def score_samples(
@@ -90,7 +149,7 @@ def score_samples(
     training = None if training is None else DiagramSet.of(training)
     found = [bubble_metrics(samples, reference, training=training) for samples in sets]
     per_seed = {name: [scores[name] for scores in found] for name in found[0]}
-    floors = None
+    floors, real = None, structure_metrics(reference)
     known = reference if known is None else known
     if floor_draws and len(known) > 1:
         floors = metric_floors(
@@ -100,11 +159,14 @@ def score_samples(
             draws=floor_draws,
             seed=seed,
         )
+        real |= {name: floors.mean[name] for name in (*DISTANCES, *_SIZE_DEPENDENT)}
     pooled = [diagram for samples in sets for diagram in samples]
     return SampleScores(
+        sizes=[len(samples) for samples in sets],
+        num_reference=len(reference),
         per_seed=per_seed,
         intervals={name: confidence_interval(values) for name, values in per_seed.items()},
-        real=_real_values(reference, floors),
+        real=real,
         floors=floors,
         stratified={
             "samples": stratified_metrics(pooled),
@@ -113,11 +175,8 @@ def score_samples(
     )
 
 
-def _real_values(reference: DiagramSet, floors: MetricFloors | None) -> dict[str, float]:
-    """The reference's own value of what says the same of any number of diagrams; the floor of the
-    rest, or nothing without floors. Novelty has none: what was held out is new by construction."""
-    drawn = {} if floors is None else floors.mean
-    return {
-        **structure_metrics(reference),
-        **{name: drawn[name] for name in (*DISTANCES, *_SIZE_DEPENDENT) if name in drawn},
-    }
+def shown_sizes(sizes: Sequence[int]) -> str:
+    """``5 x 2,000`` for five equal sets, ``5 + 7`` for two unequal ones."""
+    if len(set(sizes)) == 1:
+        return f"{len(sizes)} x {sizes[0]:,}"
+    return " + ".join(f"{size:,}" for size in sizes)

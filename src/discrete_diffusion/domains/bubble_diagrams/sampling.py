@@ -1,37 +1,64 @@
-"""``sample`` of a model of diagrams: fresh ones."""
+"""``sample`` of a model of diagrams: fresh ones, or completions of a file of partial ones."""
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.domains.bubble_diagrams import write_diagrams
+from discrete_diffusion.domains.bubble_diagrams.arranging import UnseenError
+from discrete_diffusion.domains.bubble_diagrams.completion import (
+    Completions,
+    approximations,
+    complete,
+)
+from discrete_diffusion.domains.bubble_diagrams.files.partial_reader import numbered_partials
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
+from discrete_diffusion.domains.bubble_diagrams.pictures.completions import (
+    CompletedRow,
+    draw_completions,
+)
+from discrete_diffusion.domains.bubble_diagrams.report import MAX_DRAWN, save_diagrams
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
 from discrete_diffusion.domains.domain import Sampled
 from discrete_diffusion.evaluation.token_samples import draw_fresh
-from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.options import check_whole_number
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
     from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+
+logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 64
+"""If ``num_samples`` does not say."""
+
+COMPLETIONS = 4
+"""If ``completions`` does not say."""
+
+MAX_COLUMNS = 8
+"""Completions of a line that the picture shows."""
 
 
-def sample_diagrams(config: DictConfig, trained: TrainedModel) -> Sampled:
+def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Sampled:
     """Draw ``num_samples`` diagrams, all of ``num_rooms`` rooms if that is given.
 
     Writes ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
-    most, asked = trained.data_config.n_max, config.num_rooms
-    if asked is not None:
-        check_whole_number("num_rooms", asked, least=1)
-        if asked > most:
+    size = config.num_rooms
+    if size is not None:
+        check_whole_number("num_rooms", size, least=1)
+        if size > vocab.n_max:
             raise ValueError(
-                f"num_rooms={asked}: {trained.path} was trained on diagrams of at most {most} rooms"
+                f"num_rooms={size}: {trained.path} was trained on diagrams of at most "
+                f"{vocab.n_max} rooms"
             )
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     with trained.sharing() as shard:
@@ -40,22 +67,97 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel) -> Sampled:
             trained.on(shard),
             num,
             config.seed,
-            size=asked,
+            size=size,
             trajectories=config.trajectory,
         )
-    folder, vocab = Path(str(config.out)), VocabConfig(n_max=trained.data_config.n_max)
     diagrams = decode(drawn.tokens, vocab)
-    save_diagrams(diagrams, folder, config.picture)
-    numbers = structure_metrics(diagrams)
-    save_trajectory(drawn.trajectory, folder, vocab)
+    save_diagrams(diagrams, Path(str(config.out)), config.picture)
+    save_trajectory(drawn.trajectory, Path(str(config.out)), vocab)
     facts = {
         "num_samples": len(diagrams),
         "network_calls_per_sample": drawn.network_calls,
         "seconds": drawn.seconds,
-        **numbers,
     }
+    return _sampled(config, f"{len(diagrams)} samples", diagrams, facts)
+
+
+def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Sampled:
+    """Complete every line of ``given``: ``samples.jsonl`` and a picture in ``out``,
+    and the trajectory, if one is asked for.
+
+    Raises ``ValueError`` naming file, line and field for a line that is wrong, and for one that the
+    model cannot complete.
+    """
+    if Path(str(config.given)).suffix == ".npz":
+        raise ValueError(
+            f"given={config.given}: {trained.path} was trained on diagrams; give partial diagrams, "
+            "JSON lines (docs/completion.md)"
+        )
+    partials = numbered_partials(str(config.given), n_max=vocab.n_max, codes=config.codes)
+    with trained.sharing() as shard:
+        start = time.perf_counter()
+        try:
+            completed = complete(
+                trained.sampler,
+                trained.algorithm,
+                list(partials.values()),
+                lines=list(partials),
+                vocab=vocab,
+                node_order=trained.data_config.node_order,
+                generator=make_generator(config.seed, 1, device=trained.device),
+                completions=COMPLETIONS if config.completions is None else config.completions,
+                steps=trained.steps,
+                batch_size=trained.batch_size,
+                max_arrangements=config.max_arrangements,
+                trajectories=config.trajectory,
+                shard=shard,
+            )
+        except UnseenError as error:
+            raise ValueError(f"{config.given}, {error}") from error
+        seconds = time.perf_counter() - start
+    if reasons := "; ".join(approximations(trained.sampler, trained.algorithm, completed)):
+        logger.info("the completions are approximate: %s", reasons)
+    folder, diagrams = Path(str(config.out)), completed.diagrams
+    folder.mkdir(parents=True, exist_ok=True)
+    write_diagrams(folder / "samples.jsonl", diagrams)
+    _draw(completed, partials, folder / config.picture)
+    save_trajectory(completed.trajectory, folder, vocab)
+    facts = {
+        "given": str(config.given),
+        "num_inputs": len(partials),
+        "completions": len(diagrams) // len(partials),
+        "num_samples": len(diagrams),
+        "network_calls_per_sample": float(completed.network_calls.double().mean()),
+        "scoring_calls_per_sample": completed.num_scored / len(diagrams),
+        "scoring_batches_per_input": completed.num_batches / len(partials),
+        "arrangement_errors": completed.arrangement_errors,
+        "seconds": seconds,
+        "exact": not reasons,
+        "approximate_because": reasons or None,
+    }
+    what = f"{len(diagrams)} completions of {len(partials)} partial diagrams"
+    return _sampled(config, what, diagrams, facts)
+
+
+def _draw(completed: Completions, partials: Mapping[int, PartialDiagram], path: Path) -> None:
+    """The first lines, a row each, and the first completions of each."""
+    per_line = len(completed.diagrams) // len(partials)
+    shown = min(per_line, MAX_COLUMNS)
+    rows = [
+        CompletedRow(
+            f"line {line}, given",
+            partial,
+            tuple(completed.diagrams[k * per_line :][:shown]),
+        )
+        for k, (line, partial) in enumerate(partials.items())
+    ]
+    draw_completions(rows[: max(1, MAX_DRAWN // shown)], path)
+
+
+def _sampled(
+    config: DictConfig, what: str, diagrams: list[BubbleDiagram], facts: dict[str, Any]
+) -> Sampled:
+    numbers = structure_metrics(diagrams)
     shares = ", ".join(f"{k} {100 * numbers[k]:.1f} %" for k in ("valid", "transitive"))
-    return Sampled(
-        facts,
-        f"{len(diagrams)} samples in {drawn.seconds:.1f} s: {shares}; {folder / config.picture}",
-    )
+    picture = Path(str(config.out)) / config.picture
+    return Sampled({**facts, **numbers}, f"{what} in {facts['seconds']:.1f} s: {shares}; {picture}")

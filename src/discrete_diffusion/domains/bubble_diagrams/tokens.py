@@ -32,6 +32,10 @@ class EncodedDiagrams:
     def __len__(self) -> int:
         return self.x0.shape[0]
 
+    def __getitem__(self, rows: Tensor) -> EncodedDiagrams:
+        """The diagrams that an index or a mask selects."""
+        return EncodedDiagrams(self.x0[rows], self.real[rows], self.num_rooms[rows])
+
 
 def encode(
     diagrams: Sequence[BubbleDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG

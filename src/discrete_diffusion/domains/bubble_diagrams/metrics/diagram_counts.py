@@ -44,13 +44,12 @@ class DiagramCounts:
 def count_diagrams(diagrams: Sequence[BubbleDiagram]) -> DiagramCounts:
     """Count a set of diagrams; raises ``ValueError`` if it is empty."""
     counted = DiagramSet.of(diagrams)
-    arrays, by_pair = counted.arrays, counted.pair_histogram
+    by_pair = counted.pair_histogram
     pairs, unrelated = by_pair.sum(axis=2), by_pair[:, :, -1]
-    edges = np.bincount(arrays.diagram, minlength=len(counted))
     return DiagramCounts(
-        rooms=np.bincount(arrays.num_rooms).astype(np.float64),
+        rooms=np.bincount(counted.num_rooms).astype(np.float64),
         degrees=np.trim_zeros(counted.degree_histogram.sum(axis=0), "b"),
-        edges=np.bincount(edges).astype(np.float64),
+        edges=np.bincount(counted.num_relations).astype(np.float64),
         room_types=counted.room_counts.sum(axis=0).astype(np.float64),
         relations=by_pair[:, :, :-1].sum(axis=(0, 1)),
         pairs=_symmetric(pairs),

@@ -10,37 +10,27 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_orders
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.metrics.descriptors import (
-    clustering_shares,
-    degree_shares,
-    laplacian_spectrum,
-)
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_arrays import DiagramArrays, Ints
-from discrete_diffusion.domains.bubble_diagrams.metrics.histograms import (
-    degree_histogram,
-    pair_histogram,
-)
-from discrete_diffusion.domains.bubble_diagrams.metrics.identity import (
-    Keys,
-    canonical_keys,
-    row_keys,
-)
-from discrete_diffusion.domains.bubble_diagrams.metrics.kernel import KernelPoints
+from discrete_diffusion.domains.bubble_diagrams.metrics.mmd import KernelPoints
 from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import (
+    PAD,
     Flags,
+    Ints,
     is_acyclic,
     is_connected,
     is_inside_valid,
+    neighbours,
 )
-from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode, relabel
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.rooms import NO_EDGE, RELATION_X_ORDER, RELATION_Y_ORDER, ROOM_TYPES
 
 Floats = NDArray[np.float64]
+Keys = NDArray[np.object_]
 
-DEGREE_BANDWIDTH = 0.27
-CLUSTERING_BANDWIDTH = 0.27
-SPECTRUM_BANDWIDTH = 1.2
-"""Bandwidths of the Gaussian kernels on the three graph descriptors, the same for any sets."""
+NUM_TYPES = len(ROOM_TYPES)
+CLUSTERING_BINS = 10
 
 
 class DiagramSet(Sequence[BubbleDiagram]):
@@ -53,33 +43,34 @@ class DiagramSet(Sequence[BubbleDiagram]):
         scores = [bubble_metrics(samples, reference) for samples in runs]
 
     Properties are computed when they are first read. Those with one row per diagram are handed on
-    by ``select``, so subsets of a measured set cost little.
+    by ``select``, so subsets of a measured set cost little. Nothing depends on the order in which a
+    diagram lists its rooms, but for ``rooms``, ``relations``, ``related`` and ``degree``.
 
     Raises ``ValueError`` without a diagram: no share or histogram is defined then.
-    Axes: ``M`` diagrams, ``n`` the largest room count.
+    Axes: ``M`` diagrams, ``S`` slots for rooms, ``n`` the largest room count.
     """
 
     _PER_DIAGRAM = (
-        "connected",
-        "horizontally_transitive",
-        "vertically_transitive",
-        "inside_valid",
-        "room_counts",
-        "canonical_keys",
-        "multiset_keys",
-        "degree_shares",
-        "clustering_shares",
-        "spectrum",
+        *("tokens", "num_rooms", "rooms", "relations", "related", "degree", "connected"),
+        *("horizontally_transitive", "vertically_transitive", "inside_valid", "room_counts"),
+        *("canonical_keys", "multiset_keys", "degree_shares", "clustering_shares", "spectrum"),
     )
 
     def __init__(self, diagrams: Sequence[BubbleDiagram]) -> None:
         self._diagrams = list(diagrams)
-        self.arrays = DiagramArrays.pack(self._diagrams)
+        self._refuse_empty()
+        self._vocab = VocabConfig(n_max=max(d.num_rooms for d in self._diagrams))
+        encoded = encode(self._diagrams, self._vocab)
+        self.tokens, self.num_rooms = encoded.x0, encoded.num_rooms.numpy()
 
     @classmethod
     def of(cls, diagrams: Sequence[BubbleDiagram]) -> DiagramSet:
         """The diagrams as a set; a set is returned as it is."""
         return diagrams if isinstance(diagrams, DiagramSet) else cls(diagrams)
+
+    def _refuse_empty(self) -> None:
+        if not self._diagrams:
+            raise ValueError("no diagrams to measure: metrics need at least one")
 
     def __len__(self) -> int:
         return len(self._diagrams)
@@ -95,11 +86,10 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     def select(self, rows: Ints) -> DiagramSet:
         """The diagrams ``rows``: Int[K], K >= 1, with what is already known of them."""
-        if len(rows) == 0:
-            raise ValueError("no diagrams to measure: metrics need at least one")
         chosen = object.__new__(DiagramSet)
         chosen._diagrams = [self._diagrams[row] for row in rows.tolist()]
-        chosen.arrays = self.arrays.select(rows)
+        chosen._refuse_empty()
+        chosen._vocab = self._vocab
         for name in self._PER_DIAGRAM:
             if name in self.__dict__:
                 chosen.__dict__[name] = self.__dict__[name][rows]
@@ -111,57 +101,121 @@ class DiagramSet(Sequence[BubbleDiagram]):
             getattr(self, name)
         return self
 
+    # -- one row per diagram
+
+    @cached_property
+    def rooms(self) -> Ints:
+        """Int[M, S]: type codes, PAD in unused slots."""
+        return self.tokens[:, : self._vocab.n_max].numpy()
+
+    @cached_property
+    def relations(self) -> Ints:
+        """Int[M, S, S]: the code of room i and room j for i < j, "no-edge" everywhere else."""
+        vocab = self._vocab
+        codes = self.tokens[:, vocab.n_max :].numpy() - vocab.edge_offset
+        relations = np.full((len(self), vocab.n_max, vocab.n_max), NO_EDGE)
+        i, j = np.triu_indices(vocab.n_max, k=1)
+        relations[:, i, j] = np.where(codes < 0, NO_EDGE, codes)  # PAD lies below 0
+        return relations
+
+    @cached_property
+    def related(self) -> Flags:
+        """Bool[M, S, S], symmetric: two rooms are related, whatever the relation."""
+        return neighbours(self.relations)
+
+    @cached_property
+    def degree(self) -> Ints:
+        """Int[M, S]: related rooms of each room."""
+        return self.related.sum(axis=2)
+
     @cached_property
     def connected(self) -> Flags:
         """Bool[M]: any room can be reached from any other over listed relations."""
-        return is_connected(self.arrays)
+        return is_connected(self.related, self.num_rooms)
 
     @cached_property
     def horizontally_transitive(self) -> Flags:
         """Bool[M]: left and right do not contradict each other."""
-        return is_acyclic(self.arrays, RELATION_X_ORDER)
+        return is_acyclic(self.relations, RELATION_X_ORDER)
 
     @cached_property
     def vertically_transitive(self) -> Flags:
         """Bool[M]: above and below do not contradict each other."""
-        return is_acyclic(self.arrays, RELATION_Y_ORDER)
+        return is_acyclic(self.relations, RELATION_Y_ORDER)
 
     @cached_property
     def inside_valid(self) -> Flags:
         """Bool[M]: no room lies inside a room of a forbidden type."""
-        return is_inside_valid(self.arrays)
+        return is_inside_valid(self.rooms, self.relations)
 
     @cached_property
     def room_counts(self) -> Ints:
         """Int[M, 13]: rooms of each type."""
-        num_types = len(ROOM_TYPES)
-        cell = self.arrays.owner * num_types + self.arrays.rooms
-        return np.bincount(cell, minlength=len(self) * num_types).reshape(-1, num_types)
+        return (self.rooms[:, :, None] == np.arange(NUM_TYPES)).sum(axis=1)
 
     @cached_property
     def canonical_keys(self) -> Keys:
-        """Bytes[M]: equal iff two diagrams are equal up to relabelling."""
-        return canonical_keys(self._diagrams)
+        """Bytes[M]: two diagrams, of any two sets, have the same key iff they are equal up to
+        relabelling. The tokens under the canonical order, without padding: their number gives n.
+        Boxes and metadata are ignored."""
+        num_rooms = self.tokens.new_tensor(self.num_rooms)
+        orders = canonical_orders(self.tokens, num_rooms, self._vocab).orders
+        tokens = relabel(self.tokens, num_rooms, orders, self._vocab).numpy().astype(np.uint8)
+        return _keys([row[row != PAD] for row in tokens])
 
     @cached_property
     def multiset_keys(self) -> Keys:
         """Bytes[M]: equal iff two diagrams have the same rooms, relations left out."""
-        return row_keys(self.room_counts)
+        return _keys(self.room_counts)
 
     @cached_property
     def degree_shares(self) -> Floats:
-        """Float[M, n]: see ``descriptors.degree_shares``."""
-        return degree_shares(self.arrays)
+        """Float[M, n]: the share of a diagram's rooms with degree 0, 1, ..., n - 1."""
+        return self._room_shares(self.degree, int(self.num_rooms.max()))
 
     @cached_property
     def clustering_shares(self) -> Floats:
-        """Float[M, 10]: see ``descriptors.clustering_shares``."""
-        return clustering_shares(self.arrays)
+        """Float[M, 10]: the share of a diagram's rooms per tenth of the clustering coefficient.
+
+        The coefficient of a room with d neighbours and T related pairs among them is
+        2T / (d (d - 1)), 0 for d < 2. Bin k holds [k/10, (k + 1)/10), the last one 1 as well; the
+        bin is found in integers, so that 3/10 falls into bin 3.
+        """
+        adjacency = self.related.astype(np.float64)
+        twice_triangles = ((adjacency @ adjacency) * adjacency).sum(axis=2).round().astype(np.int64)
+        pairs = np.maximum(self.degree * (self.degree - 1), 1)
+        bins = np.minimum(CLUSTERING_BINS * twice_triangles // pairs, CLUSTERING_BINS - 1)
+        return self._room_shares(bins, CLUSTERING_BINS)
 
     @cached_property
     def spectrum(self) -> Floats:
-        """Float[M, n]: see ``descriptors.laplacian_spectrum``."""
-        return laplacian_spectrum(self.arrays)
+        """Float[M, n]: ascending eigenvalues of I - D^-1/2 A D^-1/2, then zeros in unused slots.
+
+        They lie in 0..2. The row of a room without neighbours is 0, as networkx has it.
+        """
+        adjacency = self.related.astype(np.float64)
+        scale = np.where(self.degree > 0, 1 / np.sqrt(np.maximum(self.degree, 1)), 0.0)
+        laplacian = -scale[:, :, None] * adjacency * scale[:, None, :]
+        diagonal = np.arange(adjacency.shape[1])
+        laplacian[:, diagonal, diagonal] = self.degree > 0
+        spectrum = np.zeros((len(self), int(self.num_rooms.max())))
+        for n in np.unique(self.num_rooms).tolist():  # padded rows would add eigenvalues 0 in front
+            rows = np.flatnonzero(self.num_rooms == n)
+            spectrum[rows, :n] = np.linalg.eigvalsh(laplacian[rows, :n, :n])
+        return spectrum
+
+    def _room_shares(self, values: Ints, num_values: int) -> Floats:
+        """Float[M, K]: shares of a diagram's rooms by their value in 0..K - 1, Int[M, S]."""
+        values = np.where(self.rooms == PAD, -1, values)
+        counts = (values[:, :, None] == np.arange(num_values)).sum(axis=1)
+        return counts / self.num_rooms[:, None]
+
+    # -- of the set as a whole
+
+    @cached_property
+    def num_relations(self) -> Ints:
+        """Int[M]: listed relations of each diagram."""
+        return self.degree.sum(axis=1) // 2
 
     @cached_property
     def multisets(self) -> Counter[bytes]:
@@ -175,22 +229,51 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def pair_histogram(self) -> Floats:
-        """Float[13, 13, 11]: see ``histograms.pair_histogram``."""
-        return pair_histogram(self.arrays, self.room_counts)
+        """Float[13, 13, 11]: what stands between two rooms, per unordered pair of their types.
+
+        Entry (a, b, r) with a <= b counts the pairs of a room of type a and one of type b in one
+        diagram whose relation, read from the room of type a, is r; "no-edge" (10) counts those
+        without one. Read from the other end, code r is 9 - r; between equal types a relation counts
+        half as r and half as 9 - r. Entries with a > b are 0.
+        """
+        diagram, i, j = (self.relations != NO_EDGE).nonzero()
+        source, target = self.rooms[diagram, i], self.rooms[diagram, j]
+        relation = self.relations[diagram, i, j]
+        flipped = NO_EDGE - 1 - relation
+        low, high = np.minimum(source, target), np.maximum(source, target)
+        histogram = np.zeros((NUM_TYPES, NUM_TYPES, NO_EDGE + 1))
+        for is_forward in (source <= target, source < target):
+            read = np.where(is_forward, relation, flipped)
+            np.add.at(histogram, (low, high, read), 0.5)
+        together = self.room_counts.T @ self.room_counts
+        num_pairs = np.triu(together, k=1)
+        np.fill_diagonal(num_pairs, (np.diagonal(together) - self.room_counts.sum(axis=0)) // 2)
+        histogram[:, :, NO_EDGE] = num_pairs - histogram.sum(axis=2)
+        return histogram
 
     @cached_property
     def degree_histogram(self) -> Floats:
-        """Float[13, n]: see ``histograms.degree_histogram``."""
-        return degree_histogram(self.arrays)
+        """Float[13, n]: rooms of each type with degree 0, 1, ..., n - 1."""
+        histogram = np.zeros((NUM_TYPES, int(self.num_rooms.max())))
+        real = self.rooms != PAD
+        np.add.at(histogram, (self.rooms[real], self.degree[real]), 1)
+        return histogram
 
     @cached_property
-    def degree_points(self) -> KernelPoints:
-        return KernelPoints.of(self.degree_shares, DEGREE_BANDWIDTH)
+    def kernel_points(self) -> dict[str, KernelPoints]:
+        """The three graph descriptors, with the bandwidths of their kernels, the same for any sets.
 
-    @cached_property
-    def clustering_points(self) -> KernelPoints:
-        return KernelPoints.of(self.clustering_shares, CLUSTERING_BANDWIDTH)
+        ``degree``: ``degree_shares``, 0.27; ``clustering``: ``clustering_shares``, 0.27;
+        ``spectrum``: 1.2.
+        """
+        return {
+            "degree": KernelPoints.of(self.degree_shares, 0.27),
+            "clustering": KernelPoints.of(self.clustering_shares, 0.27),
+            "spectrum": KernelPoints.of(self.spectrum, 1.2),
+        }
 
-    @cached_property
-    def spectrum_points(self) -> KernelPoints:
-        return KernelPoints.of(self.spectrum, SPECTRUM_BANDWIDTH)
+
+def _keys(rows: Sequence[NDArray[np.generic]] | NDArray[np.generic]) -> Keys:
+    keys = np.empty(len(rows), dtype=object)
+    keys[:] = [row.tobytes() for row in rows]
+    return keys

@@ -46,40 +46,28 @@ def metric_floors(
 
     Raises ``ValueError`` for fewer than two diagrams, a size or number of draws below 1.
     """
-    for name, value in (("num_samples", num_samples), ("num_reference", num_reference)):
+    sizes = {"num_samples": num_samples, "num_reference": num_reference, "draws": draws}
+    for name, value in sizes.items():
         if value < 1:
-            raise ValueError(f"{name}={value}: expected at least 1 diagram on each side")
-    if draws < 1:
-        raise ValueError(f"draws={draws}: expected at least 1")
-    if len(real) < 2:
+            raise ValueError(f"{name}={value}: expected at least 1")
+    if (available := len(real)) < 2:
         raise ValueError(
-            f"{len(real)} real diagrams: a floor needs at least 2, to compare one set with another"
+            f"{available} real diagrams: a floor needs at least 2, to compare one set with another"
         )
     measured = DiagramSet.of(real).prepare()
-    num_samples, num_reference = _sizes_that_fit(len(real), num_samples, num_reference)
+    num_samples = min(num_samples, max(available - num_reference, available // 2))
+    num_reference = min(num_reference, available - num_samples)
     found = []
     for draw in range(draws):
-        order = np.random.default_rng([seed, draw]).permutation(len(measured))
+        order = np.random.default_rng([seed, draw]).permutation(available)
         ours = measured.select(order[:num_samples])
         theirs = measured.select(order[num_samples : num_samples + num_reference])
         found.append(bubble_metrics(ours, theirs))
     table = {name: np.array([scores[name] for scores in found]) for name in found[0]}
     return MetricFloors(
-        mean={name: float(values.mean()) for name, values in table.items()},
-        sd={
-            name: float(values.std(ddof=1)) if draws > 1 else 0.0 for name, values in table.items()
-        },
+        mean={name: float(v.mean()) for name, v in table.items()},
+        sd={name: float(v.std(ddof=1)) if draws > 1 else 0.0 for name, v in table.items()},
         num_samples=num_samples,
         num_reference=num_reference,
         draws=draws,
     )
-
-
-def _sizes_that_fit(available: int, num_samples: int, num_reference: int) -> tuple[int, int]:
-    """Sizes no larger than asked that ``available`` diagrams can fill without overlap."""
-    if num_samples + num_reference <= available:
-        return num_samples, num_reference
-    if num_reference <= available // 2:
-        return available - num_reference, num_reference
-    num_samples = min(num_samples, available // 2)
-    return num_samples, available - num_samples

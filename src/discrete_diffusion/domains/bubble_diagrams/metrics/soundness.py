@@ -1,6 +1,7 @@
 """What makes one diagram sound: connected, without contradiction, nothing where it cannot be.
 
-Axes: ``M`` diagrams.
+``relations``: Int[M, n, n], entry (i, j) for i < j the code of "room i is RELATIONS[r] room j",
+"no-edge" everywhere else. Axes: ``M`` diagrams, ``n`` slots for rooms.
 """
 
 from __future__ import annotations
@@ -10,45 +11,58 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_arrays import (
-    DiagramArrays,
-    reachable,
-)
-from discrete_diffusion.rooms import FORBIDDEN_INSIDE, RELATIONS, ROOM_TYPES
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.rooms import FORBIDDEN_INSIDE, NO_EDGE, RELATIONS
 
+Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
+PAD = RPLAN_VOCAB_CONFIG.node_pad_id
+"""Stands in the room slots that a diagram does not use."""
+
+_FORBIDDEN = np.zeros((PAD + 1, PAD + 1), dtype=bool)  # inner type, outer type
+for _inner, _outer in FORBIDDEN_INSIDE.items():
+    _FORBIDDEN[_inner, list(_outer)] = True
 
 
-def is_connected(arrays: DiagramArrays) -> Flags:
-    """Bool[M]: room 0 reaches every room; the empty slots of smaller diagrams do not count."""
-    reached = reachable(arrays.neighbours())[:, 0, :]
+def neighbours(relations: Ints) -> Flags:
+    """Bool[M, n, n], symmetric: two rooms are related, whatever the relation."""
+    related = relations != NO_EDGE
+    return np.logical_or(related, related.swapaxes(1, 2))
+
+
+def is_connected(related: Flags, num_rooms: Ints) -> Flags:
+    """Bool[M]: room 0 reaches all ``num_rooms`` Int[M]. ``related``: what ``neighbours`` says."""
+    reached = _reachable(related)[:, 0, :]
     reached[:, 0] = True
-    return np.equal(reached.sum(axis=1), arrays.num_rooms)
+    return np.equal(reached.sum(axis=1), num_rooms)
 
 
-def is_acyclic(arrays: DiagramArrays, order_of_relation: Sequence[int]) -> Flags:
+def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
     """Bool[M]: along one axis, the arcs from smaller to larger coordinate have no directed cycle.
 
-    ``order_of_relation``: per relation code -1 (source first), 1 (target first) or 0 (neither).
+    ``order_of_relation``: per relation code -1 (i first), 1 (j first) or 0 (neither).
     """
-    order = np.array(order_of_relation)[arrays.relation]
-    ordered = order != 0
-    smaller = np.where(order < 0, arrays.source, arrays.target)[ordered]
-    larger = np.where(order < 0, arrays.target, arrays.source)[ordered]
-    paths = reachable(arrays.adjacency(smaller, larger, arrays.diagram[ordered]))
+    order = np.array(order_of_relation)[relations]
+    paths = _reachable((order < 0) | (order > 0).swapaxes(1, 2))
     return np.logical_not(np.diagonal(paths, axis1=1, axis2=2).any(axis=1))
 
 
-def is_inside_valid(arrays: DiagramArrays) -> Flags:
-    """Bool[M]: no room lies inside a room of a type in which it never lies."""
-    forbidden = np.zeros((len(ROOM_TYPES), len(ROOM_TYPES)), dtype=bool)
-    for inner_type, outer_types in FORBIDDEN_INSIDE.items():
-        forbidden[inner_type, list(outer_types)] = True
-    inner_first = arrays.relation == INSIDE
-    nested = inner_first | (arrays.relation == SURROUNDING)
-    inner = np.where(inner_first, arrays.source_type, arrays.target_type)
-    outer = np.where(inner_first, arrays.target_type, arrays.source_type)
-    broken = np.bincount(arrays.diagram[nested & forbidden[inner, outer]], minlength=len(arrays))
-    return np.equal(broken, 0)
+def is_inside_valid(rooms: Ints, relations: Ints) -> Flags:
+    """Bool[M]: no room lies inside a room of a type in which it never lies.
+
+    ``rooms``: Int[M, n] type codes, PAD in unused slots.
+    """
+    never_in = _FORBIDDEN[rooms[:, :, None], rooms[:, None, :]]
+    wrong = (relations == INSIDE) & never_in
+    wrong |= (relations == SURROUNDING) & never_in.swapaxes(1, 2)
+    return np.logical_not(wrong.any(axis=(1, 2)))
+
+
+def _reachable(arcs: Flags) -> Flags:
+    """Transitive closure of Bool[M, n, n]: a path of one or more arcs leads from i to j."""
+    closure = arcs.copy()
+    for k in range(arcs.shape[1]):
+        closure |= closure[:, :, k, None] & closure[:, k, None, :]
+    return closure

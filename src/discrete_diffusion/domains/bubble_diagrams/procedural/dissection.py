@@ -8,7 +8,6 @@ its neighbours and swallows some of them. All lengths are pixels of a 256 x 256 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +20,8 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.siting import (
     BALCONIES,
-    BATHROOMS,
     BEDROOMS,
-    DININGS,
     GROUP_OF_TYPE,
-    KITCHENS,
-    LESSER,
     MASTERS,
     NO_ROOM,
     Sites,
@@ -37,24 +32,9 @@ Array = NDArray[np.float64]
 TOP, BOTTOM, LEFT, RIGHT = range(4)
 
 # Mean length along the side and depth of each group, and their spread (s.d. of the logarithm).
-_LENGTH = {
-    BEDROOMS: 65,
-    KITCHENS: 53,
-    BATHROOMS: 39,
-    BALCONIES: 63,
-    DININGS: 55,
-    LESSER: 30,
-    MASTERS: 78,
-}
-_DEPTH = {
-    BEDROOMS: 48,
-    KITCHENS: 37,
-    BATHROOMS: 22,
-    BALCONIES: 26,
-    DININGS: 50,
-    LESSER: 28,
-    MASTERS: 60,
-}
+# BEDROOMS, KITCHENS, BATHROOMS, BALCONIES, DININGS, LESSER, MASTERS
+_LENGTH = np.array([65.0, 53.0, 39.0, 63.0, 55.0, 30.0, 78.0])
+_DEPTH = np.array([48.0, 37.0, 22.0, 26.0, 50.0, 28.0, 60.0])
 _SPREAD = 0.2
 _MIN_CORE, _CORE_SPREAD = 49.0, 0.36
 _MAX_STRETCH = 1.14
@@ -112,16 +92,12 @@ def _groups(
     return group.reshape(-1, 4, 3), there.reshape(-1, 4, 3)
 
 
-def _table(values: Mapping[int, float]) -> Array:
-    return np.array([values[group] for group in sorted(values)], dtype=np.float64)
-
-
 def _measure(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -> _Strips:
     """Draw the size of every host; an absent room has length and depth 0."""
     group, present = _groups(rooms, sites.hosts)
     noise = np.exp(_SPREAD * rng.standard_normal((2, *group.shape)))
-    length = _table(_LENGTH)[group] * noise[0] * present
-    depth = _table(_DEPTH)[group] * noise[1] * present
+    length = _LENGTH[group] * noise[0] * present
+    depth = _DEPTH[group] * noise[1] * present
     outdoors = present & (group == BALCONIES)
     facade = depth.max(axis=2, keepdims=True)
     aligned = (rng.random((len(rooms), 4, 1)) < _ALIGNED) & present & ~outdoors
@@ -134,22 +110,19 @@ def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
     for h_side in (TOP, BOTTOM):
         for v_side in (LEFT, RIGHT):
             h_end, v_end = int(v_side == RIGHT), int(h_side == BOTTOM)
-            h_depth, v_depth = (
-                strips.depth[:, h_side, 2 * h_end],
-                strips.depth[:, v_side, 2 * v_end],
-            )
-            h_there, v_there = h_depth > 0, v_depth > 0
+            h_depth = strips.depth[:, h_side, 2 * h_end]
+            v_depth = strips.depth[:, v_side, 2 * v_end]
             owner = np.searchsorted(np.cumsum(_CORNER_OWNER), rng.random(len(h_depth)))
             overhang = rng.random(len(h_depth)) < _OVERHANG
-            h_alone, v_alone = h_there & ~v_there & overhang, v_there & ~h_there & overhang
-            both = h_there & v_there
-            # Alone in the corner, a strip grows as far as the other side is deep elsewhere.
-            extension[:, h_side, h_end] = np.where(both & (owner == 0), v_depth, 0.0) + np.where(
-                h_alone, strips.depth[:, v_side].max(1), 0.0
-            )
-            extension[:, v_side, v_end] = np.where(both & (owner == 1), h_depth, 0.0) + np.where(
-                v_alone, strips.depth[:, h_side].max(1), 0.0
-            )
+            for rank, side, end, depth, other_side, other_depth in (
+                (0, h_side, h_end, h_depth, v_side, v_depth),
+                (1, v_side, v_end, v_depth, h_side, h_depth),
+            ):
+                owns = (depth > 0) & (other_depth > 0) & (owner == rank)
+                alone = (depth > 0) & (other_depth == 0) & overhang
+                # Alone in the corner, a strip grows as far as the other side is deep elsewhere.
+                elsewhere = strips.depth[:, other_side].max(1)
+                extension[:, side, end] = np.select([owns, alone], [other_depth, elsewhere], 0.0)
     return extension
 
 
@@ -188,7 +161,7 @@ def _reach(strips: _Strips, gap: Array, rng: np.random.Generator) -> Array:
 
 def _turn(rects: _Rects, core: Array) -> Array:
     """Boxes Float[P, 12, 4] in the plane: the core spans (0, 0) to (width, height)."""
-    start, end, low, high = (rects.start, rects.end, rects.low, rects.high)
+    start, end, low, high = rects.start, rects.end, rects.low, rects.high
     width, height = core[:, None, 0], core[:, None, 1]
     sides = [
         (start[:, TOP], -high[:, TOP], end[:, TOP], -low[:, TOP]),
@@ -210,11 +183,11 @@ def _seat_guests(
     shape = group.shape
     mode = np.searchsorted(np.cumsum(_GUEST_MODES), rng.random(shape))
     mode = np.where(group == BALCONIES, _OUTSIDE, mode)
-    size = _table(_DEPTH)[group] * np.exp(_SPREAD * rng.standard_normal(shape))
+    size = _DEPTH[group] * np.exp(_SPREAD * rng.standard_normal(shape))
     low = np.where(there & (mode == _INSIDE), size, 0.0)
     high = low + host.high
     length = host.end - host.start
-    wide = np.minimum(_table(_LENGTH)[group], _MAX_CARVED * length)
+    wide = np.minimum(_LENGTH[group], _MAX_CARVED * length)
     deep = np.minimum(size, _MAX_CARVED * host.high)
     at_end, at_facade = rng.random((2, *shape)) < 0.5
     carved = mode == _CARVED

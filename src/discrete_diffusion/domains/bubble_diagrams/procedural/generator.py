@@ -9,13 +9,21 @@ distribution.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
+from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import (
+    Flags,
+    Ints,
+    is_connected,
+    is_inside_valid,
+    neighbours,
+)
 from discrete_diffusion.domains.bubble_diagrams.procedural.dissection import dissect
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     N_MAX,
@@ -24,23 +32,20 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.siting import choose_sites
 from discrete_diffusion.domains.bubble_diagrams.tokens import EncodedDiagrams
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.rooms import FORBIDDEN_INSIDE, NO_EDGE, RELATIONS
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.rooms import NO_EDGE
 
 GENERATOR_VERSION = 1
-"""To be raised whenever the same seed gives other plans: cached files carry it in their name."""
+"""Raise it whenever the same seed gives other plans: it is part of the name of cached files."""
 
 BLOCK_SIZE = 1024
 """Plans are drawn in blocks of this many, each from its own random stream (seed, block)."""
 
 MIN_ROOM_SIDE = 8
-"""Pixels; a room with a shorter side is no room."""
+"""Pixels; a plan with a shorter side of a room is drawn again."""
 
 MAX_PLAN_SIDE = 256
-"""Pixels; plans are drawn on a sheet of this size."""
+"""Pixels; a plan that is wider or higher is drawn again."""
 
 _MAX_ROUNDS = 200
 
@@ -65,36 +70,28 @@ class PlanArrays:
     def __len__(self) -> int:
         return len(self.num_rooms)
 
-    def __getitem__(self, plans: slice | Ints | Flags) -> PlanArrays:
-        """The plans that a slice, an index array or a mask selects."""
-        return PlanArrays(*(getattr(self, field.name)[plans] for field in fields(self)))
-
-    def encode(self) -> EncodedDiagrams:
-        """Tokens over ``RPLAN_VOCAB_CONFIG``, as ``encode(self.to_diagrams())`` gives them."""
-        vocab = RPLAN_VOCAB_CONFIG
+    def encode(self, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> EncodedDiagrams:
+        """``encode(self.to_diagrams(), vocab)``; ``vocab.n_max`` is at least N_MAX."""
         num_rooms = torch.from_numpy(self.num_rooms)
+        pairs = self.relations[:, *np.triu_indices(N_MAX, k=1)] + vocab.edge_offset
+        tokens = torch.from_numpy(np.concatenate([self.room_types, pairs], axis=1))
         real = vocab.real_positions(num_rooms)
-        pairs = self.relations[:, *np.triu_indices(vocab.n_max, k=1)] + vocab.edge_offset
-        x0 = torch.from_numpy(np.concatenate([self.room_types, pairs], axis=1))
-        return EncodedDiagrams(x0.masked_fill(~real, vocab.pad_id), real, num_rooms)
+        x0 = torch.full(real.shape, vocab.pad_id)
+        x0[real] = tokens[RPLAN_VOCAB_CONFIG.real_positions(num_rooms)]
+        return EncodedDiagrams(x0, real, num_rooms)
 
     def to_diagrams(self) -> list[BubbleDiagram]:
         """The same plans as objects, boxes included."""
-        counts = self.num_rooms.tolist()
-        types, boxes = self.room_types.tolist(), self.boxes.tolist()
         plan, i, j = (self.relations != NO_EDGE).nonzero()
-        triples = list(
-            zip(i.tolist(), j.tolist(), self.relations[plan, i, j].tolist(), strict=True)
-        )
-        ends = np.searchsorted(plan, np.arange(len(self)), side="right").tolist()
-        starts = [0, *ends]
+        triples = np.stack([i, j, self.relations[plan, i, j]], axis=1)
+        listed = np.split(triples, np.searchsorted(plan, np.arange(1, len(self))))
         return [
             BubbleDiagram(
-                rooms=tuple(types[k][:n]),
-                relations=tuple(triples[starts[k] : ends[k]]),
-                boxes=tuple(map(tuple, boxes[k][:n])),
+                rooms=tuple(self.room_types[k, :n].tolist()),
+                relations=tuple(map(tuple, listed[k].tolist())),
+                boxes=tuple(map(tuple, self.boxes[k, :n].tolist())),
             )
-            for k, n in enumerate(counts)
+            for k, n in enumerate(self.num_rooms.tolist())
         ]
 
 
@@ -127,6 +124,29 @@ def draw_plans(num: int, seed: int = 0) -> PlanArrays:
     return PlanArrays(*joined)
 
 
+def cache_file(num: int, seed: int = 0) -> Path:
+    """Where ``cached_plans(num, seed)`` keeps its plans."""
+    return cache_dir() / f"plans-v{GENERATOR_VERSION}-n{num}-s{seed}.npz"
+
+
+def cached_plans(num: int, seed: int = 0) -> PlanArrays:
+    """What ``draw_plans(num, seed)`` returns, read from the cache if it is there.
+
+    A file that cannot be read is drawn and written again, and a folder that cannot be written to
+    does no harm; both warn (``RuntimeWarning``).
+    """
+    expected = {
+        "room_types": (np.int16, (num, N_MAX)),
+        "num_rooms": (np.int16, (num,)),
+        "boxes": (np.int16, (num, N_MAX, 4)),
+        "relations": (np.int16, (num, N_MAX, N_MAX)),
+    }
+    arrays = cached_arrays(
+        cache_file(num, seed), "plans", expected, lambda: vars(draw_plans(num, seed))
+    )
+    return PlanArrays(**{name: array.astype(np.int64) for name, array in arrays.items()})
+
+
 def _draw_block(rng: np.random.Generator) -> PlanArrays:
     """``BLOCK_SIZE`` sound plans: draw, check, and draw the unsound ones again."""
     rooms = draw_programmes(BLOCK_SIZE, rng)
@@ -142,8 +162,8 @@ def _draw_block(rng: np.random.Generator) -> PlanArrays:
         sound = (
             _are_disjoint(drawn, both_real)
             & _are_well_sized(drawn, real)
-            & _are_connected(related, real)
-            & _have_no_forbidden_containment(pending, related)
+            & is_connected(neighbours(related), real.sum(axis=1))
+            & is_inside_valid(pending, related)
         )
         boxes[todo[sound]], relations[todo[sound]] = drawn[sound], related[sound]
         todo = todo[~sound]
@@ -169,27 +189,3 @@ def _are_disjoint(boxes: Ints, both_real: Flags) -> Flags:
     nested = shared == np.minimum(area[:, :, None], area[:, None, :])
     clash = (shared > 0) & ~nested & both_real
     return np.all(~clash[:, 1:, 1:], axis=(1, 2))
-
-
-def _are_connected(relations: Ints, real: Flags) -> Flags:
-    """Bool[P]: every room can be reached from the living room along relations."""
-    edge = relations != NO_EDGE
-    edge |= edge.transpose(0, 2, 1)
-    reached = np.zeros_like(real)
-    reached[:, 0] = True
-    for _ in range(N_MAX - 1):
-        reached |= (edge & reached[:, :, None]).any(1)
-    return np.all(reached | ~real, axis=1)
-
-
-def _have_no_forbidden_containment(rooms: Ints, relations: Ints) -> Flags:
-    """Bool[P]: no "inside" or "surrounding" relation is on the forbidden list."""
-    forbidden = np.zeros((PAD + 1, PAD + 1), dtype=bool)  # inner, outer
-    for inner, outer in FORBIDDEN_INSIDE.items():
-        forbidden[inner, list(outer)] = True
-    first_in_second = forbidden[rooms[:, :, None], rooms[:, None, :]]
-    second_in_first = forbidden[rooms[:, None, :], rooms[:, :, None]]
-    inside, surrounding = RELATIONS.index("inside"), RELATIONS.index("surrounding")
-    wrong = (relations == inside) & first_in_second
-    wrong |= (relations == surrounding) & second_in_first
-    return np.all(~wrong, axis=(1, 2))
