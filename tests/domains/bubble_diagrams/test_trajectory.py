@@ -13,10 +13,10 @@ from PIL import Image
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.domains.bubble_diagrams.pictures import palette
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_diagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import animate, draw_film_strip
-from discrete_diffusion.viz import palette
 
 # four rooms, a bath inside the living room, and how they come out of masks one token at a time
 ROOMS = (0, 1, 2, 3)
@@ -284,43 +284,49 @@ def test_a_trajectory_of_noise_that_changes_tokens_is_drawn(tmp_path):
 
 TWO_ROOMS = PartialDiagram((0, 1), ((0, 1, 2),))
 REFUSED = {
-    "frames: no frames; give the states": [],
-    r"frames with \[2, 4\] rooms; give states of one diagram": [TWO_ROOMS, FINISHED],
-    "1 rooms and 0 pairs of the last frame are unknown; end with": TRAJECTORY[:-1],
-    "0 rooms and 2 pairs of the last frame are unknown; .* listed as no-edge": [
-        replace(FINISHED, relations=RELATIONS[:4])
-    ],
+    "no frames": [],
+    r"\[2, 4\] rooms": [TWO_ROOMS, FINISHED],
+    "1 rooms and 0 pairs of the last frame": TRAJECTORY[:-1],
+    "0 rooms and 2 pairs of the last frame .*no-edge": [replace(FINISHED, relations=RELATIONS[:4])],
 }
 
 
 @pytest.mark.parametrize(("message", "frames"), REFUSED.items())
 def test_frames_that_make_no_film_are_refused(tmp_path, message, frames):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="^frames: .*" + message):
         draw_film_strip(frames, tmp_path / "a.png")
-    with pytest.raises(ValueError, match="trajectory 1: " + message.removeprefix("frames: ")):
+    with pytest.raises(ValueError, match="^trajectory 1: .*" + message):
         animate([TRAJECTORY, frames], tmp_path / "a.gif")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_arguments_say_what_is_wrong(tmp_path):
-    with pytest.raises(ValueError, match=r"'a\.gif': choose a name that ends in \.png or \.svg"):
-        draw_film_strip(TRAJECTORY, tmp_path / "a.gif")
-    with pytest.raises(ValueError, match="max_frames=1: expected at least 2"):
-        draw_film_strip(TRAJECTORY, max_frames=1)
-    with pytest.raises(ValueError, match="1 titles for 11 frames"):
-        draw_film_strip(TRAJECTORY, titles=["one"])
-    with pytest.raises(ValueError, match="columns=0 must be positive"):
-        draw_film_strip(TRAJECTORY, columns=0)
-    path = tmp_path / "a.gif"
-    for name in ("a.png", "a"):
-        with pytest.raises(ValueError, match=r"choose a name that ends in \.gif"):
-            animate([TRAJECTORY], tmp_path / name)
-    with pytest.raises(ValueError, match="no trajectories to draw"):
-        animate([], path)
-    with pytest.raises(ValueError, match=r"seconds_per_frame=0\.01: expected 0\.02 to 600"):
-        animate([TRAJECTORY], path, seconds_per_frame=0.01)
-    with pytest.raises(ValueError, match=r"hold=nan: expected 0\.02 to 600 seconds"):
-        animate([TRAJECTORY], path, hold=float("nan"))
-    with pytest.raises(ValueError, match="dpi=0 must be positive"):
-        animate([TRAJECTORY], path, dpi=0)
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("a.gif", {}, r"a\.gif'.*\.png or \.svg"),
+        ("a.png", {"max_frames": 1}, "max_frames=1.*at least 2"),
+        ("a.png", {"titles": ["one"]}, "1 titles for 11 frames"),
+        ("a.png", {"columns": 0}, "columns=0 .*positive"),
+    ],
+)
+def test_what_a_strip_cannot_be(tmp_path, name, options, message):
+    with pytest.raises(ValueError, match=message):
+        draw_film_strip(TRAJECTORY, tmp_path / name, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("trajectories", "name", "options", "message"),
+    [
+        ([TRAJECTORY], "a.png", {}, r"a\.png'.*\.gif"),
+        ([TRAJECTORY], "a", {}, r"'a'.*\.gif"),
+        ([], "a.gif", {}, "no trajectories"),
+        ([TRAJECTORY], "a.gif", {"seconds_per_frame": 0.01}, r"seconds_per_frame=0\.01.*0\.02 to"),
+        ([TRAJECTORY], "a.gif", {"hold": float("nan")}, r"hold=nan.*0\.02 to 600"),
+        ([TRAJECTORY], "a.gif", {"dpi": 0}, "dpi=0 .*positive"),
+    ],
+)
+def test_what_an_animation_cannot_be(tmp_path, trajectories, name, options, message):
+    with pytest.raises(ValueError, match=message):
+        animate(trajectories, tmp_path / name, **options)
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains.bubble_diagrams.domain import BubbleDiagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
-from discrete_diffusion.domains.bubble_diagrams.pictures.evaluation import draw_sample_pictures
+from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
 from discrete_diffusion.domains.bubble_diagrams.real_data import (
     RealData,
     real_data_for_model,

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.viz.chart_style import (
     GROUP_COLOURS,
+    LINE,
+    MUTED_TEXT,
     REAL,
     SAMPLED,
+    TEXT,
     TICK_POINTS,
     add_legend,
     new_figure,
     save,
     style_axes,
 )
-from discrete_diffusion.viz.palette import LINE, MUTED_TEXT, TEXT
 
 Array = NDArray[np.float64]
 
