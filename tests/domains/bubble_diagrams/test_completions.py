@@ -33,7 +33,9 @@ def bubbles(figure):
 
 
 def circles(figure):
-    return [p for p in figure.axes[0].patches if isinstance(p, Circle)]
+    """Without those of the legend, which are the smallest."""
+    found = [p for p in figure.axes[0].patches if isinstance(p, Circle)]
+    return [p for p in found if p.radius > 0.06]
 
 
 def lines(figure, colour):
@@ -42,13 +44,13 @@ def lines(figure, colour):
 
 
 def test_what_is_given_has_the_colours_and_sizes_that_are_known():
-    found = bubbles(draw_completions(ROWS, legend=False))
+    found = bubbles(draw_completions(ROWS))
     assert len(found) == 3 * 3 + 2
     colours = [colour for *_, colour in found]
     known, unknown = ROOM_STYLES, to_hex(UNKNOWN_ROOM.colour)
     rooms = [to_hex(known[code].colour) for code in (0, 3, 2)]
     assert colours[:6] == [rooms[0], unknown, rooms[2], *rooms]
-    living, grey, kitchen = (p.radius for p in circles(draw_completions(ROWS, legend=False))[:3])
+    living, grey, kitchen = (p.radius for p in circles(draw_completions(ROWS))[:3])
     assert grey / living == pytest.approx(UNKNOWN_ROOM.radius)
     assert kitchen / living == pytest.approx(known[2].radius)
     assert found[9][1] > max(y for _, y, _ in found[:9])  # the second line below the first
@@ -62,7 +64,7 @@ def test_bubbles_of_what_is_given_nest_only_where_that_is_given():
     whole = BubbleDiagram((0, 1, 2), ((0, 1, 5), (0, 2, 5), (1, 2, 2)))
     for relations, nested, hints in (((), [], 3), (((0, 2, 5),), [2], 2)):
         given = PartialDiagram((0, None, 2), relations)
-        figure = draw_completions([CompletedRow("given", given, (whole,))], legend=False)
+        figure = draw_completions([CompletedRow("given", given, (whole,))])
         living, *others = circles(figure)
         assert [k for k in (1, 2) if nests(others[k - 1], living)] == nested
         for k in {1, 2} - set(nested):

@@ -33,28 +33,9 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 
 
-def draw_diagram(
-    diagram: BubbleDiagram,
-    path: str | Path | None = None,
-    *,
-    title: str | None = None,
-    flag: bool = False,
-    legend: bool = False,
-    size: float = 5.0,
-    dpi: float = 200.0,
-) -> Figure:
-    """One diagram as a picture; written to ``path`` if given.
-
-    ``title``: a line above the diagram. ``flag``: a red frame, e.g. for an invalid diagram.
-    ``legend``: colours with the full room names below. ``size``: side of the drawing, inches;
-    ``dpi``: pixels per inch of a ``.png``.
-
-    Raises ``ValueError`` if ``path`` ends in anything but ``.png`` or ``.svg``.
-    """
-    titles = None if title is None else [title]
-    return draw_grid(
-        [diagram], path, titles=titles, flags=[flag], legend=legend, cell=size, dpi=dpi
-    )
+def draw_diagram(diagram: BubbleDiagram, path: str | Path | None = None) -> Figure:
+    """One diagram as a picture without a legend; see ``draw_grid``."""
+    return draw_grid([diagram], path, legend=False, cell=5.0)
 
 
 def draw_grid(
@@ -62,8 +43,6 @@ def draw_grid(
     path: str | Path | None = None,
     *,
     columns: int | None = None,
-    titles: Sequence[str] | None = None,
-    flags: Sequence[bool] | None = None,
     legend: bool = True,
     cell: float = 2.1,
     dpi: float = 200.0,
@@ -75,32 +54,23 @@ def draw_grid(
     relations. A dashed red line is a relation that this picture gives up because it contradicts the
     others.
 
-    ``columns``: per row, by default as square as possible. ``titles``: one per diagram.
-    ``flags``: True draws a red frame, e.g. around an invalid diagram. ``legend``: colours with the
-    full room names, once, at the bottom. ``cell``: side of a cell in inches; ``dpi``: pixels per
-    inch of a ``.png``.
+    ``columns``: per row, by default as square as possible. ``legend``: colours with the full room
+    names, once, at the bottom. ``cell``: side of a cell in inches; ``dpi``: pixels per inch of a
+    ``.png``.
 
-    Raises ``ValueError`` if there is no diagram, if ``titles`` or ``flags`` are not one per
-    diagram, if ``columns``, ``cell`` or ``dpi`` is not positive, or if ``path`` ends in anything
-    but ``.png`` or ``.svg``.
+    Raises ``ValueError`` if there is no diagram, if ``columns``, ``cell`` or ``dpi`` is not
+    positive, or if ``path`` ends in anything but ``.png`` or ``.svg``.
     """
     path = checked_path(path)
-    count = len(diagrams)
-    if count == 0:
-        raise ValueError("no diagrams to draw: a grid needs at least one")
-    for name, given in (("titles", titles), ("flags", flags)):
-        if given is not None and len(given) != count:
-            raise ValueError(f"{len(given)} {name} for {count} diagrams; give one per diagram")
     check_positive(columns=columns, cell=cell, dpi=dpi)
-    rows, columns = grid_shape(count, columns)
+    if not diagrams:
+        raise ValueError("no diagrams to draw: a grid needs at least one")
+    rows, columns = grid_shape(len(diagrams), columns)
     placements = place_all(diagrams)
     key = _key(diagrams, placements) if legend else ()
-    titled = titles is not None
-    sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, titled=titled, key=key)
+    sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, key=key)
     for index, (diagram, placement) in enumerate(zip(diagrams, placements, strict=True)):
-        title = None if titles is None else titles[index]
-        flag = flags is not None and bool(flags[index])
-        _draw(sheet.card(index, placement, title=title, flag=flag), diagram)
+        _draw(sheet.card(index, placement), diagram)
     return sheet.finish(path)
 
 
@@ -113,45 +83,36 @@ class CompletedRow:
     completions: Sequence[BubbleDiagram]
 
 
-def draw_completions(
-    rows: Sequence[CompletedRow],
-    path: str | Path | None = None,
-    *,
-    legend: bool = True,
-    cell: float = 2.1,
-    dpi: float = 200.0,
-) -> Figure:
+def draw_completions(rows: Sequence[CompletedRow], path: str | Path | None = None) -> Figure:
     """A row for each partial diagram: what is given, then its completions; see ``draw_grid``.
 
     What is given is placed by what is known of it alone: a grey bubble is a room of unknown type,
     a dotted line a pair of which nothing is said.
 
-    Raises ``ValueError`` if there is no row, a row has no completions, ``cell`` or ``dpi`` is not
-    positive, or ``path`` ends in anything but ``.png`` or ``.svg``.
+    Raises ``ValueError`` if there is no row, a row has no completions, or ``path`` ends in anything
+    but ``.png`` or ``.svg``.
     """
     path = checked_path(path)
     if not rows or not all(row.completions for row in rows):
         raise ValueError("no completions to draw: every row needs at least one")
-    check_positive(cell=cell, dpi=dpi)
     plans: list[Plan] = []
     for row in rows:
         plans += [row.given, *row.completions]
     placements = place_all(plans)
-    unknown = not all(row.given.is_complete for row in rows)
-    key = _key(plans, placements, unknown=unknown) if legend else ()
+    key = _key(plans, placements, unknown=not all(row.given.is_complete for row in rows))
     columns = 1 + max(len(row.completions) for row in rows)
-    sheet = Sheet(len(rows), columns, placements, cell=cell, dpi=dpi, key=key)
+    sheet = Sheet(len(rows), columns, placements, titled=True, key=key)
     placed = iter(placements)
     for index, row in zip(range(0, len(rows) * columns, columns), rows, strict=True):
-        given = sheet.card(index, next(placed), title=row.title)
+        given = sheet.card(index, next(placed), row.title)
         _draw_unknown_pairs(given, row.given)
         _draw(given, row.given)
         for k, diagram in enumerate(row.completions, start=1):
-            _draw(sheet.card(index + k, next(placed), title=str(k)), diagram)
+            _draw(sheet.card(index + k, next(placed), str(k)), diagram)
     return sheet.finish(path)
 
 
-def grid_shape(count: int, columns: int | None) -> tuple[int, int]:
+def grid_shape(count: int, columns: int | None = None) -> tuple[int, int]:
     """Rows and columns for ``count`` cards: as square as possible if nobody says ``columns``."""
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     return math.ceil(count / columns), columns

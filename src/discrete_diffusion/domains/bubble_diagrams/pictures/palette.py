@@ -11,7 +11,6 @@ HINT_LINE = "#b6c1d0"
 BROKEN_LINE = "#d9546a"
 PROGRESS = "#8ea2c0"
 CARD, CARD_EDGE = "#fbfcfd", FAINT_LINE
-FLAG_CARD, FLAG_EDGE = "#fef8f8", "#e07b86"
 
 Dashes = tuple[int, tuple[float, float]]
 DOTS: Dashes = (0, (0.1, 2.6))

@@ -83,9 +83,9 @@ class Sheet:
         columns: int,
         placements: Sequence[Placement],
         *,
-        cell: float,
-        dpi: float,
-        titled: bool = True,
+        cell: float = 2.1,
+        dpi: float = 200.0,
+        titled: bool = False,
         key: Sequence[Entry] = (),
     ) -> None:
         self.columns, self.cell = columns, cell
@@ -108,10 +108,8 @@ class Sheet:
         """Inches per placement unit that a card has space for."""
         return self.cell * 0.88 / max(placement.extent)
 
-    def card(
-        self, index: int, placement: Placement, *, title: str | None = None, flag: bool = False
-    ) -> Pen:
-        """Draw an empty card, with a red frame if ``flag``; what draws the ``placement`` on it."""
+    def card(self, index: int, placement: Placement, title: str = "") -> Pen:
+        """Draw an empty card; what draws the ``placement`` on it."""
         row, column = divmod(index, self.columns)
         left = MARGIN + column * (self.cell + self.gutter)
         top = MARGIN + row * (self.header + self.cell + self.gutter) + self.header
@@ -122,13 +120,13 @@ class Sheet:
                 self.cell - 2 * rounding,
                 self.cell - 2 * rounding,
                 boxstyle=f"round,pad={rounding},rounding_size={rounding}",
-                facecolor=palette.FLAG_CARD if flag else palette.CARD,
-                edgecolor=palette.FLAG_EDGE if flag else palette.CARD_EDGE,
-                linewidth=1.3 if flag else 0.8,
+                facecolor=palette.CARD,
+                edgecolor=palette.CARD_EDGE,
+                linewidth=0.8,
                 zorder=0,
             )
         )
-        if title is not None:
+        if title:
             points = min(5.5 + 1.3 * self.cell, 12.0)
             write(self.axes, left + 0.03, top - 0.05, title, points, MUTED_TEXT)
         scale = min(self._largest_scale(placement), self.scale)

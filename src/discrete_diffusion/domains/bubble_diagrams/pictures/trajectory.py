@@ -45,8 +45,9 @@ if TYPE_CHECKING:
 
 PALETTE_FRAMES = 8
 """Frames that the colours of a GIF are chosen from."""
-SHORTEST_FRAME = 0.02
-"""Seconds; viewers slow down what is shorter."""
+MAX_SHOWN = 8
+"""States in a film strip."""
+SECONDS_PER_FRAME, SECONDS_AT_END = 0.12, 2.0
 
 
 class _Film:
@@ -94,45 +95,23 @@ class _Film:
         pen.progress(_settled(frame, self.finished))
 
 
-def draw_film_strip(
-    frames: Sequence[PartialDiagram],
-    path: str | Path | None = None,
-    *,
-    titles: Sequence[str] | None = None,
-    columns: int | None = None,
-    max_frames: int = 8,
-    legend: bool = True,
-    cell: float = 2.1,
-    dpi: float = 200.0,
-) -> Figure:
+def draw_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = None) -> Figure:
     """One diagram on its way out of the noise, state by state; written to ``path`` if given.
 
-    ``frames``: its states, the finished diagram last. Shown are the first, the last, and others
-    between them at even distances, at most ``max_frames`` of those that differ from the state
-    before. ``titles``: one per state of ``frames``, by default its number from 0 on. ``columns``:
-    per row, by default four or, if that is more, half of them. ``legend``: colours with the full
-    room names. ``cell``: side of a cell in inches; ``dpi``: pixels per inch of a ``.png``.
+    ``frames``: its states, the finished diagram last. Shown are the first, the last, and others at
+    even distances between them, 8 in all, each under its number from 0 on.
 
     Raises ``ValueError`` for no frames, frames with different numbers of rooms, a last frame that
-    is not complete, titles that are not one per frame, ``max_frames`` below 2, ``columns``,
-    ``cell`` or ``dpi`` not positive, and a path that ends in anything but ``.png`` or ``.svg``.
+    is not complete, and a path that ends in anything but ``.png`` or ``.svg``.
     """
     path = checked_path(path)
     _check_frames(frames, "frames")
-    check_positive(columns=columns, cell=cell, dpi=dpi)
-    if max_frames < 2:
-        raise ValueError(f"max_frames={max_frames}: expected at least 2, the first and the last")
-    titles = [f"state {k}" for k in range(len(frames))] if titles is None else titles
-    if len(titles) != len(frames):
-        raise ValueError(f"{len(titles)} titles for {len(frames)} frames; give one per frame")
-    chosen = _evenly(_changes([frames]), max_frames)
-    chosen[-1] = len(frames) - 1  # the same state, under its own title
-    rows, columns = grid_shape(len(chosen), columns or max(4, math.ceil(len(chosen) / 2)))
-    (film,) = _films([[frames[k] for k in chosen]])
-    key = _key([film]) if legend else ()
-    sheet = Sheet(rows, columns, [film.placement], cell=cell, dpi=dpi, key=key)
-    for index, number in enumerate(chosen):
-        film.draw(sheet.card(index, film.placement, title=titles[number]), index)
+    numbers = _evenly(len(frames), MAX_SHOWN)
+    (film,) = films = _films([[frames[k] for k in numbers]])
+    rows, columns = grid_shape(len(numbers), 4)
+    sheet = Sheet(rows, columns, [film.placement], titled=True, key=_key(films))
+    for index, number in enumerate(numbers):
+        film.draw(sheet.card(index, film.placement, f"state {number}"), index)
     return sheet.finish(path)
 
 
@@ -140,51 +119,43 @@ def animate(
     trajectories: Sequence[Sequence[PartialDiagram]],
     path: str | Path,
     *,
-    seconds_per_frame: float = 0.12,
-    hold: float = 2.0,
-    columns: int | None = None,
     cell: float = 2.1,
     dpi: float = 110.0,
 ) -> None:
     """Diagrams coming out of the noise side by side: an animated GIF that loops.
 
     ``trajectories``: the states of each diagram, the finished one last; a shorter one waits for
-    the others at its end. A state of the whole grid that equals the one before gets no frame.
-    ``hold``: seconds that the last frame is shown. ``columns``: per row, by default as square as
-    possible. ``cell``: side of a cell in inches; ``dpi``: pixels per inch. The file appears whole
-    or not at all.
+    the others at its end. ``cell``: side of a cell in inches; ``dpi``: pixels per inch. The file
+    appears whole or not at all.
 
     Raises ``ValueError`` for a path that does not end in ``.gif``, no trajectories, a trajectory
-    without frames, with different numbers of rooms or with a last frame that is not complete, a
-    ``columns``, ``cell`` or ``dpi`` that is not positive, and frames of less than 0.02 s.
+    without frames, with different numbers of rooms or with a last frame that is not complete, and
+    a ``cell`` or ``dpi`` that is not positive.
     """
     checked_path(path, (".gif",))
+    check_positive(cell=cell, dpi=dpi)
     if len(trajectories) == 0:
         raise ValueError("no trajectories to draw: an animation needs at least one")
     for index, frames in enumerate(trajectories):
         _check_frames(frames, f"trajectory {index}")
-    check_positive(columns=columns, cell=cell, dpi=dpi)
-    for name, seconds in (("seconds_per_frame", seconds_per_frame), ("hold", hold)):
-        if not SHORTEST_FRAME <= seconds <= 600:
-            raise ValueError(f"{name}={seconds}: expected {SHORTEST_FRAME} to 600 seconds")
-    rows, columns = grid_shape(len(trajectories), columns)
+    rows, columns = grid_shape(len(trajectories))
     films = _films(trajectories)
     placements, key = [film.placement for film in films], _key(films)
 
     def picture(number: int) -> Pixels:
         """State ``number`` of every film."""
-        sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, titled=False, key=key)
+        sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, key=key)
         for index, film in enumerate(films):
             film.draw(sheet.card(index, film.placement), number)
         canvas = FigureCanvasAgg(sheet.finish())
         canvas.draw()
         return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
-    numbers = _changes(trajectories)
-    some = {k: picture(k) for k in _evenly(numbers, PALETTE_FRAMES)}
-    pictures = (some[k] if k in some else picture(k) for k in numbers)
-    times = [seconds_per_frame] * (len(numbers) - 1) + [hold]
-    write_gif(Path(path), pictures, Palette(list(some.values())), times)
+    longest = max(map(len, trajectories))
+    some = {k: picture(k) for k in _evenly(longest, PALETTE_FRAMES)}
+    pictures = (some[k] if k in some else picture(k) for k in range(longest))
+    seconds = [SECONDS_PER_FRAME] * (longest - 1) + [SECONDS_AT_END]
+    write_gif(Path(path), pictures, Palette(list(some.values())), seconds)
 
 
 def _films(trajectories: Sequence[Sequence[PartialDiagram]]) -> list[_Film]:
@@ -213,18 +184,9 @@ def _settled(frame: PartialDiagram, finished: PartialDiagram) -> float:
     return (rooms + pairs) / (len(finished.rooms) + len(finished.relations))
 
 
-def _changes(trajectories: Sequence[Sequence[PartialDiagram]]) -> list[int]:
-    """0, and the numbers of the states in which some trajectory differs from its state before."""
-    longest = max(map(len, trajectories))
-    return [0] + [
-        k for k in range(1, longest) if any(k < len(t) and t[k] != t[k - 1] for t in trajectories)
-    ]
-
-
-def _evenly(numbers: Sequence[int], most: int) -> list[int]:
-    """At most ``most`` of the numbers at even distances, first and last included."""
-    count = min(most, len(numbers))
-    return [numbers[round(k)] for k in np.linspace(0, len(numbers) - 1, count)]
+def _evenly(count: int, most: int) -> list[int]:
+    """At most ``most`` of the numbers 0 to ``count`` - 1 at even distances, both ends included."""
+    return [round(k) for k in np.linspace(0, count - 1, min(most, count))]
 
 
 def _check_frames(frames: Sequence[PartialDiagram], name: str) -> None:
