@@ -10,8 +10,8 @@ from typing import Any
 from scipy.stats import ttest_ind
 
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
-from discrete_diffusion.viz.tradeoff import Curve, QualityPanel, ReferencePoint, draw_tradeoff
 from sampler_cells import FEW_CALLS, REFERENCE
+from sampler_figure import Curve, QualityPanel, ReferencePoint, draw_tradeoff
 
 Measured = dict[str, Any]
 """A cell with its numbers."""

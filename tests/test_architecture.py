@@ -157,7 +157,6 @@ MAY_SAY = {
     "layout.py": "the same",
     "cli/main.py": "the help begins with the default kind of data",
     "evaluation/pictures.py": "a reliability diagram is a chart",
-    "viz/reliability.py": "the same",
 }
 
 

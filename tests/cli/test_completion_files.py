@@ -123,6 +123,7 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
     write_lines(tmp_path / "partial.jsonl", [LINES[1], LINES[0]])
     error = failure("sample", f"checkpoint={path}", "given=partial.jsonl")
     assert f"partial.jsonl, line 2: {algo} " in error
+    assert "algo=mdlm" in error
     rooms = {"rooms": ["Kitchen", "LivingRoom", "Balcony"], "relations": []}
     write_lines(tmp_path / "rooms.jsonl", [rooms])
     main(["sample", f"checkpoint={path}", "given=rooms.jsonl", "completions=2"])

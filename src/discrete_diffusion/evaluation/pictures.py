@@ -1,14 +1,41 @@
-"""The pictures of what held-out data says of a model."""
+"""The pictures of what held-out data says of a model: its calibration, and its bound by time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import NDArray
 
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime
 from discrete_diffusion.evaluation.calibration import Calibration
 from discrete_diffusion.evaluation.model_scores import ModelScores
-from discrete_diffusion.viz import ReliabilityPanel, draw_bound_by_time, draw_reliability
+from discrete_diffusion.viz.chart_style import (
+    GROUP_COLOURS,
+    LINE,
+    MUTED_TEXT,
+    TEXT,
+    TICK_POINTS,
+    add_colour_bar,
+    add_legend,
+    new_figure,
+    save,
+    style_axes,
+)
+
+FEWEST_EVENTS = 100
+"""A bin with fewer events is left out: its standard error may pass 5 points."""
+
+_MASKED_MAP = LinearSegmentedColormap.from_list(
+    "masked", ["#f2c14e", "#e07a5f", "#a64d79", "#5b3a78", "#22223b"]
+)
+"""Little masked in yellow, much in dark purple: monotone in lightness."""
 
 
 def draw_model_pictures(
@@ -16,42 +43,140 @@ def draw_model_pictures(
 ) -> None:
     """``calibration.png`` and ``nelbo_by_t.png``; ``absorbing``: tokens are masked, not changed;
     ``titles``: of token groups, the name in the plural without one."""
-    draw_calibration(scores.calibration, folder / "calibration.png", titles)
-    draw_time(scores.by_time, folder / "nelbo_by_t.png", absorbing=absorbing, titles=titles)
+    draw_calibration(scores.calibration, folder / "calibration.png", titles=titles)
+    token = "masked token" if absorbing else "token"
+    draw_bound_by_time(scores.by_time, folder / "nelbo_by_t.png", titles=titles, token=token)
 
 
-def draw_calibration(calibration: Calibration, path: Path, titles: Mapping[str, str]) -> None:
-    """A reliability diagram for every token group that has events."""
-    error = calibration.error
-    panels = [
-        ReliabilityPanel(
-            name=_title(group, titles).capitalize(),
-            predicted=calibration.predicted[:, g].numpy(),
-            observed=calibration.observed[:, g].numpy(),
-            num_events=calibration.num_events[:, g].numpy(),
-            error=error[:, g].numpy(),
-        )
+def draw_calibration(
+    calibration: Calibration, path: Path | None = None, *, titles: Mapping[str, str] | None = None
+) -> Figure:
+    """A reliability diagram per token group that has events, then the calibration errors; written
+    to ``path`` if given. The masked shares are evenly spaced and increasing."""
+    shares = calibration.shares
+    measured = {
+        _title(group, titles).capitalize(): g
         for g, group in enumerate(calibration.groups)
         if calibration.num_positions[:, g].any()
-    ]
-    draw_reliability(calibration.shares, panels, path)
-
-
-def draw_time(
-    by_time: BoundByTime, path: Path, *, absorbing: bool, titles: Mapping[str, str]
-) -> None:
-    """The integrand of the bound and the cross-entropy per token."""
-    shown = [_title(group, titles) for group in by_time.groups]
-    draw_bound_by_time(
-        by_time.edges.numpy(),
-        {title: by_time.integrand[:, g].numpy() for g, title in enumerate(shown)},
-        {title: by_time.cross_entropy[:, g].numpy() for g, title in enumerate(shown)},
-        path,
-        standard_error=by_time.standard_error.numpy(),
-        uniform={title: float(by_time.uniform[g]) for g, title in enumerate(shown)},
-        token="masked token" if absorbing else "token",
+    }
+    figure = new_figure(3.9 * (len(measured) + 1) + 0.9, 4.3)
+    *diagrams, last = figure.subplots(1, len(measured) + 1, squeeze=False)[0]
+    step = (shares[-1] - shares[0]) / (len(shares) - 1) if len(shares) > 1 else 0.1
+    norm = BoundaryNorm(np.array([*shares, shares[-1] + step]) - step / 2, _MASKED_MAP.N)
+    for axes, (title, g) in zip(diagrams, measured.items(), strict=True):
+        _draw_reliability(axes, calibration, g, norm)
+        style_axes(
+            axes,
+            title=title,
+            xlabel="predicted probability (%)",
+            ylabel="observed frequency (%)",
+            grid="both",
+        )
+        add_legend(axes, loc="lower right")
+    bar = add_colour_bar(
+        figure,
+        _MASKED_MAP,
+        norm,
+        "masked share (%)",
+        ax=diagrams or last,
+        aspect=26,
+        pad=0.02,
+        shrink=0.8,
     )
+    bar.set_ticks(list(shares), labels=[f"{100 * share:.0f}" for share in shares])
+    bar.ax.tick_params(length=0)
+    bar.ax.minorticks_off()
+    percent = 100 * np.asarray(shares)
+    for colour, (title, g) in zip(cycle(GROUP_COLOURS), measured.items(), strict=False):
+        error = 100 * calibration.error[:, g].numpy()
+        last.plot(percent, error, color=colour, marker="o", markersize=4, label=title)
+    style_axes(last, title="Calibration error", xlabel="masked share (%)", ylabel="error (points)")
+    last.set_xticks(percent)
+    last.set_ylim(0, None)
+    if measured:
+        add_legend(last)
+    return save(figure, path)
 
 
-def _title(group: str, titles: Mapping[str, str]) -> str:
-    return titles.get(group, f"{group}s")
+def _draw_reliability(axes: Axes, calibration: Calibration, g: int, norm: BoundaryNorm) -> None:
+    """A curve per masked share: observed frequency against predicted probability."""
+    dashes = (0, (4, 3))
+    axes.plot([0, 1], [0, 1], color=LINE, linewidth=1.2, linestyle=dashes, label="calibrated")
+    for s, share in enumerate(calibration.shares):
+        enough = calibration.num_events[s, g] >= FEWEST_EVENTS
+        axes.plot(
+            calibration.predicted[s, g][enough].numpy(),
+            calibration.observed[s, g][enough].numpy(),
+            color=_MASKED_MAP(norm(share)),
+            linewidth=1.3,
+            marker="o",
+            markersize=3.6,
+            markeredgewidth=0,
+        )
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0, symbol=""))
+
+
+def draw_bound_by_time(
+    by_time: BoundByTime,
+    path: Path | None = None,
+    *,
+    titles: Mapping[str, str] | None = None,
+    token: str = "masked token",
+) -> Figure:
+    """The integrand of the NELBO against t, stacked by token group (the area is the NELBO), and the
+    mean cross-entropy per ``token``; written to ``path`` if given."""
+    edges, uniform = by_time.edges.numpy(), by_time.uniform.numpy()
+    middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    standard_error = by_time.standard_error.numpy()
+    figure = new_figure(9.6, 4.1)
+    left, right = figure.subplots(1, 2)
+    below = np.zeros(len(middle))
+    for g, (group, colour) in enumerate(zip(by_time.groups, cycle(GROUP_COLOURS), strict=False)):
+        title, integrand = _title(group, titles), by_time.integrand[:, g].numpy()
+        left.stairs(
+            below + integrand,
+            edges,
+            baseline=below,
+            fill=True,
+            color=colour,
+            alpha=0.85,
+            label=f"{title}: {(integrand * width).sum():.2f} nats",
+        )
+        below = below + integrand
+        entropy = by_time.cross_entropy[:, g].numpy()
+        right.plot(middle, entropy, color=colour, marker="o", markersize=3.6, label=title)
+        right.axhline(uniform[g], color=colour, linewidth=1.0, linestyle=(0, (2, 2)))
+    left.errorbar(
+        middle, below, yerr=standard_error, fmt="none", ecolor=TEXT, elinewidth=0.9, capsize=1.5
+    )
+    style_axes(
+        left,
+        title=f"The bound by time: area {(below * width).sum():.2f} nats",
+        xlabel="time t (0 clean, 1 noise)",
+        ylabel="NELBO integrand (nats per unit of t)",
+    )
+    left.set(xlim=(0, 1), ylim=(0, 1.22 * _highest(below + standard_error)))
+    add_legend(left, loc="upper center", ncols=2)
+    style_axes(
+        right,
+        title=f"Mean cross-entropy per {token}",
+        xlabel="time t (0 clean, 1 noise)",
+        ylabel="nats per token",
+    )
+    guess = uniform.max()
+    right.text(0.01, guess, "uniform guess", va="bottom", fontsize=TICK_POINTS, color=MUTED_TEXT)
+    right.set(xlim=(0, 1), ylim=(0, 1.1 * _highest(by_time.cross_entropy.numpy(), uniform)))
+    add_legend(right, loc="lower right")
+    return save(figure, path)
+
+
+def _highest(*values: NDArray[np.float64]) -> float:
+    """The largest finite number; 1 if there is none above 0."""
+    joined = np.concatenate([value.ravel() for value in values])
+    return float(joined[np.isfinite(joined)].max(initial=0.0)) or 1.0
+
+
+def _title(group: str, titles: Mapping[str, str] | None) -> str:
+    return (titles or {}).get(group, f"{group}s")

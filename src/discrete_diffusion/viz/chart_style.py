@@ -5,17 +5,22 @@ Built on matplotlib's object interface: no pyplot, no global state, any backend.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.cm import ScalarMappable
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
-from discrete_diffusion.viz.palette import CARD_EDGE, LINE, MUTED_TEXT, TEXT
+TEXT = "#26303d"
+MUTED_TEXT = "#67717f"
+LINE = "#a3adba"
+FAINT_LINE = "#e4e8ee"
 
 REAL, SAMPLED = "#44608a", "#ef9f4c"
 """Real data and samples: blue and orange, apart in hue and in lightness."""
@@ -33,8 +38,6 @@ DIFFERENCE_MAP = LinearSegmentedColormap.from_list(
 TITLE_POINTS, LABEL_POINTS, TICK_POINTS = 11.0, 9.5, 8.5
 DPI = 160.0
 
-Grid = Literal["x", "y", "both"]
-
 
 def new_figure(width: float, height: float) -> Figure:
     """A white page, in inches, that lays out its own axes."""
@@ -47,7 +50,12 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def style_axes(
-    axes: Axes, *, title: str, xlabel: str, ylabel: str, grid: Grid | None = "y"
+    axes: Axes,
+    *,
+    title: str,
+    xlabel: str = "",
+    ylabel: str = "",
+    grid: Literal["x", "y", "both"] | None = "y",
 ) -> None:
     """Title at the left, muted ticks, no box, a faint ``grid`` across one axis, both or none."""
     axes.set_title(title, loc="left", fontsize=TITLE_POINTS, color=TEXT, pad=10)
@@ -55,17 +63,33 @@ def style_axes(
     axes.set_ylabel(ylabel, fontsize=LABEL_POINTS, color=MUTED_TEXT, labelpad=6)
     axes.tick_params(labelsize=TICK_POINTS, labelcolor=MUTED_TEXT, color=LINE, length=3)
     axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("bottom", "left"):
-        axes.spines[side].set_color(LINE)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["bottom", "left"]].set_color(LINE)
     if grid is not None:
-        axes.grid(axis=grid, color=CARD_EDGE, linewidth=0.8)
+        axes.grid(axis=grid, color=FAINT_LINE, linewidth=0.8)
 
 
-def add_legend(axes: Axes, **options: Any) -> None:
-    """The axes' labelled artists, without a frame."""
-    axes.legend(frameon=False, fontsize=LABEL_POINTS, labelcolor=TEXT, **options)
+def add_legend(where: Axes | Figure, **options: Any) -> None:
+    """The labelled artists of axes, or ``handles`` of a figure, without a frame."""
+    where.legend(frameon=False, fontsize=LABEL_POINTS, labelcolor=TEXT, **options)
+
+
+def add_colour_bar(
+    figure: Figure,
+    colours: Colormap,
+    norm: Normalize,
+    label: str,
+    *,
+    shown: Callable[[float], str] = "{:g}".format,
+    **options: Any,
+) -> Colorbar:
+    """What colours mean: ``label``, and ticks as ``shown``; ``options`` of ``Figure.colorbar``."""
+    bar = figure.colorbar(ScalarMappable(norm, colours), **options)
+    bar.set_label(label, fontsize=LABEL_POINTS, color=MUTED_TEXT)
+    bar.ax.tick_params(labelsize=TICK_POINTS, labelcolor=MUTED_TEXT, color=LINE, length=3)
+    bar.formatter = FuncFormatter(lambda value, _: shown(value).replace("-", "−"))
+    bar.outline.set_visible(False)
+    return bar
 
 
 def save(figure: Figure, path: str | Path | None) -> Figure:
@@ -73,10 +97,3 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
     if path is not None:
         figure.savefig(path, dpi=DPI)
     return figure
-
-
-def shares(counts: Sequence[float] | np.ndarray, length: int | None = None) -> np.ndarray:
-    """Counts as percentages of their sum, padded with zeros to ``length``; zeros if all are 0."""
-    counts = np.asarray(counts, dtype=np.float64)
-    padded = np.pad(counts, (0, max((length or 0) - len(counts), 0)))
-    return 100 * padded / padded.sum() if padded.any() else padded

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from discrete_diffusion.viz.chart_style import (
     LABEL_POINTS,
+    LINE,
+    MUTED_TEXT,
     REAL,
     SAMPLED,
+    TEXT,
     TITLE_POINTS,
+    add_legend,
     new_figure,
     save,
     style_axes,
 )
-from discrete_diffusion.viz.palette import LINE, MUTED_TEXT, TEXT
 
 _LABEL_GAP = 0.062
 """Least distance of two labels, as a share of the axes' height."""
@@ -65,19 +69,28 @@ def draw_pareto(
     if not points:
         raise ValueError("no models to draw: give at least one point")
     shown = [p for p in points if math.isfinite(p.calls) and math.isfinite(p.quality)]
-    several = len(points) > 1
-    if not shown and not several:
+    num_panels = (len(points) > 1) + bool(shown)
+    if num_panels == 0:
         raise ValueError("nothing to draw of one model without samples: give another, or samples")
-    height = max(3.6, 0.42 * len(points) + 2.2)
-    figure = new_figure(10.4 if shown and several else 6.2, height)
-    panels = list(figure.subplots(1, 2 if shown and several else 1, squeeze=False)[0])
-    if several:
-        _draw_differences(panels.pop(0), points, f"{measure}, difference to", quantity)
+    if is_share:
+        shown = [replace(p, quality=100 * min(max(p.quality, 0.0), 1.0)) for p in shown]
+    front = _front(shown, more_is_better)
+    figure = new_figure(10.4 if num_panels == 2 else 6.2, max(3.6, 0.42 * len(points) + 2.2))
+    panels = figure.subplots(1, num_panels, squeeze=False)[0]
+    first = points[0].label
+    if len(points) > 1:
+        _draw_differences(panels[0], points)
+        style_axes(
+            panels[0],
+            title=f"{measure}, difference to {first}",
+            xlabel=f"{quantity}, ± standard error (left is better)",
+            grid="x",
+        )
+        panels[0].tick_params(axis="y", length=0, labelcolor=TEXT, labelsize=LABEL_POINTS)
+        panels[0].spines["left"].set_visible(False)
     if shown:
-        if is_share:
-            shown = [replace(p, quality=100 * min(max(p.quality, 0.0), 1.0)) for p in shown]
-        axes, first = panels[0], points[0].label
-        _draw_quality(axes, shown, first, more_is_better)
+        axes = panels[-1]
+        _draw_quality(axes, shown, front, first)
         if is_share:
             bottom, top = axes.get_ylim()
             axes.set_ylim(max(bottom, 0.0), min(top, 100.0))
@@ -92,85 +105,71 @@ def draw_pareto(
         _label(axes, shown)
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=MUTED_TEXT)
-    _draw_legend(figure, points, front=len(_front(shown, more_is_better)) > 1)
+    if handles := _legend(points, has_front=len(front) > 1):
+        add_legend(figure, handles=handles, loc="outside lower center", ncols=len(handles))
     return save(figure, path)
 
 
-def _draw_legend(figure: Figure, points: Sequence[ModelPoint], *, front: bool) -> None:
-    """Below the panels: the first model, replaced backbones, the front."""
+def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
+    """The first model, replaced backbones, the front: those that are there."""
     marker: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 6}
-    entries = []
+    hollow = {**marker, "markerfacecolor": "white", "markeredgewidth": 1.6}
+    handles = []
     if len(points) > 1:
         label = f"{points[0].label}, the reference"
-        entries.append(Line2D([], [], color=SAMPLED, label=label, **marker))
+        handles.append(Line2D([], [], color=SAMPLED, label=label, **marker))
     if any(point.replaced for point in points):
-        hollow = {**marker, "markerfacecolor": "white", "markeredgewidth": 1.6}
-        entries.append(Line2D([], [], color=REAL, label="another backbone in place", **hollow))
-    if front:
+        handles.append(Line2D([], [], color=REAL, label="another backbone in place", **hollow))
+    if has_front:
         label = "front: no model is both better and cheaper"
-        entries.append(Line2D([], [], color=LINE, linewidth=1.6, label=label))
-    if not entries:
-        return
-    figure.legend(
-        handles=entries,
-        loc="outside lower center",
-        ncols=len(entries),
-        frameon=False,
-        fontsize=LABEL_POINTS,
-        labelcolor=TEXT,
-    )
+        handles.append(Line2D([], [], color=LINE, linewidth=1.6, label=label))
+    return handles
 
 
-def _colour(point: ModelPoint, first: str) -> str:
-    return SAMPLED if point.label == first else REAL
+def _colours(points: Sequence[ModelPoint], first: str) -> tuple[list[str], list[str]]:
+    """Of the edges of the points, and of their faces: hollow if they are replaced."""
+    edges = [SAMPLED if point.label == first else REAL for point in points]
+    faces = ["white" if p.replaced else edge for p, edge in zip(points, edges, strict=True)]
+    return edges, faces
 
 
-def _draw_differences(axes: Axes, points: Sequence[ModelPoint], title: str, quantity: str) -> None:
-    first = points[0].label
+def _draw_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
     axes.axvline(0, color=SAMPLED, linewidth=1.2, zorder=1)
-    for k, point in enumerate(points):
+    colours = zip(*_colours(points, points[0].label), strict=True)
+    for k, (point, (edge, face)) in enumerate(zip(points, colours, strict=True)):
         axes.errorbar(
             [point.difference],
             [k],
             xerr=[point.error if math.isfinite(point.error) else 0.0],
             fmt="o",
             markersize=5,
-            color=_colour(point, first),
-            markerfacecolor="white" if point.replaced else _colour(point, first),
+            color=edge,
+            markerfacecolor=face,
             markeredgewidth=1.4,
             ecolor=TEXT,
             elinewidth=1.2,
             capsize=5 if k else 0,
             zorder=3,
         )
-    style_axes(
-        axes,
-        title=f"{title} {first}",
-        xlabel=f"{quantity}, ± standard error (left is better)",
-        ylabel="",
-        grid="x",
-    )
     axes.set_yticks(range(len(points)), [point.label for point in points])
-    axes.tick_params(axis="y", length=0, labelcolor=TEXT, labelsize=LABEL_POINTS)
     axes.set_ylim(len(points) - 0.4, -0.6)
-    axes.spines["left"].set_visible(False)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.margins(x=0.08)
 
 
 def _draw_quality(
-    axes: Axes, points: Sequence[ModelPoint], first: str, more_is_better: bool
+    axes: Axes, points: Sequence[ModelPoint], front: Sequence[ModelPoint], first: str
 ) -> None:
-    front = _front(points, more_is_better)
     axes.plot(
         [p.calls for p in front], [p.quality for p in front], color=LINE, linewidth=1.6, zorder=1
     )
+    edges, faces = _colours(points, first)
     axes.scatter(
         [p.calls for p in points],
         [p.quality for p in points],
         s=42,
-        color=["white" if p.replaced else _colour(p, first) for p in points],
-        edgecolors=[_colour(p, first) for p in points],
+        color=faces,
+        edgecolors=edges,
         linewidths=1.6,
         clip_on=False,
         zorder=3,
@@ -195,11 +194,17 @@ def _front(points: Sequence[ModelPoint], more_is_better: bool) -> list[ModelPoin
 
 
 def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
-    """Names at the right of their points, moved apart where points lie close together."""
-    bottom, top = axes.get_ylim()
-    gap = _LABEL_GAP * (top - bottom)
-    for column in _columns(points):
-        heights = _spread([point.quality for point in column], gap, (bottom, top))
+    """Names at the right of their points, moved apart where points lie close together: within a
+    factor of 1.8 of calls."""
+    columns: list[list[ModelPoint]] = []
+    for point in sorted(points, key=lambda p: p.calls):
+        if columns and point.calls < 1.8 * columns[-1][0].calls:
+            columns[-1].append(point)
+        else:
+            columns.append([point])
+    for column in columns:
+        column.sort(key=lambda p: p.quality)
+        heights = _spread([point.quality for point in column], axes.get_ylim())
         for point, height in zip(column, heights, strict=True):
             axes.annotate(
                 point.label,
@@ -214,23 +219,12 @@ def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
             )
 
 
-def _columns(points: Sequence[ModelPoint]) -> list[list[ModelPoint]]:
-    """Points whose labels would share a place: within a factor of 1.8 of calls, by quality."""
-    columns: list[list[ModelPoint]] = []
-    for point in sorted(points, key=lambda p: p.calls):
-        if columns and point.calls < 1.8 * columns[-1][0].calls:
-            columns[-1].append(point)
-        else:
-            columns.append([point])
-    return [sorted(column, key=lambda p: p.quality) for column in columns]
-
-
-def _spread(values: Sequence[float], gap: float, limits: tuple[float, float]) -> list[float]:
-    """Ascending ``values`` moved as little as a sweep needs to be ``gap`` apart, mean kept where
-    that is within ``limits``."""
-    moved: list[float] = []
-    for value in values:
-        moved.append(max(value, moved[-1] + gap) if moved else value)
+def _spread(values: Sequence[float], limits: tuple[float, float]) -> list[float]:
+    """Ascending ``values`` moved up until they are a label apart, then all by the same amount: the
+    mean is kept where that is within ``limits``."""
+    bottom, top = limits
+    gap = _LABEL_GAP * (top - bottom)
+    moved = list(accumulate(values, lambda below, value: max(value, below + gap)))
     shift = sum(values) / len(values) - sum(moved) / len(moved)
-    shift = max(min(shift, limits[1] - gap / 2 - moved[-1]), limits[0] + gap / 2 - moved[0])
+    shift = max(min(shift, top - gap / 2 - moved[-1]), bottom + gap / 2 - moved[0])
     return [value + shift for value in moved]

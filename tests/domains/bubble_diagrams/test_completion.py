@@ -288,4 +288,4 @@ def test_all_processes_name_the_line_that_cannot_be_completed():
 
     for error in in_processes(2, made):
         assert type(error) is UnseenError
-        assert str(error).startswith("line 2: ar fills")
+        assert str(error).startswith("line 2: ar ")

@@ -9,12 +9,16 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Circle
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
-from discrete_diffusion.domains.bubble_diagrams.pictures.completions import (
+from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
     CompletedRow,
     draw_completions,
 )
-from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
-from discrete_diffusion.viz.palette import HINT_LINE, LINE
+from discrete_diffusion.domains.bubble_diagrams.pictures.palette import (
+    HINT_LINE,
+    LINE,
+    ROOM_STYLES,
+    UNKNOWN_ROOM,
+)
 
 GIVEN = PartialDiagram((0, None, 2), ((0, 2, 2), (0, 1, 10)))
 ROWS = [
@@ -29,7 +33,9 @@ def bubbles(figure):
 
 
 def circles(figure):
-    return [p for p in figure.axes[0].patches if isinstance(p, Circle)]
+    """Without those of the legend, which are the smallest."""
+    found = [p for p in figure.axes[0].patches if isinstance(p, Circle)]
+    return [p for p in found if p.radius > 0.06]
 
 
 def lines(figure, colour):
@@ -38,13 +44,13 @@ def lines(figure, colour):
 
 
 def test_what_is_given_has_the_colours_and_sizes_that_are_known():
-    found = bubbles(draw_completions(ROWS, legend=False))
+    found = bubbles(draw_completions(ROWS))
     assert len(found) == 3 * 3 + 2
     colours = [colour for *_, colour in found]
     known, unknown = ROOM_STYLES, to_hex(UNKNOWN_ROOM.colour)
     rooms = [to_hex(known[code].colour) for code in (0, 3, 2)]
     assert colours[:6] == [rooms[0], unknown, rooms[2], *rooms]
-    living, grey, kitchen = (p.radius for p in circles(draw_completions(ROWS, legend=False))[:3])
+    living, grey, kitchen = (p.radius for p in circles(draw_completions(ROWS))[:3])
     assert grey / living == pytest.approx(UNKNOWN_ROOM.radius)
     assert kitchen / living == pytest.approx(known[2].radius)
     assert found[9][1] > max(y for _, y, _ in found[:9])  # the second line below the first
@@ -58,7 +64,7 @@ def test_bubbles_of_what_is_given_nest_only_where_that_is_given():
     whole = BubbleDiagram((0, 1, 2), ((0, 1, 5), (0, 2, 5), (1, 2, 2)))
     for relations, nested, hints in (((), [], 3), (((0, 2, 5),), [2], 2)):
         given = PartialDiagram((0, None, 2), relations)
-        figure = draw_completions([CompletedRow("given", given, (whole,))], legend=False)
+        figure = draw_completions([CompletedRow("given", given, (whole,))])
         living, *others = circles(figure)
         assert [k for k in (1, 2) if nests(others[k - 1], living)] == nested
         for k in {1, 2} - set(nested):
@@ -90,8 +96,8 @@ def test_the_picture_says_what_is_what(tmp_path):
 
 
 def test_refusals(tmp_path):
-    with pytest.raises(ValueError, match=r"ends in \.png or \.svg"):
+    with pytest.raises(ValueError, match=r"a\.gif.*\.png or \.svg"):
         draw_completions(ROWS, tmp_path / "a.gif")
     for rows in ([], [CompletedRow("line 1", GIVEN, ())]):
-        with pytest.raises(ValueError, match="no completions to draw"):
+        with pytest.raises(ValueError, match="no completions"):
             draw_completions(rows)

@@ -184,7 +184,7 @@ def _draw(
     comparison: Comparison, qualities: Sequence[FigureAxis], path: Path, setting: str
 ) -> list[str]:
     """The figure, if there is anything to show; the names of the files written."""
-    from discrete_diffusion.viz import ModelPoint, draw_pareto
+    from discrete_diffusion.viz.pareto import ModelPoint, draw_pareto
 
     models, measure = comparison.models, comparison.measures[0]
     names = {name for model in models for name in (*model.values, *model.metrics)}

@@ -1,4 +1,4 @@
-"""Which slot of a sequence each room of a partial diagram can take."""
+"""The ways to put the rooms of a partial diagram into the slots of a sequence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Arrangements:
         return len(self.tokens)
 
     def at(self, rows: Tensor) -> Arrangements:
-        """Those of the rows Int[K]."""
+        """The rows Int[K]."""
         return Arrangements(self.tokens[rows], self.slots[rows])
 
     def orders(self, n_max: int) -> Tensor:
@@ -42,7 +42,8 @@ class Choices:
     """Ways to continue arrangements by one known token.
 
     ``parents``: Int64[M], the row of the arrangement that each continues. ``positions``,
-    ``tokens``: Int64[M], what it shows where. ``slots``: Int64[M, n], as in ``Arrangements``.
+    ``tokens``: Int64[M], the token and where it stands. ``slots``: Int64[M, n], as in
+    ``Arrangements``.
     """
 
     parents: Tensor
@@ -54,7 +55,7 @@ class Choices:
         return len(self.parents)
 
     def taken(self, arrangements: Arrangements, rows: Tensor) -> Arrangements:
-        """What the choices of the rows Int[K] make of the ``arrangements`` they continue."""
+        """The ``arrangements`` continued by the choices of the rows Int[K]."""
         tokens = arrangements.tokens[self.parents[rows]]
         tokens[torch.arange(len(rows)), self.positions[rows]] = self.tokens[rows]
         return Arrangements(tokens, self.slots[rows])
@@ -62,18 +63,18 @@ class Choices:
 
 class ArrangementTree:
     """Every arrangement of a partial diagram whose known types ascend along the slots, as in the
-    canonical order; the known tokens tell them apart one after the other.
+    canonical order; a level of the tree places one known token.
 
-    ``steps``: the known tokens in that order, a type, or a relation (i, j, r) as in the diagram.
+    ``steps``: those tokens in order: a type, or a relation (i, j, r) as in the diagram.
 
-    First the types, each in a slot behind the one before. Then the relations, those first that
-    leave the fewest choices: a room without a slot may take any that shows its type (MASK if that
-    is unknown) and is free. After k steps all arrangements show the same k tokens, in different
+    First come the types, each in a slot behind the one before. Then the relations, next always one
+    that leaves the fewest choices: a room without a slot may take any free one that shows its type
+    (MASK if that is unknown). After k steps all arrangements show the same k tokens, in different
     places; none is a dead end. Rooms without relations take what is left in the end, ascending
     among those of one type: nothing tells them apart.
 
-    As many arrangements lead to each of the token sequences in the end: one for each way to
-    renumber the rooms with relations that leaves the partial diagram as it is.
+    Every final token sequence is reached equally often: once for each way to renumber the rooms
+    with relations that leaves the partial diagram as it is.
     """
 
     def __init__(self, partial: PartialDiagram, vocab: VocabConfig) -> None:
@@ -85,13 +86,13 @@ class ArrangementTree:
         self._inverse = inverse_ids(vocab)
 
     def root(self) -> Arrangements:
-        """Nothing is shown, and no room has a slot."""
+        """All MASK; no room has a slot."""
         n = self.partial.num_rooms
         blank = encode_partial([PartialDiagram((None,) * n, ())], self.vocab)
         return Arrangements(blank.tokens, torch.full((1, n), -1))
 
     def choices(self, arrangements: Arrangements, step: int) -> Choices:
-        """Every way to show the token of ``step`` in the ``arrangements`` that show all before."""
+        """Every way to place the token of ``step`` in ``arrangements`` of all tokens before."""
         known = self.steps[step]
         if isinstance(known, tuple):
             return self._of_relation(arrangements, *known)
@@ -100,8 +101,8 @@ class ArrangementTree:
     def outlook(
         self, arrangements: Arrangements, choices: Choices, step: int, log_d0: Tensor
     ) -> Tensor:
-        """Float64[M]: a guess at the log-probability of the relations after ``step``, given each
-        choice: the sum over them of the log of D's mean over the pairs of slots that are left.
+        """Float64[M]: an estimate of the log-probability of the relations after ``step``, given
+        each choice: the sum over them of the log of D's mean over the pairs of slots left.
 
         ``log_d0``: Float64[R, L, V], of the ``arrangements``. Zeros unless ``step`` is a relation.
         """
@@ -119,7 +120,7 @@ class ArrangementTree:
         return guess
 
     def filled(self, arrangements: Arrangements) -> Arrangements:
-        """The ``arrangements`` that show all tokens, the rooms without relations in slots too."""
+        """The ``arrangements`` of all tokens, with the rooms without relations in slots too."""
         slots = arrangements.slots.clone()
         for room in range(slots.shape[1]):
             free = self._free(Arrangements(arrangements.tokens, slots), room)
@@ -127,7 +128,7 @@ class ArrangementTree:
         return Arrangements(arrangements.tokens, slots)
 
     def _of_type(self, arrangements: Arrangements, known: int, num_left: int) -> Choices:
-        """``num_left``: the types that are not shown, this one among them."""
+        """``num_left``: the types that are not placed, this one included."""
         n = self.partial.num_rooms
         slot = torch.arange(n)
         shown = arrangements.tokens[:, :n] != self.vocab.mask_id
@@ -147,7 +148,7 @@ class ArrangementTree:
         return Choices(parents, positions, self._tokens_of(r)[slot_i, slot_j], slots)
 
     def _tokens_of(self, r: int) -> Tensor:
-        """Int64[n, n]: what shows "i r j" if i is in the first slot and j in the second."""
+        """Int64[n, n]: the token of "i r j" if i is in the first slot and j in the second."""
         token = torch.tensor(self.vocab.edge_offset + r)
         slot = torch.arange(self.partial.num_rooms)
         return torch.where(slot.unsqueeze(1) < slot, token, self._inverse[token])
@@ -162,14 +163,14 @@ class ArrangementTree:
 
 
 def as_numbered(partial: PartialDiagram, vocab: VocabConfig) -> Arrangements:
-    """The one arrangement that keeps the file's own numbers."""
+    """The arrangement that keeps the numbers of the file."""
     slots = torch.arange(partial.num_rooms).unsqueeze(0)
     return Arrangements(encode_partial([partial], vocab).tokens, slots)
 
 
 def _fewest_choices_first(partial: PartialDiagram) -> list[tuple[int, int, int]]:
-    """The relations: next always one that leaves the fewest choices of slots, of those one whose
-    rooms have the most relations: what is chosen early is then weighed early."""
+    """The relations, next always one that leaves the fewest choices of slots; of those, one whose
+    rooms have the most relations, so that choices are soon weighed."""
     rooms, left, ordered = partial.rooms, list(partial.relations), []
     free = Counter(rooms)
     num_relations = Counter(end for i, j, _ in left for end in (i, j))

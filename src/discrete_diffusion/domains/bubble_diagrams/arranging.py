@@ -1,4 +1,4 @@
-"""The slots of a partial diagram's rooms, drawn by what a model says of them."""
+"""Draws slots for the rooms of a partial diagram, in proportion to a model's probability."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import make_generator, thin
 from discrete_diffusion.domains.bubble_diagrams.arrangement import (
     Arrangements,
@@ -21,24 +22,23 @@ from discrete_diffusion.sampling.calls import time_of_masked_share
 from discrete_diffusion.sampling.scoring import first_unseen, log_prob_of
 
 SCORED_PER_COMPLETION = 60
-"""Sequences that the network is shown to weigh arrangements, at most, if nobody says otherwise."""
+"""Default limit on the sequences that the network evaluates to weigh arrangements."""
 _MOST_LISTED = 4096
-"""Arrangements that are kept where the network does not weigh them on the way."""
+"""Default limit on arrangements that are listed before the network weighs them."""
 
 
 class UnseenError(ValueError):
-    """Something is given that an algorithm would not see before it draws what is unknown."""
+    """A given token that the algorithm would not see before it draws the unknown ones."""
 
 
 @dataclass(frozen=True)
 class Weighed:
-    """Arrangements of a partial diagram, with weights.
+    """Arrangements of a partial diagram with importance weights.
 
-    ``log_weights``: Float64[R], log Z of each, of all arrangements; or of some that were kept by
-    chance, such that the expected weight of every arrangement is its Z. But for a factor that all
-    have in common.
-    ``num_scored``: sequences that the network was shown, in ``num_batches`` forward passes.
-    ``thinnings``: the steps at which chance had a say.
+    ``log_weights``: Float64[R], log Z of each up to a constant, if these are all arrangements; if
+    they are a random part, the expected weight of every arrangement is its Z.
+    ``num_scored``: sequences that the network evaluated, in ``num_batches`` forward passes.
+    ``thinnings``: the steps at which arrangements were left out at random.
     """
 
     arrangements: Arrangements
@@ -49,8 +49,8 @@ class Weighed:
 
     @property
     def error(self) -> float | None:
-        """By how much the sum of the weights would differ from seed to seed, its standard deviation
-        over its mean, estimated; None if chance had no say."""
+        """Estimated relative standard deviation over seeds of the sum of the weights; None if these
+        are all arrangements."""
         if not self.thinnings:
             return None
         shares = self.log_weights.softmax(dim=0)
@@ -59,8 +59,8 @@ class Weighed:
 
 @dataclass(frozen=True)
 class Arranged:
-    """One line's partial tokens Int64[num, L], the ``orders`` of its rooms Int64[num, n_max], and
-    what ``Weighed`` says of those that they were drawn from."""
+    """What ``Arranger`` drew for one line: partial tokens Int64[num, L] and the ``orders`` of its
+    rooms Int64[num, n_max]; the rest as in ``Weighed``."""
 
     partial: PartialDiagram
     line: int
@@ -84,10 +84,9 @@ class Arranger:
     num: int
 
     def arrange(self, request: tuple[PartialDiagram, int, int]) -> Arranged:
-        """In proportion to the model's probability of what they fix.
+        """Draw in proportion to the model's probability of the tokens that each fixes.
 
-        ``request``: a partial diagram, what its line is called, and a seed of its own. Raises
-        ``UnseenError``.
+        ``request``: a partial diagram, its line, and a seed of its own. Raises ``UnseenError``.
         """
         partial, line, seed = request
         generator = make_generator(seed, 1)
@@ -138,9 +137,9 @@ class Arranger:
             i, j = self.vocab.endpoints[position - self.vocab.n_max]
             what = f"the relation of rooms {order[i]} and {order[j]}"
         raise UnseenError(
-            f"line {line}: {self.algorithm.name} fills a diagram from front to back and would not "
-            f"see {what} before it draws what is unknown; give every room and no relation, or take "
-            "a model of algo=mdlm"
+            f"line {line}: {self.algorithm.name} draws tokens from front to back and would not see "
+            f"{what} in time; give every room and no relation, or use a model trained with "
+            "algo=mdlm"
         )
 
 
@@ -156,30 +155,26 @@ def weigh(
     """The arrangements and the model's probability Z of the tokens that each fixes, for absorbing
     noise: by the chain rule in the order of the tree's steps, t being the masked share.
 
-    ``max_kept``: arrangements at most that are continued at each step; None: as many as keep the
-    sequences that are shown below ``max_scored``, but one at least.
+    ``max_kept``: most arrangements to continue at each step; None: as many as keep the evaluated
+    sequences below ``max_scored``, but at least one.
 
-    A call for what some tokens leave of the rest gives the probability of every choice of slots for
-    the next, so that arrangements share what they have in common, and the last choice costs no
-    call. Where there are too many, those are kept that ``thin`` draws by their probability so far
-    and the tree's outlook, and weighed by the chance that they had: sequential importance sampling.
+    One network call on an arrangement gives the probability of every choice of slots for the next
+    token; arrangements that agree so far share it, and the last choice costs no call. Where there
+    are too many, ``thin`` draws some by their probability so far and the tree's outlook, and
+    divides by the chance of each: sequential importance sampling.
     """
     network = _Network(algorithm, batch_size)
 
     def most(steps_left: int) -> int:
         return max_kept or max(1, (max_scored - network.num_scored) // steps_left)
 
-    was_training = algorithm.training
-    algorithm.eval()
-    try:
+    with eval_mode(algorithm):
         found = _grown(tree, network.log_d0, most, generator)
-    finally:
-        algorithm.train(was_training)
     return replace(found, num_scored=network.num_scored, num_batches=network.num_batches)
 
 
 def listed_alike(tree: ArrangementTree, max_kept: int, generator: torch.Generator) -> Weighed:
-    """The arrangements, of equal weights; ``max_kept`` at each step, one as likely as another."""
+    """The arrangements with equal weights; at most ``max_kept``, drawn uniformly at each step."""
 
     def log_d0(tokens: Tensor) -> Tensor:
         return torch.zeros(1).double().expand(*tokens.shape, tree.vocab.vocab_size)
@@ -195,7 +190,7 @@ def weighed_by_z(
     *,
     batch_size: int,
 ) -> Weighed:
-    """``listed``, weighed by Z: for an algorithm that knows no tokens in any order."""
+    """``listed``, weighed by Z: for an algorithm that cannot evaluate tokens in every order."""
     if len(listed.arrangements) == 1:
         return listed
     tokens = listed.arrangements.tokens
@@ -227,12 +222,12 @@ def _grown(
     generator: torch.Generator,
 ) -> Weighed:
     """See ``weigh``. ``log_d0``: Float64[R, L, V] of partial tokens Int[R, L]. ``most``: how many
-    are kept if so many steps are left."""
+    to keep, by the number of steps left."""
     now, log_weights = tree.root(), torch.zeros(1, dtype=torch.float64)
     thinnings: list[_Thinning] = []
     for step in range(len(tree.steps)):
         choices = tree.choices(now, step)
-        if len(choices) == 1 and not thinnings:  # even those left out have it in common
+        if len(choices) == 1 and not thinnings:  # a factor that all have in common
             now = choices.taken(now, torch.arange(1))
             continue
         log_d = log_d0(now.tokens)
@@ -251,14 +246,13 @@ def _grown(
 
 @dataclass(frozen=True)
 class _Thinning:
-    """``risk``: Float64[K], of those that were kept, the probability that they were not.
-    ``origin``: Int[R], which of them each arrangement came of since."""
+    """``risk``: Float64[K], the probability with which each that was kept would have been left out.
+    ``origin``: Int[R], which of them each arrangement continues."""
 
     risk: Tensor
     origin: Tensor
 
     def at(self, rows: Tensor) -> _Thinning:
-        """That of the arrangements of the rows Int[R]."""
         return replace(self, origin=self.origin[rows])
 
     def variance(self, weights: Tensor) -> Tensor:
@@ -273,13 +267,12 @@ class _Thinning:
 
 
 class _Network:
-    """Log D of partial tokens, and what it took: equal ones of a call are shown once."""
+    """Log D of partial tokens, evaluated once for equal ones of a call, and how many it took."""
 
     def __init__(self, algorithm: TokenAlgorithm, batch_size: int) -> None:
         self.algorithm, self.batch_size = algorithm, batch_size
         self.num_scored = self.num_batches = 0
 
-    @torch.no_grad()
     def log_d0(self, tokens: Tensor) -> Tensor:
         """Float64[R, L, V] of Int[R, L], on the CPU, at the times of their masked shares."""
         distinct, which = tokens.unique(dim=0, return_inverse=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.config_files import as_list
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
-from discrete_diffusion.domains.bubble_diagrams.pictures.evaluation import draw_sample_pictures
+from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
 from discrete_diffusion.domains.bubble_diagrams.real_data import (
     RealData,
     read_plans,

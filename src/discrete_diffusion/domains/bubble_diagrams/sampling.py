@@ -18,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.completion import (
 )
 from discrete_diffusion.domains.bubble_diagrams.files.partial_reader import numbered_partials
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.domains.bubble_diagrams.pictures.completions import (
+from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
     CompletedRow,
     draw_completions,
 )

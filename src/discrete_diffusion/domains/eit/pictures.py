@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from discrete_diffusion.viz.chart_style import (
     DIFFERENCE_MAP,
     LABEL_POINTS,
+    LINE,
+    MUTED_TEXT,
     SHARE_MAP,
+    TEXT,
     TICK_POINTS,
     TITLE_POINTS,
     new_figure,
     save,
 )
-from discrete_diffusion.viz.palette import LINE, MUTED_TEXT, TEXT
 
 Numbers = NDArray[np.floating]
 

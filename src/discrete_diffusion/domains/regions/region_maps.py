@@ -17,13 +17,15 @@ from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.viz.chart_style import (
     DIFFERENCE_MAP,
     LABEL_POINTS,
+    LINE,
+    MUTED_TEXT,
+    TEXT,
     TICK_POINTS,
     TITLE_POINTS,
     new_figure,
     save,
     style_axes,
 )
-from discrete_diffusion.viz.palette import LINE, MUTED_TEXT, TEXT
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -13,15 +13,17 @@ from matplotlib.figure import Figure
 from discrete_diffusion.domains.regions.row_scores import FillingScores
 from discrete_diffusion.viz.chart_style import (
     GROUP_COLOURS,
+    LINE,
+    MUTED_TEXT,
     REAL,
     SAMPLED,
+    TEXT,
     TICK_POINTS,
     add_legend,
     new_figure,
     save,
     style_axes,
 )
-from discrete_diffusion.viz.palette import LINE, MUTED_TEXT, TEXT
 
 _LOOKS: dict[str, dict[str, Any]] = {
     "model": {"color": SAMPLED, "marker": "o"},

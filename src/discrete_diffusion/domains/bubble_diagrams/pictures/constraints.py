@@ -82,17 +82,6 @@ class Constraints:
         """Every problem ``times`` times in a row."""
         return Constraints(**{f.name: getattr(self, f.name).repeat(times, 0) for f in fields(self)})
 
-    def spring_targets(self) -> Array:
-        """Float[B, n, n, 2]: where p_i - p_j would rest if a relation were a spring."""
-        length = np.sqrt((self.order**2).sum(axis=-1, keepdims=True)).clip(min=1.0)
-        rest = self.radii[:, :, None] + self.radii[:, None, :] + GAP
-        return self.order / length * rest[..., None]
-
-    def ranks(self) -> Array:
-        """Float[B, n, 2]: place of each room in a linear extension of the x and the y order."""
-        behind = np.stack([_closure(self.order[..., axis] > 0) for axis in range(2)], axis=-1)
-        return behind.sum(axis=2).argsort(axis=1, kind="stable").argsort(axis=1) * 1.0
-
 
 def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
     """The demands of diagrams that all have the same number of rooms."""
@@ -102,30 +91,24 @@ def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
     contained = np.zeros((num, n, n), dtype=bool)
     for b, diagram in enumerate(diagrams):
         for i, j, r in diagram.relations:
-            if r == NO_EDGE:
-                continue
-            related[b, i, j] = related[b, j, i] = True
             order[b, i, j] = RELATION_X_ORDER[r], RELATION_Y_ORDER[r]
-            order[b, j, i] = -order[b, i, j]
-            if r in (INSIDE, SURROUNDING):
-                contained[(b, i, j) if r == INSIDE else (b, j, i)] = True
-    inside = _nesting(contained)
-    order = _without_cycles(order)
+            related[b, i, j] = related[b, j, i] = r != NO_EDGE
+            contained[b, i, j], contained[b, j, i] = r == INSIDE, r == SURROUNDING
+    order = _without_cycles(order - order.swapaxes(1, 2))
+    on_cycle = closure(contained).swapaxes(1, 2)
+    inside = closure(contained & ~on_cycle)
     base = np.array([[room_style(room).radius for room in d.rooms] for d in diagrams])
-    radii = _grown_radii(base, inside)
-    return _demands(order, related, inside, radii)
+    return _demands(order, related, inside, _grown_radii(base, inside))
 
 
 def _without_cycles(order: Array) -> Array:
     """Order Float[B, n, n, 2] with the demands dropped, per axis, that contradict the others."""
     before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
+    has_cycle = closure(before).diagonal(axis1=2, axis2=3).any(axis=2)
     kept = order.copy()
-    for b in range(len(order)):
-        for axis in range(2):
-            if _closure(before[b, axis][None])[0].diagonal().any():
-                place = _nearly_sorted(before[b, axis])
-                agrees = np.sign(place[:, None] - place[None, :]) == order[b, :, :, axis]
-                kept[b, :, :, axis] *= agrees
+    for b, axis in np.argwhere(has_cycle):
+        place = _nearly_sorted(before[b, axis])
+        kept[b, :, :, axis] *= np.sign(place[:, None] - place) == order[b, :, :, axis]
     return kept
 
 
@@ -150,28 +133,22 @@ def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
     return np.array(front + back).argsort()
 
 
-def _nesting(contained: Mask) -> Mask:
-    """Transitive closure of Bool[B, n, n] after dropping the containments that lie on a cycle."""
-    closure = _closure(contained)
-    return _closure(contained & ~closure.swapaxes(1, 2))
-
-
-def _closure(relation: Mask) -> Mask:
-    closure = relation.copy()
-    for k in range(relation.shape[1]):
-        closure |= closure[:, :, k, None] & closure[:, k, None, :]
-    return closure
+def closure(relation: Mask) -> Mask:
+    """The transitive closure of Bool[..., n, n] (Warshall)."""
+    found = relation.copy()
+    for k in range(relation.shape[-1]):
+        found |= found[..., :, k, None] & found[..., k, None, :]
+    return found
 
 
 def _grown_radii(base: Array, inside: Mask) -> Array:
     """Radii Float[B, n]: inner bubbles shrink to fit, outer ones grow for those and a label."""
     around = np.where(inside, base[:, None, :], FAR).min(axis=2)
     radii = np.minimum(base, np.maximum(0.74 * around, 0.5))
+    holds = inside.swapaxes(1, 2)  # [b, outer, inner]
+    count = (holds & ~(holds @ holds)).sum(axis=2)  # of those that no third one lies between
     for _ in range(base.shape[1]):
-        holds = inside.swapaxes(1, 2)  # [b, outer, inner]
         widest = np.where(holds, radii[:, None, :], 0.0).max(axis=2) + INNER_GAP / 2
-        direct = holds & ~_through_another(holds)
-        count = direct.sum(axis=2)
         factor = np.array(_PACKING)[count.clip(max=7)] * np.sqrt((count / 7).clip(min=1.0))
         needed = np.where(count > 0, factor * widest + INNER_GAP + 0.36, 0.0)
         grown = np.maximum(radii, needed)
@@ -181,17 +158,12 @@ def _grown_radii(base: Array, inside: Mask) -> Array:
     return radii
 
 
-def _through_another(holds: Mask) -> Mask:
-    """Bool[B, n, n]: i holds j by way of a third bubble."""
-    return np.einsum("bik,bkj->bij", holds * 1.0, holds * 1.0) > 0
-
-
 def _demands(order: Array, related: Mask, inside: Mask, radii: Array) -> Constraints:
     n = radii.shape[1]
     nested = inside | inside.swapaxes(1, 2)
-    shared = np.einsum("bki,bkj->bij", inside * 1.0, inside * 1.0) > 0
+    in_a_third = inside.swapaxes(1, 2) @ inside
     other = ~np.eye(n, dtype=bool)
-    apart = ~nested & ~shared & other
+    apart = ~nested & ~in_a_third & other
     total = radii[:, :, None] + radii[:, None, :]
     larger = np.maximum(radii[:, :, None], radii[:, None, :])
     slack = np.abs(radii[:, :, None] - radii[:, None, :]) - INNER_GAP

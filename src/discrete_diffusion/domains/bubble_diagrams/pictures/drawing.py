@@ -1,4 +1,5 @@
-"""Pictures of bubble diagrams: ``draw_diagram`` for one, ``draw_grid`` for many.
+"""Pictures of bubble diagrams: ``draw_diagram`` for one, ``draw_grid`` for many, and
+``draw_completions`` for partial ones beside what completes them.
 
 Built on matplotlib's object interface: no pyplot, no global state, any backend.
 """
@@ -7,51 +8,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from discrete_diffusion.domains.bubble_diagrams.pictures.cards import (
-    Page,
-    Pen,
-    card_scales,
-    header_height,
-)
-from discrete_diffusion.domains.bubble_diagrams.pictures.connections import connect
 from discrete_diffusion.domains.bubble_diagrams.pictures.constraints import Plan
-from discrete_diffusion.domains.bubble_diagrams.pictures.labels import label_spot
-from discrete_diffusion.domains.bubble_diagrams.pictures.legend import legend_entries
-from discrete_diffusion.domains.bubble_diagrams.pictures.palette import room_style
+from discrete_diffusion.domains.bubble_diagrams.pictures.pen import Pen
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import Placement, place_all
-from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import Sheet, checked_path
+from discrete_diffusion.domains.bubble_diagrams.pictures.routing import label_spot, route_lines
+from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import (
+    Entry,
+    Sheet,
+    check_positive,
+    checked_path,
+    key_entries,
+)
+from discrete_diffusion.rooms import NO_EDGE
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 
 
-def draw_diagram(
-    diagram: BubbleDiagram,
-    path: str | Path | None = None,
-    *,
-    title: str | None = None,
-    flag: bool = False,
-    legend: bool = False,
-    size: float = 5.0,
-    dpi: float = 200.0,
-) -> Figure:
-    """One diagram as a picture; written to ``path`` if given.
-
-    ``title``: a line above the diagram. ``flag``: a red frame, e.g. for an invalid diagram.
-    ``legend``: colours with the full room names below. ``size``: side of the drawing, inches;
-    ``dpi``: pixels per inch of a ``.png``.
-
-    Raises ``ValueError`` if ``path`` ends in anything but ``.png`` or ``.svg``.
-    """
-    titles = None if title is None else [title]
-    return draw_grid(
-        [diagram], path, titles=titles, flags=[flag], legend=legend, cell=size, dpi=dpi
-    )
+def draw_diagram(diagram: BubbleDiagram, path: str | Path | None = None) -> Figure:
+    """One diagram as a picture without a legend; see ``draw_grid``."""
+    return draw_grid([diagram], path, legend=False, cell=5.0)
 
 
 def draw_grid(
@@ -59,8 +43,6 @@ def draw_grid(
     path: str | Path | None = None,
     *,
     columns: int | None = None,
-    titles: Sequence[str] | None = None,
-    flags: Sequence[bool] | None = None,
     legend: bool = True,
     cell: float = 2.1,
     dpi: float = 200.0,
@@ -72,54 +54,90 @@ def draw_grid(
     relations. A dashed red line is a relation that this picture gives up because it contradicts the
     others.
 
-    ``columns``: per row, by default as square as possible. ``titles``: one per diagram.
-    ``flags``: True draws a red frame, e.g. around an invalid diagram. ``legend``: colours with the
-    full room names, once, at the bottom. ``cell``: side of a cell in inches; ``dpi``: pixels per
-    inch of a ``.png``.
+    ``columns``: per row, by default as square as possible. ``legend``: colours with the full room
+    names, once, at the bottom. ``cell``: side of a cell in inches; ``dpi``: pixels per inch of a
+    ``.png``.
 
-    Raises ``ValueError`` if there is no diagram, if ``titles`` or ``flags`` are not one per
-    diagram, if ``columns``, ``cell`` or ``dpi`` is not positive, or if ``path`` ends in anything
-    but ``.png`` or ``.svg``.
+    Raises ``ValueError`` if there is no diagram, if ``columns``, ``cell`` or ``dpi`` is not
+    positive, or if ``path`` ends in anything but ``.png`` or ``.svg``.
     """
     path = checked_path(path)
-    _check_grid(len(diagrams), columns, titles, flags, cell, dpi)
-    columns = min(columns or math.ceil(math.sqrt(len(diagrams))), len(diagrams))
-    header = 0.0 if titles is None else header_height(cell)
-    page = Page(math.ceil(len(diagrams) / columns), columns, cell, header)
+    check_positive(columns=columns, cell=cell, dpi=dpi)
+    if not diagrams:
+        raise ValueError("no diagrams to draw: a grid needs at least one")
+    rows, columns = grid_shape(len(diagrams), columns)
     placements = place_all(diagrams)
-    rooms = [code for diagram in diagrams for code in diagram.rooms]
-    broken = "Contradicts the others" if any(p.broken for p in placements) else ""
-    sheet = Sheet.blank(page, legend_entries(rooms, broken=broken) if legend else (), dpi)
-    scales = card_scales(placements, cell)
+    key = _key(diagrams, placements) if legend else ()
+    sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, key=key)
     for index, (diagram, placement) in enumerate(zip(diagrams, placements, strict=True)):
-        title = None if titles is None else titles[index]
-        flag = flags is not None and bool(flags[index])
-        draw_placed(sheet.card(index, scales[index], title=title, flag=flag), diagram, placement)
+        _draw(sheet.card(index, placement), diagram)
     return sheet.finish(path)
 
 
-def _check_grid(
-    count: int,
-    columns: int | None,
-    titles: Sequence[str] | None,
-    flags: Sequence[bool] | None,
-    cell: float,
-    dpi: float,
-) -> None:
-    if count == 0:
-        raise ValueError("no diagrams to draw: a grid needs at least one")
-    for name, given in (("titles", titles), ("flags", flags)):
-        if given is not None and len(given) != count:
-            raise ValueError(f"{len(given)} {name} for {count} diagrams; give one per diagram")
-    for name, value in (("columns", columns), ("cell", cell), ("dpi", dpi)):
-        if value is not None and value <= 0:
-            raise ValueError(f"{name}={value} must be positive")
+@dataclass(frozen=True)
+class CompletedRow:
+    """A partial diagram and some diagrams that complete it, with the same numbers of its rooms."""
+
+    title: str
+    given: PartialDiagram
+    completions: Sequence[BubbleDiagram]
 
 
-def draw_placed(pen: Pen, diagram: Plan, placement: Placement) -> None:
+def draw_completions(rows: Sequence[CompletedRow], path: str | Path | None = None) -> Figure:
+    """A row for each partial diagram: what is given, then its completions; see ``draw_grid``.
+
+    What is given is placed by what is known of it alone: a grey bubble is a room of unknown type,
+    a dotted line a pair of which nothing is said.
+
+    Raises ``ValueError`` if there is no row, a row has no completions, or ``path`` ends in anything
+    but ``.png`` or ``.svg``.
+    """
+    path = checked_path(path)
+    if not rows or not all(row.completions for row in rows):
+        raise ValueError("no completions to draw: every row needs at least one")
+    plans: list[Plan] = []
+    for row in rows:
+        plans += [row.given, *row.completions]
+    placements = place_all(plans)
+    key = _key(plans, placements, unknown=not all(row.given.is_complete for row in rows))
+    columns = 1 + max(len(row.completions) for row in rows)
+    sheet = Sheet(len(rows), columns, placements, titled=True, key=key)
+    placed = iter(placements)
+    for index, row in zip(range(0, len(rows) * columns, columns), rows, strict=True):
+        given = sheet.card(index, next(placed), row.title)
+        _draw_unknown_pairs(given, row.given)
+        _draw(given, row.given)
+        for k, diagram in enumerate(row.completions, start=1):
+            _draw(sheet.card(index + k, next(placed), str(k)), diagram)
+    return sheet.finish(path)
+
+
+def grid_shape(count: int, columns: int | None = None) -> tuple[int, int]:
+    """Rows and columns for ``count`` cards: as square as possible if nobody says ``columns``."""
+    columns = min(columns or math.ceil(math.sqrt(count)), count)
+    return math.ceil(count / columns), columns
+
+
+def _key(
+    plans: Sequence[Plan], placements: Sequence[Placement], *, unknown: bool = False
+) -> tuple[Entry, ...]:
+    broken = "Contradicts the others" if any(p.broken for p in placements) else ""
+    return key_entries(plans, unknown=unknown, broken=broken)
+
+
+def _draw(pen: Pen, plan: Plan) -> None:
     """Lines, then bubbles; both lie on the page by depth, outermost first."""
-    lines = connect(placement, diagram.relations)
-    for line in lines:
-        pen.line(line)
-    for room, code in enumerate(diagram.rooms):
-        pen.room(placement, room, room_style(code), *label_spot(placement, lines, room))
+    placement, listed = pen.placement, [t for t in plan.relations if t[2] != NO_EDGE]
+    lines = route_lines(placement, [(i, j) for i, j, _ in listed])
+    for i, j, r in listed:
+        if (i, j) in lines:
+            pen.line(lines[i, j], "broken" if (i, j, r) in placement.broken else "known")
+    for room, code in enumerate(plan.rooms):
+        pen.room(room, code, *label_spot(placement, lines.values(), room))
+
+
+def _draw_unknown_pairs(pen: Pen, given: PartialDiagram) -> None:
+    said = {(i, j) for i, j, _ in given.relations}
+    pairs = [pair for pair in combinations(range(given.num_rooms), 2) if pair not in said]
+    for line in route_lines(pen.placement, pairs).values():
+        pen.line(line, "unknown")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.cluster.vq import vq
 
 from discrete_diffusion.whole_files import written_whole
 
@@ -27,17 +28,15 @@ class Palette:
     def __init__(self, pictures: Sequence[Pixels]) -> None:
         packed = np.concatenate([_packed(picture).ravel() for picture in pictures])
         colours, counts = np.unique(packed, return_counts=True)
-        commonest = np.argsort(-counts, kind="stable")[:NUM_COLOURS]
-        self._colours = _channels(colours[commonest])
+        self._colours = _channels(colours[np.argsort(-counts, kind="stable")[:NUM_COLOURS]])
         self._index = np.full(2**24, -1, dtype=np.int16)  # of every colour, -1 until it is needed
 
     def apply(self, picture: Pixels) -> Image.Image:
         """``picture`` in these colours, mode P."""
         packed = _packed(picture)
         new = np.unique(packed[self._index[packed] < 0])
-        for part in np.array_split(new, 1 + len(new) // 4096):
-            away = _channels(part)[:, None, :] - self._colours
-            self._index[part] = (away**2).sum(axis=-1).argmin(axis=1)
+        if len(new):
+            self._index[new], _ = vq(_channels(new), self._colours)
         indices = self._index[packed].astype(np.uint8)
         image = Image.frombytes("P", (indices.shape[1], indices.shape[0]), indices.tobytes())
         image.putpalette(self._colours.astype(np.uint8).tobytes())
@@ -70,6 +69,6 @@ def _packed(picture: Pixels) -> NDArray[np.int32]:
     return (red << 16) | (green << 8) | blue
 
 
-def _channels(packed: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Int32[..., 3]: the inverse of ``_packed``."""
-    return np.stack([packed >> 16, (packed >> 8) & 255, packed & 255], axis=-1)
+def _channels(packed: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Float[..., 3]: the inverse of ``_packed``."""
+    return np.stack([packed >> 16, (packed >> 8) & 255, packed & 255], axis=-1).astype(np.float64)

@@ -1,8 +1,31 @@
-"""How each room type looks: label, colour, size. One place, so that all pictures agree."""
+"""How rooms, relations and cards look: one place, so that all pictures agree."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+from discrete_diffusion.viz.chart_style import FAINT_LINE, LINE
+
+HINT_LINE = "#b6c1d0"
+BROKEN_LINE = "#d9546a"
+PROGRESS = "#8ea2c0"
+CARD, CARD_EDGE = "#fbfcfd", FAINT_LINE
+
+Dashes = tuple[int, tuple[float, float]]
+DOTS: Dashes = (0, (0.1, 2.6))
+"""With round caps."""
+DASHES: Dashes = (0, (2.5, 2.0))
+
+Knowledge = Literal["known", "unknown", "broken"]
+"""Of a relation: that a plan says it, that it says nothing, that the picture contradicts it."""
+
+LINE_STYLES: dict[Knowledge, tuple[str, Dashes | str]] = {
+    "known": (LINE, "solid"),
+    "unknown": (HINT_LINE, DOTS),
+    "broken": (BROKEN_LINE, DASHES),
+}
+"""Colour and dashes."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +59,13 @@ ROOM_STYLES: tuple[RoomStyle, ...] = (
 """One style per room code, in the order of ``rooms.ROOM_TYPES``."""
 
 UNKNOWN_ROOM = RoomStyle("?", "Not known yet", "#eef0f4", 0.58)
-"""A room whose type is not known."""
 
 
 def room_style(code: int | None) -> RoomStyle:
     """How a room of this type looks; None: of a type that is not known."""
     return UNKNOWN_ROOM if code is None else ROOM_STYLES[code]
+
+
+def shade(colour: str, factor: float) -> str:
+    """``#rrggbb`` with every channel multiplied by ``factor`` in 0..1: darker, same hue."""
+    return "#" + "".join(f"{round(channel * factor):02x}" for channel in bytes.fromhex(colour[1:]))

@@ -19,10 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.domains.bubble_diagrams.pictures.constraints import (
+    GAP,
+    INSIDE,
     ORDER_MARGIN,
+    SURROUNDING,
     Constraints,
     Plan,
     build_constraints,
+    closure,
 )
 from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
 
@@ -117,9 +121,10 @@ def _finish(diagram: Plan, centres: Array, radii: Array, inside: NDArray[np.bool
 
 
 def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> bool:
+    """Whether the bubbles i and j lie as the relation says."""
     dx, dy = centres[i] - centres[j]
-    if relation in (4, 5):
-        slack = radii[j] - radii[i] if relation == 4 else radii[i] - radii[j]
+    if relation in (INSIDE, SURROUNDING):
+        slack = radii[j] - radii[i] if relation == INSIDE else radii[i] - radii[j]
         return bool(np.hypot(dx, dy) <= slack)
     x_order, y_order = RELATION_X_ORDER[relation], RELATION_Y_ORDER[relation]
     return bool((x_order == 0 or x_order * dx > 0) and (y_order == 0 or y_order * dy > 0))
@@ -133,7 +138,9 @@ def _starts(problem: Constraints) -> Array:
     between are the first one, jittered.
     """
     num, n = problem.radii.shape
-    target = problem.spring_targets()
+    length = np.sqrt((problem.order**2).sum(axis=-1, keepdims=True)).clip(min=1.0)
+    rest = problem.radii[:, :, None] + problem.radii[:, None, :] + GAP
+    target = problem.order / length * rest[..., None]  # of p_i - p_j
     weight = problem.related + 0.02
     laplacian = weight.sum(axis=2)[:, :, None] * np.eye(n) - weight + 0.02 * np.eye(n)
     springs = np.linalg.solve(laplacian, (problem.related[..., None] * target).sum(axis=2))
@@ -141,7 +148,9 @@ def _starts(problem: Constraints) -> Array:
     for start in range(NUM_STARTS - 1):
         jitter = np.random.default_rng(start).uniform(-1.0, 1.0, (n, 2))
         starts[:, start] = springs + (0.01 + 0.45 * start) * jitter
-    starts[:, -1] = 1.6 * problem.ranks() + 0.3 * springs
+    behind = closure((problem.order > 0).transpose(0, 3, 1, 2)).sum(axis=3)  # (B, axis, n)
+    ranks = behind.argsort(axis=2, kind="stable").argsort(axis=2).swapaxes(1, 2)
+    starts[:, -1] = 1.6 * ranks + 0.3 * springs
     return starts.reshape(-1, n, 2)
 
 

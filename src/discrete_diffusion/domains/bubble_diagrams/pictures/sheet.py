@@ -1,72 +1,195 @@
-"""``Sheet``: a page of cards that is drawn card by card, with a key below them."""
+"""``Sheet``: a page of square cards with a key below them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyBboxPatch
 
-from discrete_diffusion.domains.bubble_diagrams.pictures.cards import (
-    MARGIN,
-    Page,
-    Pen,
-    draw_card,
-    draw_title,
+from discrete_diffusion.domains.bubble_diagrams.pictures import palette
+from discrete_diffusion.domains.bubble_diagrams.pictures.constraints import Plan
+from discrete_diffusion.domains.bubble_diagrams.pictures.palette import (
+    UNKNOWN_ROOM,
+    Knowledge,
+    room_style,
+    shade,
 )
-from discrete_diffusion.domains.bubble_diagrams.pictures.legend import Entry, Legend
+from discrete_diffusion.domains.bubble_diagrams.pictures.pen import (
+    POINTS_PER_INCH,
+    Pen,
+    text_width,
+    write,
+)
+from discrete_diffusion.domains.bubble_diagrams.pictures.placement import Placement
+from discrete_diffusion.viz.chart_style import MUTED_TEXT
 
-SUFFIXES = (".png", ".svg")
+MARGIN = 0.16
+"""White border of a page, inches."""
+KEY_LINE, KEY_POINTS = 0.26, 8.0
+"""Height of a line of the key, inches, and of its letters."""
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A name of the key: beside a disc; what is unknown, beside a disc and a dotted line; what is
+    broken, beside a dashed line."""
+
+    name: str
+    colour: str
+    shown: Knowledge = "known"
+
+    @property
+    def indent(self) -> float:
+        """Inches that the disc and the lines take."""
+        return 0.18 + (0.2 if self.shown == "unknown" else 0.0)
+
+    @property
+    def width(self) -> float:
+        """Inches."""
+        return 0.18 + self.indent + text_width(self.name) * KEY_POINTS / POINTS_PER_INCH
+
+
+def key_entries(
+    plans: Iterable[Plan], *, unknown: bool = False, broken: str = ""
+) -> tuple[Entry, ...]:
+    """The room types of the plans, by code; then what is ``unknown``, if anything is; then
+    relations that are not kept, called ``broken``, unless that is empty."""
+    codes = {code for plan in plans for code in plan.rooms if code is not None}
+    entries = [Entry(style.name, style.colour) for style in map(room_style, sorted(codes))]
+    if unknown:
+        entries.append(Entry(UNKNOWN_ROOM.name, UNKNOWN_ROOM.colour, "unknown"))
+    if broken:
+        entries.append(Entry(broken, palette.BROKEN_LINE, "broken"))
+    return tuple(entries)
+
+
 class Sheet:
-    """An empty white ``figure``; the data units of its ``axes`` are inches, y downwards."""
+    """A white page of ``rows`` x ``columns`` cards of side ``cell`` inches, ``key`` below.
 
-    figure: Figure
-    axes: Axes
-    page: Page
-    key: Legend
+    ``placements``: of all diagrams, which are drawn as large as fits, but alike. ``titled``: leave
+    space for a line above each card.
+    """
 
-    @classmethod
-    def blank(cls, page: Page, entries: Sequence[Entry], dpi: float) -> Sheet:
-        """Room for the cards of ``page`` and a key of ``entries``."""
-        key = Legend.wrap(entries, page.width - 2 * MARGIN)
-        width, height = page.width, page.height + key.height
-        figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
-        FigureCanvasAgg(figure)
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set(xlim=(0, width), ylim=(height, 0))
-        axes.set_axis_off()
-        return cls(figure, axes, page, key)
+    def __init__(
+        self,
+        rows: int,
+        columns: int,
+        placements: Sequence[Placement],
+        *,
+        cell: float = 2.1,
+        dpi: float = 200.0,
+        titled: bool = False,
+        key: Sequence[Entry] = (),
+    ) -> None:
+        self.columns, self.cell = columns, cell
+        self.gutter = 0.05 * min(cell, 3.0)
+        self.header = 0.16 + 0.035 * cell if titled else 0.0
+        width = columns * (cell + self.gutter) - self.gutter + 2 * MARGIN
+        self.bottom = rows * (self.header + cell + self.gutter) - self.gutter + 2 * MARGIN
+        self.key = _wrapped(key, width - 2 * MARGIN)
+        height = self.bottom + KEY_LINE * len(self.key)
+        self.figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
+        FigureCanvasAgg(self.figure)
+        self.axes = self.figure.add_axes((0, 0, 1, 1))
+        self.axes.set(xlim=(0, width), ylim=(height, 0))
+        self.axes.set_axis_off()
+        self.middle = width / 2
+        fits = [self._largest_scale(placement) for placement in placements]
+        self.scale = min(1.35 * float(np.quantile(fits, 0.25)), 0.2 * cell)
 
-    def card(
-        self, index: int, scale: float, *, title: str | None = None, flag: bool = False
-    ) -> Pen:
-        """Draw the empty card ``index``; what is drawn on it, at ``scale`` inches per unit."""
-        card = self.page.card(index)
-        draw_card(self.axes, card, flag=flag)
-        if title is not None:
-            draw_title(self.axes, card, title)
-        return Pen(self.axes, card, scale)
+    def _largest_scale(self, placement: Placement) -> float:
+        """Inches per placement unit that a card has space for."""
+        return self.cell * 0.88 / max(placement.extent)
+
+    def card(self, index: int, placement: Placement, title: str = "") -> Pen:
+        """Draw an empty card; what draws the ``placement`` on it."""
+        row, column = divmod(index, self.columns)
+        left = MARGIN + column * (self.cell + self.gutter)
+        top = MARGIN + row * (self.header + self.cell + self.gutter) + self.header
+        rounding = 0.035 * self.cell
+        self.axes.add_artist(
+            FancyBboxPatch(
+                (left + rounding, top + rounding),
+                self.cell - 2 * rounding,
+                self.cell - 2 * rounding,
+                boxstyle=f"round,pad={rounding},rounding_size={rounding}",
+                facecolor=palette.CARD,
+                edgecolor=palette.CARD_EDGE,
+                linewidth=0.8,
+                zorder=0,
+            )
+        )
+        if title:
+            points = min(5.5 + 1.3 * self.cell, 12.0)
+            write(self.axes, left + 0.03, top - 0.05, title, points, MUTED_TEXT)
+        scale = min(self._largest_scale(placement), self.scale)
+        return Pen(self.axes, left, top, self.cell, placement, scale)
 
     def finish(self, path: Path | None = None) -> Figure:
         """The figure with its key, written to ``path`` if given."""
-        bottom = self.page.height - MARGIN / 2
-        self.key.draw(self.axes, top=bottom, centre=self.page.width / 2)
+        for number, row in enumerate(self.key):
+            y = self.bottom - MARGIN / 2 + (number + 0.5) * KEY_LINE
+            x = self.middle - sum(entry.width for entry in row) / 2 + 0.08
+            for entry in row:
+                _draw_entry(self.axes, entry, x, y)
+                x += entry.width
         if path is not None:
             self.figure.savefig(path, dpi=self.figure.dpi)
         return self.figure
 
 
-def checked_path(path: str | Path | None) -> Path | None:
-    """``path``; raises ``ValueError`` unless it ends in ``.png`` or ``.svg`` or is None."""
-    if path is None:
-        return None
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"cannot write {path.name!r}: choose a name that ends in .png or .svg")
-    return path
+def checked_path(
+    path: str | Path | None, suffixes: Sequence[str] = (".png", ".svg")
+) -> Path | None:
+    """``path``, or None; raises ``ValueError`` for another suffix."""
+    if path is not None and Path(path).suffix.lower() not in suffixes:
+        expected = " or ".join(suffixes)
+        raise ValueError(f"cannot write {Path(path).name!r}: choose a name that ends in {expected}")
+    return None if path is None else Path(path)
+
+
+def check_positive(**numbers: float | None) -> None:
+    """Raises ``ValueError`` naming the first that is neither None nor positive."""
+    for name, value in numbers.items():
+        if value is not None and not value > 0:
+            raise ValueError(f"{name}={value} must be positive")
+
+
+def _wrapped(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
+    """As few rows of at most ``width`` inches as it takes, of about equal length."""
+    total = sum(entry.width for entry in entries)
+    even = total / max(1, math.ceil(total / width))
+    rows: list[list[Entry]] = []
+    filled = math.inf
+    for entry in entries:
+        if filled >= even or filled + entry.width > width:
+            rows.append([])
+            filled = 0.0
+        rows[-1].append(entry)
+        filled += entry.width
+    return rows
+
+
+def _draw_entry(axes: Axes, entry: Entry, x: float, y: float) -> None:
+    if entry.shown == "broken":
+        axes.plot([x - 0.02, x + 0.14], [y, y], color=entry.colour, linestyle=palette.DASHES)
+    else:
+        edge = shade(entry.colour, 0.84)
+        axes.add_patch(Circle((x + 0.06, y), 0.06, facecolor=entry.colour, edgecolor=edge))
+    if entry.shown == "unknown":
+        axes.plot(
+            [x + 0.16, x + 0.34],
+            [y, y],
+            color=palette.HINT_LINE,
+            linewidth=1.2,
+            linestyle=palette.DOTS,
+            dash_capstyle="round",
+        )
+    write(axes, x + entry.indent, y + 0.04, entry.name, KEY_POINTS, MUTED_TEXT)

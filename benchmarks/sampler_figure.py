@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from discrete_diffusion.viz.chart_style import (
-    LABEL_POINTS,
+    FAINT_LINE,
+    LINE,
+    TEXT,
     TICK_POINTS,
     TITLE_POINTS,
+    add_legend,
     new_figure,
     save,
     style_axes,
 )
-from discrete_diffusion.viz.palette import CARD_EDGE, LINE, TEXT
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 MARKERS = ("o", "s", "^", "D")
@@ -139,7 +142,7 @@ def _draw_reference(
     axes: Axes, panel: QualityPanel, reference: ReferencePoint, few_calls: float
 ) -> None:
     low, high = (panel.scale * value for value in reference.intervals[panel.key])
-    axes.axhspan(low, high, color=CARD_EDGE, linewidth=0, zorder=0)
+    axes.axhspan(low, high, color=FAINT_LINE, linewidth=0, zorder=0)
     axes.axvline(few_calls, color=LINE, linewidth=1.0, linestyle=_DASHES, zorder=1)
     height = panel.scale * reference.values[panel.key]
     axes.plot([reference.calls], [height], color=TEXT, zorder=5, **_STAR)
@@ -186,26 +189,20 @@ def _name_curves(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> N
 
 def _apart(values: Sequence[float], gap: float, top: float) -> list[float]:
     """Ascending ``values`` moved up until ``gap`` apart, then down to ``top`` and below."""
-    moved: list[float] = []
-    for value in values:
-        moved.append(max(value, moved[-1] + gap) if moved else value)
-    for k in range(len(moved) - 1, -1, -1):
-        moved[k] = min(moved[k], top)
-        top = moved[k] - gap
-    return moved
+    up = list(accumulate(values, lambda below, value: max(value, below + gap)))
+    up[-1] = min(up[-1], top)
+    return list(accumulate(reversed(up), lambda above, value: min(value, above - gap)))[::-1]
 
 
 def _draw_legend(figure: Figure, reference: ReferencePoint, few_calls: float) -> None:
     """Below the panels: the star, its band, the vertical line."""
-    figure.legend(
+    add_legend(
+        figure,
         handles=[
             Line2D([], [], linestyle="none", color=TEXT, label=reference.label, **_STAR),
-            Patch(color=CARD_EDGE, label="its 95 % interval over seeds"),
+            Patch(color=FAINT_LINE, label="its 95 % interval over seeds"),
             Line2D([], [], color=LINE, linestyle=_DASHES, label=f"{few_calls:g} calls"),
         ],
         loc="outside lower center",
         ncols=3,
-        frameon=False,
-        fontsize=LABEL_POINTS,
-        labelcolor=TEXT,
     )

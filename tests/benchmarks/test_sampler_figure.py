@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from discrete_diffusion.viz.tradeoff import Curve, QualityPanel, ReferencePoint, draw_tradeoff
+from sampler_figure import Curve, QualityPanel, ReferencePoint, draw_tradeoff
 
 PANELS = [
     QualityPanel("tv", "Relation TV", (0.0, 0.05), more_is_better=False),
@@ -69,7 +69,7 @@ def test_names_stand_apart_inside_the_first_panel():
 
 
 def test_nothing_to_draw_and_too_many_curves_are_refused():
-    with pytest.raises(ValueError, match="nothing to draw: give at least one row"):
+    with pytest.raises(ValueError, match="at least one row"):
         draw({})
-    with pytest.raises(ValueError, match="all: 5 curves; expected 1 to 4"):
+    with pytest.raises(ValueError, match=r"all: 5 curves.* 1 to 4"):
         draw({"all": ROWS["two"] * 5})
