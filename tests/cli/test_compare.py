@@ -19,14 +19,13 @@ from omegaconf import OmegaConf
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import compare
-from discrete_diffusion.cli.compare.arguments import read_words, shared_overrides
-from discrete_diffusion.cli.compare.cells import plan_cells
 from discrete_diffusion.cli.compare.folder import config_digest
-from discrete_diffusion.cli.compare.options import split_options
+from discrete_diffusion.cli.compare.request import is_option, read_words
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.data import BatchStream
 from discrete_diffusion.evaluation import equal_terms
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
+from planned import plan
 
 SHORT = (
     *("model=bd_tiny", "data.num_plans=200", "data.batch_size=32", "trainer.max_steps=2"),
@@ -34,11 +33,6 @@ SHORT = (
     *("logger=none", "noise=log_linear"),
 )
 TWO = ("algos=[mdlm]", "backbones=[bd-denoiser,dit]", "seeds=[0]")
-
-
-def plan(*overrides: str):
-    words = read_words(overrides)
-    return plan_cells(compose("compare", words), shared_overrides(words))
 
 
 @pytest.fixture(scope="module")
@@ -448,5 +442,6 @@ def test_hydra_is_left_as_it_was(copy):
 
 def test_a_key_that_is_added_to_the_model_is_shared_and_its_own_are_options():
     """A backbone without a preset reads what it needs."""
-    shared, options = split_options(read_words(["+model.width=8", "model.dropout=0"]))
-    assert (shared, options) == (["+model.width=8"], ["++model.dropout=0"])
+    words = read_words(["+model.width=8", "model.dropout=0"])
+    assert words == ["+model.width=8", "++model.dropout=0"]
+    assert [is_option(word) for word in words] == [False, True]

@@ -12,11 +12,10 @@ import pytest
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import compare
-from discrete_diffusion.cli.compare.arguments import read_words, shared_overrides
-from discrete_diffusion.cli.compare.cells import plan_cells
 from discrete_diffusion.domains.dialogue import SLOTS, draw_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.pretrained import INSTALL
+from planned import plan
 
 BOTH = "algos=[latent-seq2seq,mdlm]"
 NAMES = ["latent-seq2seq-latent-space-model-seed0", "mdlm-dit-seed0"]
@@ -26,11 +25,6 @@ TINY = (
     "bound_samples=6",
 )
 TEST = draw_dialogues(40)[32:]
-
-
-def plan(*overrides: str):
-    words = read_words(overrides)
-    return plan_cells(compose("compare", words), shared_overrides(words))
 
 
 @pytest.fixture(scope="module")
