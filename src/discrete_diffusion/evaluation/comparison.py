@@ -228,7 +228,7 @@ class Comparison:
 
     def _by_seed(self, values: Tensor) -> Tensor:
         """Float64[S, M]: what has no seed is the same for all."""
-        return values if values.ndim > 1 else values.expand(len(self.seeds), -1)
+        return values.expand(len(self.seeds), -1)
 
     def rows(self) -> list[dict[str, Any]]:
         """Numbers of every model by name, means over seeds: ``table.csv`` and ``results.json``."""

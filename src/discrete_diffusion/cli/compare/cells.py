@@ -144,17 +144,16 @@ class _Planner:
         return re.sub(r"algo\.backbone=([\w-]+)", r"backbones=[\1]", refusal)
 
     def plan(self, algorithm: str, asked: str | None, size: int | None) -> Cell:
-        """The cell without its seed. ``asked``: a backbone, None for the default; ``size``:
-        parameters of the first cell, None for that one."""
+        """The cell without its seed. ``asked``: a backbone, None for that of ``train``, or one made
+        for the data; ``size``: parameters of the first cell, None for that one."""
         recipe, instead_of = self.recipes[algorithm], None
-        backbone = asked or self._default_backbone(recipe)
+        backbone = asked or str(self._compose(tuple(self.shared)).algo.backbone)
+        if asked is None and not recipe.reads(backbone):
+            backbone = recipe.stand_in()
         wanted = self.model or self._default_model(recipe, backbone)
         if backbone not in recipe.usable:
             size = size or self.presets.get(wanted, ([], 0))[1] or None
-            if recipe.stand_in is None:
-                names = ", ".join(recipe.usable) or "no backbone there is"
-                raise ValueError(f"{algorithm} cannot use it; it can use {names}")
-            instead_of, backbone = backbone, recipe.stand_in
+            instead_of, backbone = backbone, recipe.stand_in()
         first, *others = self._candidates(backbone, wanted, size)
         cell = self._build(algorithm, backbone, first)
         for preset in others:
@@ -169,20 +168,6 @@ class _Planner:
                 "size of it"
             )
         return replace(cell, instead_of=instead_of)
-
-    def _default_backbone(self, recipe: Recipe) -> str:
-        """That of ``train`` where it is made for such data, else one that is."""
-        default = str(self._compose(tuple(self.shared)).algo.backbone)
-        if recipe.reads(default):
-            return default
-        if recipe.stand_in is None:
-            names = ", ".join(recipe.usable) or "no backbone there is"
-            beside = f" with its {', '.join(recipe.conditions)}" if recipe.conditions else ""
-            raise ValueError(
-                f"no backbone that it can use reads data={recipe.config.data.name}{beside}; choose "
-                f"one that ignores what comes with the samples, backbones=[...]: {names}"
-            )
-        return recipe.stand_in
 
     def _default_model(self, recipe: Recipe, backbone: str) -> str:
         """The preset of the recipe unless it is made for other data; then that of the first recipe

@@ -5,22 +5,18 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compare.request import check_request, read_words, shared_overrides
-from discrete_diffusion.cli.compare.running import launch, run_cell
+from discrete_diffusion.cli.compare.running import run_cells
 from discrete_diffusion.cli.compose import compose
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.naming import counted
 from discrete_diffusion.stopping import Stop
 
 if TYPE_CHECKING:
-    from hydra.core.utils import JobReturn
-
     from discrete_diffusion.cli.compare.cells import Cell
     from discrete_diffusion.data import Dataset
 
@@ -84,7 +80,13 @@ def compare(
         num_samples=config.eval.num_samples,
         draws=config.eval.draws if cells[0].measurement.draws_several else 0,
     )
-    for line in dict.fromkeys(_replacement(cell) for cell in cells if cell.instead_of):
+    replaced = [
+        f"{cell.algorithm} cannot use {cell.instead_of}: {cell.backbone} (model={cell.model}, "
+        f"{cell.parameters:,} parameters) takes its place"
+        for cell in cells
+        if cell.instead_of
+    ]
+    for line in dict.fromkeys(replaced):
         logger.info("%s", line)
     if not launcher:  # whose machines may be others
         for cell in cells:
@@ -93,17 +95,9 @@ def compare(
     data = read_data(cells)
     _check_folders(cells, data, overwrite=config.overwrite)
     missing = [cell for cell in cells if not cell.folder.is_finished(cell.config, terms)]
-    out = cells[0].out
-    _announce(cells, missing, out)
+    _announce(cells, missing)
     if missing:
-        returned = launch(
-            partial(run_cell, terms=terms),
-            {cell.name: cell.overrides for cell in missing},
-            out / "cells",
-            launcher=launcher,
-            user_config_dir=user_config_dir,
-        )
-        _raise_failures(missing, returned)
+        run_cells(missing, terms, launcher=launcher, user_config_dir=user_config_dir)
     return write_comparison(cells, data, terms, overrides=[*overrides, *launcher])
 
 
@@ -136,13 +130,6 @@ def _read(config: DictConfig) -> Dataset:
     return data
 
 
-def _replacement(cell: Cell) -> str:
-    return (
-        f"{cell.algorithm} cannot use {cell.instead_of}: {cell.backbone} (model={cell.model}, "
-        f"{cell.parameters:,} parameters) takes its place"
-    )
-
-
 def _check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:
     """``ValueError`` naming the cells whose folder holds another run, and what differs; with
     ``overwrite`` such folders are cleared instead, and those with a damaged checkpoint."""
@@ -168,7 +155,7 @@ def _check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite
         )
 
 
-def _announce(cells: Sequence[Cell], missing: Sequence[Cell], out: Path) -> None:
+def _announce(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
     to_run = {cell.name for cell in missing}
     for cell in cells:
         if cell.name not in to_run:
@@ -178,27 +165,7 @@ def _announce(cells: Sequence[Cell], missing: Sequence[Cell], out: Path) -> None
         elif cell.folder.last.exists():
             logger.info("%s: interrupted, goes on", cell.name)
     logger.info("%d of %s to run", len(missing), counted(len(cells), "cell"))
-    there = sorted(path.parent.name for path in (out / "cells").glob("*/cell.json"))
-    if others := [name for name in there if all(name != cell.name for cell in cells)]:
-        logger.info("also in %s, kept, not in the table: %s", out, ", ".join(others))
-
-
-def _raise_failures(cells: Sequence[Cell], returned: Sequence[JobReturn]) -> None:
-    """``ValueError`` naming the cells that failed; errors that users cannot mend as they are."""
-    from hydra.core.utils import JobStatus
-
-    failed = []
-    for cell, job in zip(cells, returned, strict=True):
-        if job.status == JobStatus.COMPLETED:
-            continue
-        error = job._return_value  # return_value would raise it, and write a line of its own
-        if not isinstance(error, ValueError | TypeError | OSError):
-            raise error
-        failed.append(f"{cell.name}: {error} (folder {cell.folder.path})")
-    if failed:
-        listed = "\n  ".join(failed)
-        raise ValueError(
-            f"{len(failed)} of {counted(len(cells), 'cell')} failed; the same command keeps the "
-            "others and tries these again; delete the folder of one to train it anew:\n  "
-            f"{listed}"
-        )
+    there = {path.parent.name for path in (cells[0].out / "cells").glob("*/cell.json")}
+    if others := there - {cell.name for cell in cells}:
+        also = ", ".join(sorted(others))
+        logger.info("also in %s, kept, not in the table: %s", cells[0].out, also)

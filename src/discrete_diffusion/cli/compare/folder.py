@@ -62,8 +62,10 @@ class CellFolder:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What ``cell.json`` holds; None without one, or without all of its keys."""
-        return read_json(self.path / "cell.json", _MEASURED)
+        """What ``cell.json`` holds, its ``bounds`` as ``nelbo`` too; None without one, or without
+        all of its keys."""
+        found = read_json(self.path / "cell.json", _MEASURED)
+        return None if found is None else {**found, "nelbo": found["bounds"]}
 
     @property
     def is_damaged(self) -> bool:

@@ -24,9 +24,6 @@ Compose = Callable[[Sequence[str]], DictConfig]
 _STATES = ("tokens", "field", "latent")
 """What is compared: ids, and what there are ids of as well."""
 
-_FALLBACK = "dit"
-"""The backbone that stands in, if it can, where the one asked for cannot be used."""
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -59,19 +56,26 @@ class Recipe:
     def reads(self, backbone: str) -> bool:
         """True if a backbone is made for such data: its state, all that comes with a sample."""
         spec, data = backbone_spec(backbone), self.config.data
-        if spec.graph and domain_of(data).graph(data) is None:
-            return False
-        needed = {*spec.conditions} - OWN_CONDITIONS
-        there = needed <= {*self.conditions}
-        return there and spec.state == data_state(data) and spec.offers(self.conditions)
+        return (
+            spec.state == data_state(data)
+            and {*spec.conditions} - OWN_CONDITIONS <= {*self.conditions}
+            and spec.offers(self.conditions)
+            and not (spec.graph and domain_of(data).graph(data) is None)
+        )
 
-    @cached_property
-    def stand_in(self) -> str | None:
+    def stand_in(self) -> str:
         """The backbone in the place of one that cannot be used, or that is not made for such data:
-        ``dit``, the algorithm's own, or the first that can. None if none can."""
+        ``dit``, the algorithm's own, or the first that can. ``ValueError`` if none can."""
         able = [name for name in self.usable if self.reads(name)]
-        wanted = (_FALLBACK, str(self.config.algo.backbone), *able)
-        return next((name for name in wanted if name in able), None)
+        for name in ("dit", str(self.config.algo.backbone), *able):
+            if name in able:
+                return name
+        data = f"data={self.config.data.name}"
+        if self.conditions:
+            data += f" with its {', '.join(self.conditions)}"
+        names = ",".join(self.usable)
+        others = f"; give backbones=[{names}], which ignore some of it" if names else ""
+        raise ValueError(f"no backbone that it can use reads {data}{others}")
 
 
 def recipes(
@@ -95,10 +99,9 @@ def recipes(
         words = [*shared, f"algo={name}"]
         if data := _data_words(name, configs[algorithms[0]].data, config, compose):
             words = [w for w in words if key_of(w).split(".")[0] != "data"] + data
-        others = _of_experiment(name, config, shared, compose)
-        words += others
+        words += (undone := _without_experiment(name, config, shared, compose))
         words += _sampling_words(name, names, compose(words), compose)
-        found[name] = Recipe(tuple(words), compose(words), is_plain=bool(others))
+        found[name] = Recipe(tuple(words), compose(words), is_plain=bool(undone))
     return found
 
 
@@ -139,7 +142,7 @@ def _word(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _of_experiment(
+def _without_experiment(
     name: str, config: DictConfig, shared: Sequence[str], compose: Compose
 ) -> list[str]:
     """Overrides that undo what an experiment sets under ``algo``, where it is not the algorithm's

@@ -51,14 +51,17 @@ def write_comparison(
     comparison = _comparison(cells, found, first_data, terms)
     real = _real_data(out / "real_data.json", first_data, comparison, measurement)
     heads, rows = table_cells(comparison, real.get("metrics", {}))
-    setting = _setting(comparison, first["steps"])
-    notes = [
-        _said_of_data(cells[0], setting, comparison, first_data.summary()),
-        *table_notes(comparison),
-        *(_said_of_real_data(real, first["split"]) if real else ()),
-        *measurement.notes(comparison),
-        f"{first['hardware']}.",
-    ]
+    setting, summary = _setting(comparison, first["steps"]), first_data.summary()
+    if path := str(cells[0].config.data.get("path") or ""):
+        summary = summary.replace(path, Path(path).name)
+    seeds = f"seed{'s' * (len(comparison.seeds) > 1)} {', '.join(map(str, comparison.seeds))}"
+    notes = [f"{setting}, {seeds}. Data: {summary}.", *table_notes(comparison)]
+    if real:
+        notes.append(
+            f"Real data: {real['num_samples']:,} training samples in place of a model's, against "
+            f"the same {first['split']} split, mean of {real['draws']} draws."
+        )
+    notes += [*measurement.notes(comparison), f"{first['hardware']}."]
     results = finite(
         {
             "command": shlex.join(["discrete-diffusion", "compare", *overrides]),
@@ -94,11 +97,6 @@ def write_comparison(
     return results
 
 
-def _key(measure: str) -> str:
-    """Of a measure in ``cell.json``."""
-    return "bounds" if measure == "nelbo" else measure
-
-
 def _comparison(
     cells: Sequence[Cell], found: Mapping[str, dict[str, Any]], data: Dataset, terms: EqualTerms
 ) -> Comparison:
@@ -122,11 +120,9 @@ def _comparison(
                 parameters=group[0].parameters,
                 quantity=results[0]["quantity"],
                 values={
-                    name: torch.tensor(
-                        [_numbers(result[_key(name)]) for result in results], dtype=torch.float64
-                    )
+                    name: torch.tensor([_numbers(r[name]) for r in results], dtype=torch.float64)
                     for name in measures
-                    if all(result.get(_key(name)) for result in results)
+                    if all(result.get(name) for result in results)
                 },
                 metrics={
                     name: _numbers([result["metrics"][name] for result in results])
@@ -163,9 +159,9 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
 def _summary(result: Mapping[str, Any], measurement: CellMeasurement) -> dict[str, Any]:
     """A cell without its values per sample, which stay in ``cell.json``."""
     means = {
-        "bound" if key == "bounds" else key: sum(numbers) / len(numbers)
-        for key in sorted(map(_key, measurement.measures))
-        if (numbers := _numbers(result.get(key) or []))
+        "bound" if name == "nelbo" else name: sum(numbers) / len(numbers)
+        for name in sorted(measurement.measures)
+        if (numbers := _numbers(result.get(name) or []))
     }
     kept = ("steps", "metrics", "statistics", "hardware")
     return {**means, **{key: result[key] for key in kept}}
@@ -200,20 +196,6 @@ def _setting(comparison: Comparison, steps: int) -> str:
         f"{' and '.join(dict.fromkeys(str(each.name) for each in data))}, {counted(steps, 'step')} "
         f"of batch size {data[0].batch_size}, {said}"
     )
-
-
-def _said_of_data(cell: Cell, setting: str, comparison: Comparison, summary: str) -> str:
-    seeds = ", ".join(map(str, comparison.seeds))
-    if path := str(cell.config.data.get("path") or ""):
-        summary = summary.replace(path, Path(path).name)
-    return f"{setting}, seed{'s' * (len(comparison.seeds) > 1)} {seeds}. Data: {summary}."
-
-
-def _said_of_real_data(real: Mapping[str, Any], split: str) -> list[str]:
-    return [
-        f"Real data: {real['num_samples']:,} training samples in place of a model's, against the "
-        f"same {split} split, mean of {real['draws']} draws."
-    ]
 
 
 def _draw(comparison: Comparison, axes: Sequence[Column], path: Path, setting: str) -> list[str]:

@@ -6,7 +6,8 @@ import logging
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,36 +17,36 @@ from discrete_diffusion.config_files import plain
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
-    from hydra.core.utils import JobReturn
     from omegaconf import DictConfig
 
+    from discrete_diffusion.cli.compare.cells import Cell
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
 logger = logging.getLogger(__name__)
 
 
-def launch(
-    task: Callable[[DictConfig], Any],
-    jobs: Mapping[str, Sequence[str]],
-    folder: Path,
+def run_cells(
+    cells: Sequence[Cell],
+    terms: EqualTerms,
     *,
     launcher: Sequence[str] = (),
     user_config_dir: str | None = None,
-) -> Sequence[JobReturn]:
-    """Run ``task`` with the ``train`` config of every job's overrides; one result per job.
+) -> None:
+    """``run_cell`` of every one, through a launcher of Hydra's: those that ``launcher``, overrides
+    such as ``hydra/launcher=joblib``, choose and set; by default one after the other in this
+    process. Hydra's global state is left as it was.
 
-    ``jobs``: overrides by name, the name being that of the job's folder in ``folder``.
-    ``launcher``: overrides that choose and set Hydra's launcher (``hydra/launcher=joblib``); the
-    default is one job after the other in this process. Hydra's global state is left as it was.
+    Raises ``ValueError`` naming the cells that failed; errors that users cannot mend as they are.
     """
     from hydra._internal.callbacks import Callbacks  # Hydra has no public way to call a launcher
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.core.plugins import Plugins
+    from hydra.core.utils import JobStatus
     from hydra.types import HydraContext, RunMode
 
     former = HydraConfig.instance().cfg
-    shared = [f"hydra.sweep.dir={quoted(str(folder))}", *launcher]
+    shared = [f"hydra.sweep.dir={quoted(str(cells[0].folder.path.parent))}", *launcher]
     hydra_log = logging.getLogger("hydra")
     level = hydra_log.level
     with own_hydra(user_config_dir) as searchpath:
@@ -59,15 +60,28 @@ def launch(
             HydraConfig.instance().set_config(config)
             hydra_log.setLevel(logging.WARNING)  # a line of overrides per job
             found = Plugins.instance().instantiate_launcher(
-                hydra_context=context, task_function=task, config=config
+                hydra_context=context, task_function=partial(run_cell, terms=terms), config=config
             )
-            return found.launch(
-                [[*job, f"hydra.sweep.subdir={name}"] for name, job in jobs.items()],
-                initial_job_idx=0,
-            )
+            jobs = [[*cell.overrides, f"hydra.sweep.subdir={cell.name}"] for cell in cells]
+            returned = found.launch(jobs, initial_job_idx=0)
         finally:
             HydraConfig.instance().cfg = former
             hydra_log.setLevel(level)
+    failed = []
+    for cell, job in zip(cells, returned, strict=True):
+        if job.status == JobStatus.COMPLETED:
+            continue
+        error = job._return_value  # return_value would raise it, and write a line of its own
+        if not isinstance(error, ValueError | TypeError | OSError):
+            raise error
+        failed.append(f"{cell.name}: {error} (folder {cell.folder.path})")
+    if failed:
+        listed = "\n  ".join(failed)
+        raise ValueError(
+            f"{len(failed)} of {counted(len(cells), 'cell')} failed; the same command keeps the "
+            "others and tries these again; delete the folder of one to train it anew:\n  "
+            f"{listed}"
+        )
 
 
 def run_cell(config: DictConfig, *, terms: EqualTerms) -> None:
