@@ -99,7 +99,7 @@ class TokenCells(CellMeasurement):
         return score_real_data(data, num_samples, self.report(data))
 
 
-def said_of_forms(comparison: Comparison, options: Sequence[str] = ()) -> str:
+def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> str:
     """In which data set each algorithm has the samples, and how it draws: ``mdlm: data=eit-levels,
     sampling=ancestral with 20 steps; flow-matching: ...``. ``options``: of samplers, said too."""
     ways: dict[str, list[str]] = {}
@@ -115,12 +115,16 @@ def said_of_forms(comparison: Comparison, options: Sequence[str] = ()) -> str:
     return "; ".join(f"{', '.join(names)}: {way}" for way, names in ways.items())
 
 
-def samples_beside(comparison: Comparison, file: str, shown_in: Path) -> dict[str, Path]:
+def sample_files(comparison: Comparison, file: str, shown_in: Path) -> dict[str, Path]:
     """``file`` of every model, trained with the first seed, that has it, by the name of the model;
     a log line names those that do not, which ``shown_in`` lacks."""
-    folders = dict(zip(comparison.names(), (m.folder for m in comparison.models), strict=True))
-    there = {name: folder / file for name, folder in folders.items() if (folder / file).is_file()}
-    if lost := [folder.name for name, folder in folders.items() if name not in there]:
+    there, lost = {}, []
+    for name, model in zip(comparison.short_names(), comparison.models, strict=True):
+        if (model.folder / file).is_file():
+            there[name] = model.folder / file
+        else:
+            lost.append(model.folder.name)
+    if lost:
         what = f"left out of {shown_in.name}" if there else f"{shown_in.name} is not written anew"
         logger.warning(
             "%s: no %s, %s; without cell.json too, they are drawn again",

@@ -145,17 +145,13 @@ class BoundMeter:
         count, total, squares, tokens, unordered, unordered_squares = self.sums.tolist()
         if count == 0:
             return BoundEstimate(quantity, math.nan, math.nan, math.nan, None, None, 0)
-        no_orders = quantity not in ORDERINGS
+        of_unordered: tuple[float | None, float | None] = (None, None)
+        if quantity in ORDERINGS:
+            error = _standard_error(count, unordered, unordered_squares)
+            of_unordered = (unordered / count, error)
+        error = _standard_error(count, total, squares)
         return BoundEstimate(
-            quantity=quantity,
-            per_sample=total / count,
-            standard_error=_standard_error(count, total, squares),
-            per_token=total / tokens,
-            unordered=None if no_orders else unordered / count,
-            unordered_standard_error=(
-                None if no_orders else _standard_error(count, unordered, unordered_squares)
-            ),
-            num_samples=int(count),
+            quantity, total / count, error, total / tokens, *of_unordered, int(count)
         )
 
 

@@ -106,7 +106,7 @@ def bound_by_time(
             generator = make_generator(seed, *stream, b, k, 0, device=device)
             u = draw_times("low_discrepancy", len(moved), generator, moved.x0.device)
             t = ((k + u) / num_bins).clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
-            bins.append(_at(t, algorithm, moved, generator))
+            bins.append(_measure(algorithm, moved, t, generator))
         return _Measured(*map(torch.stack, zip(*bins, strict=True)))
 
     with eval_mode(algorithm):
@@ -129,8 +129,8 @@ def bound_by_time(
     )
 
 
-def _at(
-    t: Tensor, algorithm: TokenAlgorithm, batch: Batch, generator: torch.Generator
+def _measure(
+    algorithm: TokenAlgorithm, batch: Batch, t: Tensor, generator: torch.Generator
 ) -> _Measured:
     """A batch corrupted at times t Float64[B]."""
     process = algorithm.process

@@ -63,11 +63,11 @@ def paired_difference(values: Tensor, base: Tensor) -> PairedDifference:
 class Measure:
     """A number of every held-out sample.
 
-    ``said``: in a sentence; ``head``: in the table; ``notes``: what it is, in sentences; ``up``:
+    ``title``: in a sentence; ``head``: in the table; ``notes``: what it is, in sentences; ``up``:
     whether more is better.
     """
 
-    said: str
+    title: str
     head: Callable[[Comparison], str]
     notes: Callable[[Comparison], list[str]]
     up: bool = False
@@ -198,10 +198,10 @@ class Comparison:
         """Names of the measures that some model has."""
         return [name for name in self.measured if any(name in m.values for m in self.models)]
 
-    def names(self, pattern: str = "{} ({})") -> list[str]:
+    def short_names(self, pattern: str = "{} ({})") -> list[str]:
         """What models are called beside each other: their algorithms, with the backbone where one
         algorithm has several."""
-        return names_beside([(m.algorithm, m.backbone) for m in self.models], pattern)
+        return short_names([(m.algorithm, m.backbone) for m in self.models], pattern)
 
     def reference(self, measure: str) -> ComparedModel:
         """The model that differences of a measure are to: the first that has it."""
@@ -267,7 +267,7 @@ class Comparison:
         return out
 
 
-def names_beside(pairs: Sequence[tuple[str, str]], pattern: str) -> list[str]:
+def short_names(pairs: Sequence[tuple[str, str]], pattern: str) -> list[str]:
     """Algorithms, as ``pattern`` with their backbones where one is there with several."""
     several = len({algorithm for algorithm, _ in pairs}) < len({*pairs})
     return [pattern.format(*pair) if several else pair[0] for pair in pairs]

@@ -47,7 +47,7 @@ def table_cells(
     for name in measures:
         measure, first = comparison.measured[name], comparison.reference(name).algorithm
         heads.append(measure.head(comparison) + _ARROWS[measure.up])
-        of = f"{measure.said.removeprefix('the ')}, " if len(measures) > 1 else ""
+        of = f"{measure.title.removeprefix('the ')}, " if len(measures) > 1 else ""
         heads += [f"{of}difference to {first}{_ARROWS[measure.up]}"] * (len(models) > 1)
     blank = [""] * (len(heads) - 1)
     rows = [["real data", *blank, *(_number(real, column) for column in shown)]] if real else []
@@ -97,7 +97,7 @@ def table_notes(comparison: Comparison) -> list[str]:
     models, seeds = comparison.models, comparison.seeds
     names = sorted(comparison.measures, key=lambda name: name != "nelbo")  # the bound first
     notes = [note for name in names for note in comparison.measured[name].notes(comparison)]
-    notes.append(_said_of_errors(comparison))
+    notes.append(_error_note(comparison))
     if len(seeds) == 1:
         notes.append(
             f"One training seed ({seeds[0]}): no error says what training with another would give."
@@ -119,14 +119,14 @@ def table_notes(comparison: Comparison) -> list[str]:
     return notes
 
 
-def _said_of_errors(comparison: Comparison) -> str:
+def _error_note(comparison: Comparison) -> str:
     models, several = comparison.models, len(comparison.seeds) > 1
     over = "over held-out samples and seeds" if several else "over held-out samples"
     shares = any(
         math.isfinite(m.mean(c.name)) for m in models for c in comparison.columns if c.of_samples
     )
     others = "; of other numbers over seeds" if several else "; of shares over the samples drawn"
-    of = " and ".join(comparison.measured[name].said for name in comparison.measures)
+    of = " and ".join(comparison.measured[name].title for name in comparison.measures)
     return (
         f"± is one standard error: of {of} {over}"
         + f"; of a difference too, paired by sample{' and seed' * several}" * (len(models) > 1)

@@ -12,21 +12,26 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+from hydra.errors import HydraException
 from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 
+from discrete_diffusion.algorithms import Algorithm, build_algorithm
 from discrete_diffusion.cli.compare.folder import CellFolder
 from discrete_diffusion.cli.compare.recipes import Recipe, recipes
-from discrete_diffusion.cli.compare.request import has_key, is_option, key_of, owners
+from discrete_diffusion.cli.compare.request import has_key, is_option, key_of, option_notes
 from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.errors import explain
+from discrete_diffusion.cli.train import check_values
 from discrete_diffusion.config_files import model_presets
 from discrete_diffusion.domains import complete_data, domain_of
-from discrete_diffusion.evaluation.comparison import names_beside
+from discrete_diffusion.evaluation.comparison import short_names
 from discrete_diffusion.models.registry import backbone_spec
+from discrete_diffusion.sampling import build_sampler, check_sampler
 from discrete_diffusion.value_types import check_kinds
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Algorithm
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
 
 logger = logging.getLogger(__name__)
@@ -101,9 +106,9 @@ def plan_cells(
     if refused:
         count, listed = f"{len(refused)} of {len(pairs)}", "\n  ".join(refused)
         raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
-    names = names_beside([(c.algorithm, c.backbone) for c in cells], "{} with {}")
+    names = short_names([(c.algorithm, c.backbone) for c in cells], "{} with {}")
     configs = {name: cell.config for name, cell in zip(names, cells, strict=True)}
-    for line in (*planner.notes, *owners(planner.model_options, configs)):
+    for line in (*planner.notes, *option_notes(planner.model_options, configs)):
         logger.info("%s", line)
     return [_with_seed(cell, seed) for cell in cells for seed in config.seeds]
 
@@ -132,7 +137,7 @@ class _Planner:
         self.model = chosen[-1] if chosen else None
         self.recipes = recipes(list(config.algos), self.shared, lambda o: self._compose(tuple(o)))
         configs = {name: recipe.config for name, recipe in self.recipes.items()}
-        self.notes = owners(self.options, configs)
+        self.notes = option_notes(self.options, configs)
         if plainly := [name for name, recipe in self.recipes.items() if recipe.is_plain]:
             self.notes.append(f"what the experiment sets under algo: not for {', '.join(plainly)}")
 
@@ -181,17 +186,13 @@ class _Planner:
 
     def _candidates(self, backbone: str, wanted: str, size: int | None) -> Sequence[str | None]:
         """Presets to try: the one wanted if it fits the backbone, else those that do, the nearest
-        to the ``size`` or the wanted one first; None takes what the recipe has."""
-        if wanted not in self.presets:
-            return [self.model]
-        backbones, parameters = self.presets[wanted]
+        to the ``size`` or the wanted one first; None takes what the recipe has, as plug-ins do."""
+        backbones, parameters = self.presets.get(wanted, ([], 0))
         if backbone in backbones:
             return [wanted]
         fitting = [name for name, (fits, _) in self.presets.items() if backbone in fits]
-        if not fitting:  # a plug-in reads what it needs
-            return [self.model]
         fitting.sort(key=lambda name: _apart(self.presets[name][1], size or parameters))
-        return fitting if size is not None else fitting[:1]
+        return fitting if fitting and wanted in self.presets else [self.model]
 
     def _build(self, algorithm: str, backbone: str, preset: str | None) -> Cell:
         recipe = self.recipes[algorithm]
@@ -213,8 +214,6 @@ class _Planner:
         return cell
 
     def _composed(self, overrides: tuple[str, ...]) -> DictConfig:
-        from hydra.errors import HydraException
-
         try:
             return compose_plainly("train", overrides, self.user_config_dir)
         except HydraException as error:
@@ -227,13 +226,6 @@ def build_on_meta(config: DictConfig) -> Algorithm:
 
     Raises ``ValueError`` for whatever does not fit.
     """
-    import torch
-    from omegaconf.errors import OmegaConfBaseException
-
-    from discrete_diffusion.algorithms import build_algorithm
-    from discrete_diffusion.cli.train import check_values
-    from discrete_diffusion.sampling import build_sampler, check_sampler
-
     check_values(config)
     try:
         sampler = build_sampler(config)

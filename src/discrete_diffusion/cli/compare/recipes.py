@@ -113,17 +113,17 @@ def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compos
         return []
     forms = domain_of(base).forms(base)
     if state not in forms:
-        known = " or ".join(f"data={each}" for each in _with_form(state))
+        known = " or ".join(f"data={each}" for each in _data_sets_with(state))
         raise ValueError(
             f"{name} works on {state}, and data={base.name} holds {' and '.join(forms)} only; "
             f"choose {known}, the same samples in two states, or other algos="
         )
     own = plain(compose([f"data={forms[state]}"]).data)
     changed = {k: v for k, v in plain(base).items() if k in own and v != own[k] and k != "name"}
-    return [f"data={forms[state]}", *(f"data.{key}={_word(v)}" for key, v in changed.items())]
+    return [f"data={forms[state]}", *(f"data.{key}={_value(v)}" for key, v in changed.items())]
 
 
-def _with_form(state: str) -> list[str]:
+def _data_sets_with(state: str) -> list[str]:
     """Data sets whose samples come in two states, one of which this is."""
     return [
         name
@@ -133,12 +133,12 @@ def _with_form(state: str) -> list[str]:
     ]
 
 
-def _word(value: Any) -> str:
+def _value(value: Any) -> str:
     """A value as Hydra reads it back."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, list):
-        return f"[{','.join(map(_word, value))}]"
+        return f"[{','.join(map(_value, value))}]"
     return "null" if value is None else str(value)
 
 
@@ -151,7 +151,7 @@ def _without_experiment(
     if not of_experiment or compose(shared).algo.name == config.algo.name:
         return []
     own, found = plain(compose([f"algo={name}"]).algo), plain(config.algo)
-    undone = [f"algo.{k}={_word(v)}" for k, v in own.items() if found[k] != v]
+    undone = [f"algo.{k}={_value(v)}" for k, v in own.items() if found[k] != v]
     return undone + [f"~algo.{key}" for key in found if key not in own]
 
 

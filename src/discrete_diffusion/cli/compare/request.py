@@ -129,7 +129,7 @@ def has_key(config: DictConfig, option: str) -> bool:
     return isinstance(node, DictConfig) and name in node
 
 
-def owners(options: Sequence[str], configs: Mapping[str, DictConfig]) -> list[str]:
+def option_notes(options: Sequence[str], configs: Mapping[str, DictConfig]) -> list[str]:
     """Whose the options are, ``algo.num_steps=10: for d3pm``, of those that not all ``configs``,
     by name, have.
 

@@ -187,7 +187,7 @@ def _real_data(
 def _setting(comparison: Comparison, steps: int) -> str:
     """Data, steps and model of a comparison, whose model is whose where they differ."""
     models: dict[str, list[str]] = {}
-    for model, name in zip(comparison.models, comparison.names("{} with {}"), strict=True):
+    for model, name in zip(comparison.models, comparison.short_names("{} with {}"), strict=True):
         models.setdefault(model.model, []).append(name)
     whose = [f"{model} ({', '.join(names)})" for model, names in models.items()]
     said = f"models {' and '.join(whose)}" if len(models) > 1 else f"model {', '.join(models)}"
@@ -209,7 +209,7 @@ def _draw(comparison: Comparison, axes: Sequence[Column], path: Path, setting: s
         path.unlink(missing_ok=True)
         return []
     points = []
-    for model, label in zip(models, comparison.names(), strict=True):
+    for model, label in zip(models, comparison.short_names(), strict=True):
         apart = comparison.difference(model, measure)
         points.append(
             ModelPoint(
@@ -221,12 +221,12 @@ def _draw(comparison: Comparison, axes: Sequence[Column], path: Path, setting: s
                 replaced=model.instead_of is not None,
             )
         )
-    said = comparison.measured[measure].said.removeprefix("the ")
+    title = comparison.measured[measure].title.removeprefix("the ")
     draw_pareto(
         points,
         path,
-        measure=said[:1].upper() + said[1:],
-        quantity=str(comparison.quantity) if measure == "nelbo" else said,
+        measure=title[:1].upper() + title[1:],
+        quantity=str(comparison.quantity) if measure == "nelbo" else title,
         quality="" if quality is None else quality.head,
         is_share=quality is not None and quality.share,
         more_is_better=quality is None or bool(quality.up),

@@ -16,8 +16,8 @@ from discrete_diffusion.algorithms import ALGORITHMS, Algorithm
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.cell_measurement import (
     CellMeasurement,
-    said_of_forms,
-    samples_beside,
+    data_and_sampling,
+    sample_files,
 )
 from discrete_diffusion.domains.dialogue import PairDataset
 from discrete_diffusion.domains.dialogue.metrics import SummaryScores, score_summaries
@@ -124,7 +124,7 @@ class DialogueCells(CellMeasurement):
             "text included; what is there follows from the text, so the event is the same."
         )
         return [
-            f"The same pairs for all: {said_of_forms(comparison, _DRAWN_WITH)}.",
+            f"The same pairs for all: {data_and_sampling(comparison, _DRAWN_WITH)}.",
             "The bound is on -log p(summary | dialogue), per summary and never per token"
             + (f"; exact for {', '.join(exact)}" if exact else "")
             + "."
@@ -140,7 +140,7 @@ class DialogueCells(CellMeasurement):
         if "rouge_l" not in comparison.measures:
             path.unlink(missing_ok=True)
             return []
-        files = samples_beside(comparison, SUMMARIES, path)
+        files = sample_files(comparison, SUMMARIES, path)
         if not files:
             return []
         written = {name: read_summaries(file.parent) for name, file in files.items()}

@@ -14,8 +14,8 @@ from discrete_diffusion.data import Dataset, TokenDataset
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.cell_measurement import (
     CellMeasurement,
-    said_of_forms,
-    samples_beside,
+    data_and_sampling,
+    sample_files,
 )
 from discrete_diffusion.domains.eit.image_files import RECONSTRUCTIONS, write_reconstructions
 from discrete_diffusion.domains.eit.image_report import ImageReport
@@ -116,7 +116,7 @@ class ImageCells(CellMeasurement):
         return tuple(found)
 
     def notes(self, comparison: Comparison) -> list[str]:
-        return [f"The same images and maps for all: {said_of_forms(comparison)}."]
+        return [f"The same images and maps for all: {data_and_sampling(comparison)}."]
 
     def show(self, comparison: Comparison, out: Path) -> list[str]:
         """The true images beside those of every model, trained with the first seed."""
@@ -124,7 +124,7 @@ class ImageCells(CellMeasurement):
         if "relative_l2" not in comparison.measures:
             path.unlink(missing_ok=True)
             return []
-        for name, file in samples_beside(comparison, RECONSTRUCTIONS, path).items():
+        for name, file in sample_files(comparison, RECONSTRUCTIONS, path).items():
             with np.load(file) as arrays:
                 truth, drawn[name] = arrays["truth"][:, 0], arrays["mean"][:, 0]
         if not drawn:
