@@ -9,10 +9,12 @@ from typing import Any
 
 from torch import Tensor
 
+from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.domain import Headline
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.metrics import character_distance, share_known, words_of
 from discrete_diffusion.evaluation.bound import BoundEstimate
+from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.token_report import TokenReport
 from discrete_diffusion.whole_files import written_whole
 
@@ -25,6 +27,11 @@ class TextReport(TokenReport):
     """Samples of text against the windows of a split."""
 
     headlines = (Headline("words_in_training", share=True),)
+    columns = (
+        Column("character TV", "character_tv", 4),
+        Column("known words", "words_in_training", 1, up=True, share=True),
+    )
+    axes = columns[::-1]
     data: TextDataset
 
     @cached_property
@@ -72,3 +79,14 @@ def write_texts(path: Path, texts: Sequence[str]) -> None:
     parts = [f"{f' sample {k} ':-^72}\n{text}\n" for k, text in enumerate(texts, start=1)]
     with written_whole(path) as unfinished:
         unfinished.write_bytes("".join(parts).encode("utf-8"))  # line ends as they are
+
+
+class TextCells(TokenCells):
+    """Bits per character, and the words of samples."""
+
+    def real_data(self, data: Any, num_samples: int) -> dict[str, float]:
+        """The share of known words is that of the reference: training knows all of its own."""
+        scores = super().real_data(data, num_samples)
+        if (known := scores.get("words_in_training_reference")) is not None:
+            scores["words_in_training"] = known
+        return scores
