@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,6 +14,15 @@ from discrete_diffusion.cli import main
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def _closed_output_is_not_logged_to() -> Iterator[None]:
+    """Take away the handler that Hydra leaves: it writes to output that pytest closes."""
+    yield
+    for handler in logging.root.handlers[:]:
+        if type(handler) is logging.StreamHandler:
+            logging.root.removeHandler(handler)
 
 
 @pytest.fixture
