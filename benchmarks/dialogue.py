@@ -23,6 +23,7 @@ from discrete_diffusion.domains import build_data
 from discrete_diffusion.domains.dialogue.summarising import Summaries, summarise_held_out
 from discrete_diffusion.domains.dialogue.summary_report import example_summaries
 from discrete_diffusion.domains.dialogue.summary_scores import measure_source_gap, score_summarising
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler
 from kept_runs import facts, kept_run
 from record import hardware, write_result, write_section
@@ -48,15 +49,8 @@ def measure(folder: Path) -> tuple[Summaries, dict[str, float]]:
     """The averaged weights of the last step on the whole test split."""
     checkpoint = read_checkpoint(folder / "checkpoints" / "last.ckpt")
     data = build_data(checkpoint.config)
-    found = summarise_held_out(
-        checkpoint.algorithm,
-        build_sampler(checkpoint.config),
-        data,
-        "test",
-        num=None,
-        seed=0,
-        batch_size=BATCH,
-    )
+    model = Model(checkpoint.algorithm, build_sampler(checkpoint.config), batch_size=BATCH)
+    found = summarise_held_out(model, data, "test", num=None, seed=0)
     gap = measure_source_gap(
         checkpoint.algorithm, data, "test", num=None, draws=1, seed=0, batch_size=BATCH
     )

@@ -30,6 +30,7 @@ from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.regions import RegionDataset
 from discrete_diffusion.domains.regions.filling import Filling, fill_held_out
 from discrete_diffusion.domains.regions.row_scores import fit_baselines, score_filling
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import RowAncestral
 from record import RESULTS, write_result
 from regions_report import CONSTANT_ATAC, MEASURED, MEASURED_ATAC, write_tables
@@ -115,14 +116,9 @@ class HeldOut:
         return {k: found[k] for k in MEASURED}
 
     def predictions(self, algorithm: Any) -> list[Filling]:
+        model = Model(algorithm, None, batch_size=256)
         return [
-            fill_held_out(
-                *(algorithm, None, self.data, "test"),
-                num=None,
-                mask_rate=MASK_RATE,
-                seed=seed,
-                batch_size=256,
-            )
+            fill_held_out(model, self.data, "test", num=None, mask_rate=MASK_RATE, seed=seed)
             for seed in MASK_SEEDS
         ]
 

@@ -23,18 +23,22 @@ from discrete_diffusion.domains.eit.image_table import field_notes, field_sectio
 from discrete_diffusion.domains.eit.pictures import draw_reconstructions
 from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
 from discrete_diffusion.evaluation.table import markdown
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.ode import Ode
 from gaussian_images import GaussianImages, exact_flow
 
 DATA = level_images()
 BASELINES = ("mean_image", "ones", "ridge")
+PARTS = ("steps", "batch_size")
+"""Options that are of the model."""
 
 
 def reconstruct(sampler=None, algorithm=None, data=DATA, **options):
-    options = {"num": None, "draws": 3, "seed": 1, "batch_size": 999} | options
+    parts = {"batch_size": 999} | {k: options.pop(k) for k in PARTS if k in options}
+    model = Model(algorithm or Nothing(), sampler or MapSampler(0.3), **parts)
     return reconstruct_held_out(
-        algorithm or Nothing(), sampler or MapSampler(0.3), data, "val", **options
+        model, data, "val", **{"num": None, "draws": 3, "seed": 1} | options
     )
 
 

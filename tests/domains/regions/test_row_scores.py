@@ -28,14 +28,16 @@ from discrete_diffusion.domains.regions.row_table import (
     row_section,
 )
 from discrete_diffusion.evaluation.table import markdown
+from discrete_diffusion.evaluation.trained_model import Model
 
 DATA = toy_regions()
 BASELINES = ("column_mean", "neighbour_mean", "window_mean", "oracle")
 
 
 def filled(data=DATA, sampler=None, algorithm=None, rate=0.5, **options):
-    options = {"num": None, "seed": 1, "batch_size": 8} | options
-    return fill_held_out(algorithm or ChainModel(), sampler, data, "val", mask_rate=rate, **options)
+    model = Model(algorithm or ChainModel(), sampler, batch_size=options.pop("batch_size", 8))
+    options = {"num": None, "seed": 1} | options
+    return fill_held_out(model, data, "val", mask_rate=rate, **options)
 
 
 def chains(rho: float, num: int = 500, rows: int = 6) -> RegionDataset:
@@ -163,14 +165,13 @@ def test_baselines_are_fitted_on_the_training_split_alone():
 def by_mask_rate(rates: tuple[float, ...], data=DATA) -> ScoresByMaskRate:
     """Beside baselines that were fitted at another rate and under other masks."""
     return scores_by_mask_rate(
-        ChainModel(),
+        Model(ChainModel(), None, batch_size=8),
         data,
         "val",
         baselines=fit_baselines(data, 0.4, seed=7),
         rates=rates,
         num=None,
         seed=1,
-        batch_size=8,
     )
 
 

@@ -16,7 +16,7 @@ from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.dialogue import PairDataset
 from discrete_diffusion.domains.dialogue.metrics import SummaryScores, score_summaries
-from discrete_diffusion.domains.dialogue.summarising import SummarySampler, summarise_held_out
+from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
 from discrete_diffusion.domains.dialogue.summary_report import write_summaries
 from discrete_diffusion.domains.dialogue.summary_scores import source_gap, summary_baselines
 from discrete_diffusion.evaluation.comparison import Baseline
@@ -26,7 +26,7 @@ from discrete_diffusion.evaluation.equal_terms import (
     held_out_rows,
     held_out_split,
 )
-from discrete_diffusion.sampling import Sampler, rows_at_once
+from discrete_diffusion.evaluation.trained_model import Model
 
 _BOUND = (36,)
 """Keeps this noise apart from that of other comparisons, and of training."""
@@ -113,7 +113,7 @@ def held_out_summary_bounds(
 
 def score_summaries_drawn(
     algorithm: Any,
-    sampler: Sampler | SummarySampler,
+    sampler: Any,
     data: PairDataset,
     terms: EqualTerms,
     *,
@@ -123,14 +123,11 @@ def score_summaries_drawn(
     """One summary of each of the first ``terms.num_samples`` held-out dialogues, and of the
     dialogue of another pair, against the references. They are written into ``folder``, if given."""
     found = summarise_held_out(
-        algorithm,
-        sampler,
+        Model(algorithm, sampler, device),
         data,
         held_out_split(data),
         num=terms.num_samples,
         seed=terms.seed,
-        batch_size=rows_at_once(torch.device(device)),
-        device=device,
     )
     if folder is not None:
         write_summaries(folder, found)

@@ -2,68 +2,28 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.dialogue import PairDataset, nearest_other
-from discrete_diffusion.evaluation.measuring import HasMode, eval_mode
+from discrete_diffusion.domains.dialogue.dataset import PairDataset
+from discrete_diffusion.domains.dialogue.splitting import nearest_other
+from discrete_diffusion.evaluation.conditional_samples import (
+    ConditionalSamples,
+    Tensors,
+    draw_conditional,
+    first_examples,
+)
 from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.shards import Shard
 from discrete_diffusion.types import SummaryDraws
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
 
 _SUMMARY_STREAM = 75
 """Keeps these draws apart from what else is drawn with the same seed."""
-
-
-class SummarySampler(Protocol):
-    """A sampler of summaries."""
-
-    def summarise(
-        self,
-        algorithm: Any,
-        sources: Tensor,
-        *,
-        target_length: int,
-        generator: torch.Generator,
-        steps: int | None = None,
-    ) -> SummaryDraws:
-        """One summary per row of ``sources`` Int[B, S], dialogues with PAD behind."""
-        ...
-
-
-class TokenSummaries:
-    """A sampler of ids as a sampler of summaries: the ids behind a dialogue that is given."""
-
-    def __init__(self, sampler: Sampler) -> None:
-        self.sampler = sampler
-
-    def summarise(
-        self,
-        algorithm: Any,
-        sources: Tensor,
-        *,
-        target_length: int,
-        generator: torch.Generator,
-        steps: int | None = None,
-    ) -> SummaryDraws:
-        """As ``SummarySampler.summarise``; ``algorithm`` is one of tokens."""
-        clamp = sources.masked_fill(sources == algorithm.layout.pad_id, -1)
-        free = torch.full_like(sources[:, :1], -1).expand(-1, target_length)
-        real = torch.cat([torch.zeros_like(sources), torch.ones_like(free)], dim=1).bool()
-        output = self.sampler.sample(
-            algorithm,
-            real,
-            clamp=torch.cat([clamp, free], dim=1),
-            generator=generator,
-            steps=steps,
-        )
-        return SummaryDraws(output.tokens[:, sources.shape[1] :], output.nfe)
 
 
 @dataclass(frozen=True)
@@ -89,93 +49,66 @@ class Summaries:
 
 
 def summarise_held_out(
-    algorithm: HasMode,
-    sampler: SummarySampler | Sampler,
+    model: Model,
     data: PairDataset,
     split: str,
     *,
     num: int | None,
     seed: int,
-    steps: int | None = None,
-    batch_size: int,
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
     shuffled: bool = True,
 ) -> Summaries:
-    """A summary of each of the first ``num`` dialogues of a split (None: of all), in eval mode,
-    and, if ``shuffled``, one of another of these dialogues: what does not depend on the dialogue is
-    as good there.
+    """A summary of each of the first ``num`` dialogues of a split (None: of all) and, if
+    ``shuffled``, one of another of these dialogues: what does not depend on the dialogue is as good
+    there.
 
-    A sampler of tokens is wrapped in ``TokenSummaries``. ``shard``: every process asks for the
-    same, works on some of the batches and returns all. Each batch has a generator of its own, so
-    nothing depends on the number of processes; summaries depend on ``batch_size``.
-
-    Raises ``ValueError`` if the split is empty, for ``num`` below 0 or ``batch_size`` below 1.
+    Summaries depend on ``model.batch_size``, not on the number of processes. Raises ``ValueError``
+    if the split is empty or ``num`` below 0.
     """
-    if len(data.pairs[split]) == 0:
-        raise ValueError(f"the {split} split is empty; give it more data or another share")
-    for name, value, least in (("num", num, 0), ("batch_size", batch_size, 1)):
-        if value is not None and value < least:
-            raise ValueError(f"{name}={value}: expected at least {least}")
-    pairs, sources = data.pairs[split][:num], data.ids[split].sources[:num]
-    others = nearest_other([pair.dialogue for pair in pairs]) if shuffled else []
-    other_sources = sources[others] if others else None
-    wrapped = TokenSummaries(sampler) if isinstance(sampler, Sampler) else sampler
-    drawing = _Drawing(algorithm, wrapped, data, steps, device)
+    pairs = data.pairs[split][: len(first_examples(data, split, num))]
+    dialogues = tuple(pair.dialogue for pair in pairs)
+    references = tuple(pair.summary for pair in pairs)
+    if not pairs:
+        return Summaries((), (), (), (), torch.zeros(0, dtype=torch.float64))
+    sources = data.ids[split].sources[: len(pairs)]
 
-    def work(numbered: tuple[int, Tensor]) -> _Part:
-        k, rows = numbered
-        of_others = None if other_sources is None else other_sources[rows]
-        return drawing.part(sources[rows], of_others, (seed, _SUMMARY_STREAM, k))
+    def draw(given: Tensors, generator: torch.Generator) -> Tensors:
+        drawn = _sampled(model, given["sources"], data.target_length, generator)
+        return {"targets": drawn.targets, "nfe": drawn.nfe.double()}
 
-    batches = torch.arange(len(pairs)).split(batch_size) if pairs else ()
-    with eval_mode(algorithm):
-        parts = (shard or Shard()).map(work, enumerate(batches))
+    def drawn_from(sources: Tensor) -> ConditionalSamples:
+        return draw_conditional(model, {"sources": sources}, draw, entropy=(seed, _SUMMARY_STREAM))
+
+    own, of_others = drawn_from(sources), []
+    if shuffled and (others := nearest_other(dialogues)):
+        of_others = data.decode(drawn_from(sources[others]).values["targets"])
     return Summaries(
-        dialogues=tuple(pair.dialogue for pair in pairs),
-        references=tuple(pair.summary for pair in pairs),
-        generated=tuple(text for part in parts for text in part.generated),
-        shuffled=tuple(text for part in parts for text in part.shuffled),
-        nfe=torch.cat([torch.zeros(0).double(), *(part.nfe for part in parts)]),
-        seconds=sum(part.seconds for part in parts),
+        dialogues,
+        references,
+        generated=tuple(data.decode(own.values["targets"])),
+        shuffled=tuple(of_others),
+        nfe=own.values["nfe"],
+        seconds=own.seconds,
     )
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What was made of one batch; as in ``Summaries``."""
-
-    generated: list[str]
-    shuffled: list[str]
-    nfe: Tensor
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _Drawing:
-    """Draws batches; arguments as in ``summarise_held_out``."""
-
-    algorithm: Any
-    sampler: SummarySampler
-    data: PairDataset
-    steps: int | None
-    device: torch.device | str
-
-    def part(self, own: Tensor, others: Tensor | None, entropy: Sequence[int]) -> _Part:
-        """Of dialogues ``own`` Int[b, S], and of ``others``, with generators made of ``entropy``,
-        alike."""
-        start = time.perf_counter()
-        drawn = self._draw(own, entropy)
-        seconds = time.perf_counter() - start
-        shuffled = [] if others is None else self.data.decode(self._draw(others, entropy).targets)
-        generated = self.data.decode(drawn.targets)
-        return _Part(generated, shuffled, drawn.nfe.double().cpu(), seconds)
-
-    def _draw(self, sources: Tensor, entropy: Sequence[int]) -> SummaryDraws:
-        return self.sampler.summarise(
-            self.algorithm,
-            sources.to(self.device),
-            target_length=self.data.target_length,
-            generator=make_generator(*entropy, device=self.device),
-            steps=self.steps,
+def _sampled(
+    model: Model, sources: Tensor, target_length: int, generator: torch.Generator
+) -> SummaryDraws:
+    """One summary per row of ``sources`` Int[B, S], dialogues with PAD behind; by a sampler of ids,
+    those behind a dialogue that is given."""
+    algorithm, sampler = model.algorithm, model.sampler
+    if not isinstance(sampler, Sampler):
+        return sampler.summarise(
+            algorithm, sources, target_length=target_length, generator=generator, steps=model.steps
         )
+    clamp = sources.masked_fill(sources == algorithm.layout.pad_id, -1)
+    free = torch.full_like(sources[:, :1], -1).expand(-1, target_length)
+    real = torch.cat([torch.zeros_like(sources), torch.ones_like(free)], dim=1).bool()
+    output = sampler.sample(
+        algorithm,
+        real,
+        clamp=torch.cat([clamp, free], dim=1),
+        generator=generator,
+        steps=model.steps,
+    )
+    return SummaryDraws(output.tokens[:, sources.shape[1] :], output.nfe)

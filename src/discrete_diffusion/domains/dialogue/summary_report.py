@@ -66,17 +66,7 @@ class SummaryReport(Report):
     ) -> Summaries:
         """Of the first ``num`` dialogues, all if it is None; ``shuffled``: of others too."""
         return summarise_held_out(
-            model.algorithm,
-            model.sampler,
-            self.data,
-            self.split,
-            num=num,
-            seed=seed,
-            steps=model.steps,
-            batch_size=model.rows_at_once,
-            device=model.device,
-            shard=model.shard,
-            shuffled=shuffled,
+            model, self.data, self.split, num=num, seed=seed, shuffled=shuffled
         )
 
     def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:

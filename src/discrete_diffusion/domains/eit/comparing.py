@@ -109,8 +109,8 @@ class ImageCells(CellMeasurement):
         """The true images beside those of every model, trained with the first seed."""
         import numpy as np
 
-        from discrete_diffusion.domains.eit.image_files import RECONSTRUCTIONS
         from discrete_diffusion.domains.eit.pictures import draw_side_by_side
+        from discrete_diffusion.domains.eit.reconstructing import RECONSTRUCTIONS
 
         path, drawn = out / _IMAGES, {}
         if "relative_l2" not in comparison.measures:

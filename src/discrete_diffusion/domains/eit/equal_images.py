@@ -12,7 +12,6 @@ from torch import Tensor
 
 from discrete_diffusion.data import Dataset
 from discrete_diffusion.data.base import SPLITS
-from discrete_diffusion.domains.eit.image_files import write_reconstructions
 from discrete_diffusion.domains.eit.image_scores import (
     FieldBaselines,
     fit_field_baselines,
@@ -20,14 +19,13 @@ from discrete_diffusion.domains.eit.image_scores import (
 )
 from discrete_diffusion.domains.eit.metrics import score_images
 from discrete_diffusion.domains.eit.reconstructing import (
-    ImageSampler,
     as_images,
     maps_of,
     reconstruct_held_out,
 )
 from discrete_diffusion.evaluation.comparison import Baseline
 from discrete_diffusion.evaluation.equal_terms import EqualTerms, held_out_split
-from discrete_diffusion.sampling import Sampler, rows_at_once
+from discrete_diffusion.evaluation.trained_model import Model
 
 _SAME = 1e-4
 """Numbers of an image that are so far apart are the same: levels read from a file."""
@@ -49,9 +47,7 @@ def check_same_images(one: Dataset, other: Dataset) -> None:
     """``ValueError`` unless both hold the same images with the same maps in the same splits."""
     for name in SPLITS:
         first, second = one.splits[name], other.splits[name]
-        images, others = (
-            as_images(data.splits[name].x0, data.levels).double() for data in (one, other)
-        )
+        images, others = (as_images(data.splits[name].x0).double() for data in (one, other))
         same = images.shape == others.shape and bool(((images - others).abs() <= _SAME).all())
         if not same or not torch.equal(maps_of(first), maps_of(second)):
             raise ValueError(
@@ -62,7 +58,7 @@ def check_same_images(one: Dataset, other: Dataset) -> None:
 
 def score_images_drawn(
     algorithm: Any,
-    sampler: Sampler | ImageSampler,
+    sampler: Any,
     data: Dataset,
     terms: EqualTerms,
     *,
@@ -75,20 +71,17 @@ def score_images_drawn(
     Raises ``ValueError`` if they are not finite.
     """
     found = reconstruct_held_out(
-        algorithm,
-        sampler,
+        Model(algorithm, sampler, device),
         data,
         held_out_split(data),
         num=terms.num_samples,
         draws=terms.draws,
         seed=terms.seed,
-        batch_size=rows_at_once(torch.device(device)),
-        device=device,
     )
     if not bool(found.mean.isfinite().all()):
         raise ValueError("training has diverged: images hold NaN or infinity")
     if folder is not None:
-        write_reconstructions(folder, found)
+        found.write(folder)
     none = FieldBaselines({}, torch.zeros(()), torch.ones(()))  # scored once, not for every model
     scores = score_reconstructions(found, data, baselines=none)
     numbers = scores.as_dict()
@@ -109,7 +102,7 @@ def score_images_drawn(
 def score_baselines(data: Dataset, num: int) -> tuple[Baseline, ...]:
     """The mean training image and ridge regression on the first ``num`` held-out images."""
     examples = data.splits[held_out_split(data)]
-    truth = as_images(examples.x0[:num], data.levels)
+    truth = as_images(examples.x0[:num])
     maps, fitted = maps_of(examples)[:num], fit_field_baselines(data).by_name
     found = []
     for name, said in _NAMES.items():

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.eit.changed_data import measured_data
-from discrete_diffusion.domains.eit.image_files import write_reconstructions
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.image_scores import ReconstructionScores
 from discrete_diffusion.domains.eit.image_table import field_notes, field_section
@@ -64,7 +63,7 @@ class ImageEvaluation(Evaluation):
 
     def save(self, folder: Path) -> None:
         """The reconstructions."""
-        write_reconstructions(folder, self.found)
+        self.found.write(folder)
 
     def draw(self, folder: Path) -> None:
         """The first images."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.domain import Headline, Report
-from discrete_diffusion.domains.eit.image_files import write_reconstructions
 from discrete_diffusion.domains.eit.image_scores import (
     FieldBaselines,
     ReconstructionScores,
@@ -56,18 +55,9 @@ class ImageReport(Report):
     def sample(
         self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()
     ) -> Reconstructions:
+        seed += sum(stream)
         return reconstruct_held_out(
-            model.algorithm,
-            model.sampler,
-            self.data,
-            self.split,
-            num=num,
-            draws=self.draws,
-            seed=seed + sum(stream),
-            steps=model.steps,
-            batch_size=model.rows_at_once,
-            device=model.device,
-            shard=model.shard,
+            model, self.data, self.split, num=num, draws=self.draws, seed=seed
         )
 
     def scores(self, found: Reconstructions) -> ReconstructionScores:
@@ -79,12 +69,10 @@ class ImageReport(Report):
         return self.scores(found).as_dict() if len(found) else {}
 
     def save(self, found: Reconstructions, folder: Path) -> None:
-        """Write ``samples.npz`` (see ``write_reconstructions``) and ``samples.png`` into a
-        folder."""
-        if len(found) == 0:
-            return
-        write_reconstructions(folder, found)
-        self.draw(found, folder / "samples.png")
+        """Write ``samples.npz`` (see ``Reconstructions.write``) and ``samples.png``."""
+        if len(found):
+            found.write(folder)
+            self.draw(found, folder / "samples.png")
 
     def draw(self, found: Reconstructions, path: Path) -> None:
         """Draw the first samples: map (in training standard deviations), truth, mean of draws,

@@ -41,7 +41,7 @@ def fit_field_baselines(data: Dataset) -> FieldBaselines:
     Raises ``ValueError`` without a training sample or without maps.
     """
     train = data.splits["train"]
-    images, maps = as_images(train.x0, data.levels), maps_of(train)
+    images, maps = as_images(train.x0), maps_of(train)
     by_name: dict[str, ImageBaseline] = {
         "mean_image": MeanImage.fit(images),
         "ones": Ones(tuple(images.shape[1:])),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.domains.domain import Sampled
 from discrete_diffusion.domains.eit.changed_data import measured_data
-from discrete_diffusion.domains.eit.image_files import write_reconstructions
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.reconstructing import DRAWS
 from discrete_diffusion.evaluation.held_out import held_out_split
@@ -35,7 +34,7 @@ def sample_images(config: DictConfig, trained: TrainedModel) -> Sampled:
     with trained.sharing() as shard:
         found = report.sample(trained.on(shard), num, config.seed)
     scores = report.measure(found)
-    write_reconstructions(folder, found)
+    found.write(folder)
     report.draw(found, folder / config.picture)
     facts = {
         "sampling": trained.sampling,

@@ -138,15 +138,12 @@ def evaluate_rows(config: DictConfig, trained: TrainedModel) -> RowEvaluation:
         filling, scores, drawn = _fill_by_seed(config, model, report)
         bound = held_out_bound(config, model, data, split)
         by_rate = scores_by_mask_rate(
-            model.algorithm,
+            model,
             data,
             split,
             baselines=report.baselines,
             num=config.num_samples,
             seed=config.seed,
-            batch_size=model.rows_at_once,
-            device=model.device,
-            shard=shard,
         )
     facts = {
         **checkpoint_facts(config, trained, data),

@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.data import Dataset, bucket_batches
-from discrete_diffusion.evaluation.measuring import HasMode, eval_mode
-from discrete_diffusion.shards import Shard
-from discrete_diffusion.types import FilledRows
+from discrete_diffusion.evaluation.conditional_samples import (
+    ConditionalSamples,
+    Tensors,
+    draw_conditional,
+    first_examples,
+)
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
 
 _MASK_STREAM, _FILL_STREAM = 70, 71
 """Keep masks and fillings apart from what else is drawn with the same seed."""
-
-
-class RowPredictor(HasMode, Protocol):
-    """An algorithm on rows of real numbers, as far as a measurement knows it."""
-
-    def predict(self, rows: Tensor, masked: Tensor, real: Tensor) -> Tensor:
-        """Float32[B, N, M]: the expected masked rows given the others, which are as they were."""
-        ...
-
-
-class RowFiller(Protocol):
-    """A sampler of masked rows."""
-
-    def fill(
-        self,
-        algorithm: Any,
-        rows: Tensor,
-        masked: Tensor,
-        real: Tensor,
-        *,
-        generator: torch.Generator,
-        steps: int | None = None,
-    ) -> FilledRows:
-        """Masked rows drawn given the others, which are as they were."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -87,101 +68,45 @@ def draw_held_out_masks(real: Tensor, rate: float, generator: torch.Generator) -
 
 
 def fill_held_out(
-    algorithm: RowPredictor,
-    sampler: RowFiller | None,
-    data: Dataset,
-    split: str,
-    *,
-    num: int | None,
-    mask_rate: float,
-    seed: int,
-    steps: int | None = None,
-    batch_size: int,
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
+    model: Model, data: Dataset, split: str, *, num: int | None, mask_rate: float, seed: int
 ) -> Filling:
     """Hide rows of the first ``num`` windows of a split (None: of all) and have them predicted, and
-    filled by the sampler if there is one, in eval mode.
+    filled if the model has a sampler.
 
-    Windows of one size go together, at most ``batch_size`` at once. ``shard``: every process asks
-    for the same, works on some of the batches and returns all. The masks are a function of
-    ``seed`` and each batch is filled with a generator of its own, so nothing depends on the number
-    of processes; what is filled, not what is predicted, depends on ``batch_size``.
+    Windows of one size go together, at most ``model.batch_size`` at once. The masks are a function
+    of ``seed``; what is filled, not what is predicted, depends on ``model.batch_size``, and nothing
+    on the number of processes.
 
-    Raises ``ValueError`` if the split is empty, ``num`` is below 0 or ``batch_size`` below 1.
+    Raises ``ValueError`` if the split is empty or ``num`` below 0.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: expected at least 1")
-    truth, real, masked = _hide_rows(data, split, num, mask_rate, seed)
+    examples = first_examples(data, split, num)
+    truth, real = examples.x0.float(), examples.real
+    masked = draw_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
     if len(truth) == 0:
         return Filling(truth, real, masked, truth)
     hidden = torch.where(masked.unsqueeze(-1), 0.0, truth)  # nobody is shown the answer
-    batches = bucket_batches(real.sum(dim=1), batch_size)
+    algorithm, sampler = model.algorithm, model.sampler
 
-    def work(numbered: tuple[int, Tensor]) -> _Part:
-        k, windows = numbered
-        generator = make_generator(seed, _FILL_STREAM, k, device=device)
-        given = (x[windows].to(device) for x in (hidden, masked, real))
-        return _fill_batch(algorithm, sampler, *given, generator=generator, steps=steps)
+    def predict(windows: Tensors, generator: torch.Generator) -> Tensors:
+        return {"rows": algorithm.predict(**windows).float()}
 
-    with eval_mode(algorithm):
-        parts = (shard or Shard()).map(work, enumerate(batches))
-    back = torch.cat(batches).argsort()
-    return Filling(
-        truth=truth,
-        real=real,
-        masked=masked,
-        predicted=torch.cat([part.predicted for part in parts])[back],
-        filled=_joined([part.filled for part in parts], back),
-        nfe=_joined([part.nfe for part in parts], back),
-        seconds=sum(part.seconds for part in parts),
-    )
+    def fill(windows: Tensors, generator: torch.Generator) -> Tensors:
+        output = sampler.fill(algorithm, **windows, generator=generator, steps=model.steps)
+        return {"rows": output.rows.float(), "nfe": output.nfe}
 
+    def drawn(draw: Callable[[Tensors, torch.Generator], Tensors]) -> ConditionalSamples:
+        return draw_conditional(
+            model,
+            {"rows": hidden, "masked": masked, "real": real},
+            draw,
+            batches=bucket_batches(real.sum(dim=1), model.rows_at_once),
+            entropy=(seed, _FILL_STREAM),
+        )
 
-def _hide_rows(
-    data: Dataset, split: str, num: int | None, mask_rate: float, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``truth``, ``real`` and ``masked`` of a ``Filling``, of the first ``num`` windows."""
-    examples = data.splits[split]
-    if len(examples) == 0:
-        raise ValueError(f"the {split} split is empty; give it more data or another share")
-    if num is not None and num < 0:
-        raise ValueError(f"num={num}: expected at least 0")
-    real = examples.real[:num]
-    masked = draw_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
-    return examples.x0[:num].float(), real, masked
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What was made of one batch; as in ``Filling``."""
-
-    predicted: Tensor
-    filled: Tensor | None = None
-    nfe: Tensor | None = None
-    seconds: float = 0.0
-
-
-def _fill_batch(
-    algorithm: RowPredictor,
-    sampler: RowFiller | None,
-    rows: Tensor,
-    masked: Tensor,
-    real: Tensor,
-    *,
-    generator: torch.Generator,
-    steps: int | None,
-) -> _Part:
-    predicted = algorithm.predict(rows, masked, real).float().cpu()
+    predicted = drawn(predict).values["rows"]
     if sampler is None:
-        return _Part(predicted)
-    start = time.perf_counter()
-    output = sampler.fill(algorithm, rows, masked, real, generator=generator, steps=steps)
-    filled, nfe = output.rows.float().cpu(), output.nfe.cpu()
-    return _Part(predicted, filled, nfe, time.perf_counter() - start)
-
-
-def _joined(parts: list[Tensor | None], back: Tensor) -> Tensor | None:
-    """The parts in the order ``back``; None if there are none."""
-    present = [part for part in parts if part is not None]
-    return torch.cat(present)[back] if present else None
+        return Filling(truth, real, masked, predicted)
+    filled = drawn(fill)
+    return Filling(
+        truth, real, masked, predicted, filled.values["rows"], filled.values["nfe"], filled.seconds
+    )

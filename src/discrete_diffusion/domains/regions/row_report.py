@@ -63,17 +63,7 @@ class RowReport(Report):
     def fill(self, model: Model, num: int | None, seed: int) -> Filling:
         """The first ``num`` windows of the split, all if it is None."""
         return fill_held_out(
-            model.algorithm,
-            model.sampler,
-            self.data,
-            self.split,
-            num=num,
-            mask_rate=self.mask_rate,
-            seed=seed,
-            steps=model.steps,
-            batch_size=model.rows_at_once,
-            device=model.device,
-            shard=model.shard,
+            model, self.data, self.split, num=num, mask_rate=self.mask_rate, seed=seed
         )
 
     def _baseline_scores(self, filling: Filling) -> dict[str, RowScores]:

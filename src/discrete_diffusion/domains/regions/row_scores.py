@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -22,12 +22,13 @@ from discrete_diffusion.domains.regions.baselines import (
 )
 from discrete_diffusion.domains.regions.filling import (
     Filling,
-    RowPredictor,
     draw_held_out_masks,
     fill_held_out,
 )
 from discrete_diffusion.domains.regions.metrics import RowScores, score_rows
-from discrete_diffusion.shards import Shard
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
 
 MASK_RATES = (0.15, 0.3, 0.5, 0.7, 0.9)
 NEIGHBOURS, ORACLE = "neighbour_mean", "oracle"
@@ -188,7 +189,7 @@ class ScoresByMaskRate:
 
 
 def scores_by_mask_rate(
-    algorithm: RowPredictor,
+    model: Model,
     data: RegionDataset,
     split: str,
     *,
@@ -196,9 +197,6 @@ def scores_by_mask_rate(
     rates: Sequence[float] = MASK_RATES,
     num: int | None,
     seed: int,
-    batch_size: int,
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
 ) -> ScoresByMaskRate:
     """The model's predictions, the neighbour mean and the oracle at several mask rates.
 
@@ -206,21 +204,10 @@ def scores_by_mask_rate(
     ``fit_baselines`` at any rate; what depends on the rate, the neighbour mean, is fitted here.
     The other arguments are those of ``fill_held_out``.
     """
-    train = data.splits["train"]
+    train, predictor = data.splits["train"], replace(model, sampler=None)
     by_name: dict[str, list[RowScores]] = {}
     for rate in rates:
-        filling = fill_held_out(
-            algorithm,
-            None,
-            data,
-            split,
-            num=num,
-            mask_rate=rate,
-            seed=seed,
-            batch_size=batch_size,
-            device=device,
-            shard=shard,
-        )
+        filling = fill_held_out(predictor, data, split, num=num, mask_rate=rate, seed=seed)
         masked = _training_masks(data, rate, seed)
         near = NeighbourMean.fit(train.x0, train.real, masked, mean=baselines.mean)
         shown = {NEIGHBOURS: near} | {k: x for k, x in baselines.by_name.items() if k == ORACLE}
