@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ def draw_conditional(
     draw: Callable[[Tensors, torch.Generator], Tensors],
     *,
     entropy: tuple[int, ...],
-    batches: Sequence[Tensor] | None = None,
+    batches: list[Tensor] | None = None,
 ) -> ConditionalSamples:
     """What ``draw`` makes of each batch of the conditions, with the algorithm in eval mode.
 
@@ -50,7 +50,7 @@ def draw_conditional(
     """
     if batches is None:
         num = len(next(iter(conditions.values())))
-        batches = torch.arange(num).split(model.rows_at_once)
+        batches = list(torch.arange(num).split(model.rows_at_once))
 
     def work(numbered: tuple[int, Tensor]) -> tuple[dict[str, Tensor], float]:
         k, rows = numbered

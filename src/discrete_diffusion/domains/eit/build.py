@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from einops import rearrange
+from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.data.base import Examples, shares_of
-from discrete_diffusion.domains.eit.cache import cached_phantoms
 from discrete_diffusion.domains.eit.dataset import EITLevels, FieldDataset
 from discrete_diffusion.domains.eit.files import read_phantoms
 from discrete_diffusion.domains.eit.levels import (
@@ -21,15 +22,22 @@ from discrete_diffusion.domains.eit.levels import (
     conductivity_to_levels,
     levels_to_conductivity,
 )
-from discrete_diffusion.domains.eit.maps import add_noise, check_transform, transform_maps
 from discrete_diffusion.domains.eit.simulator import (
     SIMULATOR_VERSION,
+    Maps,
     SimulationSettings,
     background_map,
+    cached_phantoms,
 )
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.options import is_number, set_derived
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+DTN_TRANSFORMS = ("ratio", "difference", "none")
+
+_NOISE_STREAM = 1
 
 
 @dataclass(frozen=True)
@@ -43,62 +51,34 @@ class _Phantoms:
     made_by: str | None
 
 
-def complete_eit(config: DictConfig) -> None:
-    """Write ``field_size``, height and width of the field, into ``config``.
-
-    Raises ``ValueError`` for a number that is not that of the data.
-    """
-    _state(config, "channels", 1)
-    _state(config, "field_size", config.size)
-
-
-def complete_eit_levels(config: DictConfig) -> None:
-    """Write the layout into ``config``: ``length`` H W, ``vocab_size``, ``mask_id``.
-
-    Raises ``ValueError`` for a number that is not that of the data.
-    """
-    _state(config, "length", config.size**2)
-    _state(config, "vocab_size", VOCAB_SIZE)
-    _state(config, "mask_id", MASK_ID)
+def complete_eit(config: DictConfig, state: str) -> None:
+    """Write what ``size`` decides into ``config``: ``channels`` and ``field_size`` of fields, the
+    layout of ids. Raises ``ValueError`` for a number that is not that of the data."""
+    if state == "field":
+        sizes = {"channels": 1, "field_size": config.size}
+    else:
+        sizes = {"length": config.size**2, "vocab_size": VOCAB_SIZE, "mask_id": MASK_ID}
+    set_derived(config, "data", sizes)
 
 
-def _state(config: DictConfig, key: str, value: int) -> None:
-    if config.get(key) not in (None, value):
-        raise ValueError(f"data.{key}={config[key]}, but the data makes it {value}; leave it out")
-    config[key] = value
-
-
-def build_eit(config: DictConfig) -> FieldDataset:
-    """``data=eit``: phantoms as fields, simulated if ``path`` is null, else read from it.
+def build_eit(config: DictConfig, state: str) -> FieldDataset | EITLevels:
+    """Phantoms, simulated if ``path`` is null, else read from it: as fields, or in the state
+    ``tokens`` as ids of the six levels.
 
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence for settings out of range, a
-    file that cannot be read or does not go with the settings, and a split without a sample.
+    file that cannot be read or does not go with the settings, a split without a sample and, of
+    ids, a conductivity that is no level.
     """
-    phantoms = _phantoms(config)
-    x0 = rearrange(phantoms.media, "m h w -> m 1 h w")
-    return FieldDataset(
-        _splits(config, phantoms, x0, num_positions=1),
-        source=phantoms.source,
-        made_by=phantoms.made_by,
-    )
-
-
-def build_eit_levels(config: DictConfig) -> EITLevels:
-    """``data=eit-levels``: the same phantoms as ids of the six levels; errors likewise, and for
-    a file with another conductivity."""
-    phantoms = _phantoms(config)
+    if config.dtn_transform not in DTN_TRANSFORMS:
+        raise ValueError(unknown_name("data.dtn_transform", config.dtn_transform, DTN_TRANSFORMS))
+    phantoms = _simulated(config) if config.path is None else _read(config)
+    source, made_by = phantoms.source, phantoms.made_by
+    if state == "field":
+        x0 = rearrange(phantoms.media, "m h w -> m 1 h w")
+        return FieldDataset(_splits(config, phantoms, x0, 1), source=source, made_by=made_by)
     _check_levels(phantoms)
     x0 = rearrange(conductivity_to_levels(phantoms.media), "m h w -> m (h w)")
-    return EITLevels(
-        _splits(config, phantoms, x0, num_positions=x0.shape[1]),
-        source=phantoms.source,
-        made_by=phantoms.made_by,
-    )
-
-
-def _phantoms(config: DictConfig) -> _Phantoms:
-    check_transform(config.dtn_transform)
-    return _simulated(config) if config.path is None else _read(config)
+    return EITLevels(_splits(config, phantoms, x0, x0.shape[1]), source=source, made_by=made_by)
 
 
 def _simulated(config: DictConfig) -> _Phantoms:
@@ -112,11 +92,11 @@ def _simulated(config: DictConfig) -> _Phantoms:
     )
     noise, transform = config.noise_level, config.dtn_transform
     drawn = cached_phantoms(settings)
-    noisy = add_noise(drawn.dtn, noise, settings.phantom_seed)
+    noisy = _noisy(drawn.dtn, noise, settings.phantom_seed)
     background = background_map(settings.mesh_rings, settings.num_boundary)
     return _Phantoms(
         levels_to_conductivity(torch.from_numpy(drawn.levels)),
-        torch.from_numpy(transform_maps(noisy, background, transform)),
+        torch.from_numpy(_transformed(noisy, background, transform)),
         source=f"simulated {settings.phantoms} of seed {settings.phantom_seed}",
         made_by=repr((SIMULATOR_VERSION, settings, float(noise), transform)),
     )
@@ -139,17 +119,44 @@ def _read(config: DictConfig) -> _Phantoms:
             f"data.dtn_transform={config.dtn_transform} needs; add it, or set "
             "data.dtn_transform=none"
         )
-    noisy = add_noise(file.dtn, config.noise_level, config.phantom_seed)
+    noisy = _noisy(file.dtn, config.noise_level, config.phantom_seed)
     return _Phantoms(
         torch.from_numpy(file.media),
-        torch.from_numpy(transform_maps(noisy, file.background, config.dtn_transform)),
+        torch.from_numpy(_transformed(noisy, file.background, config.dtn_transform)),
         source=file.source,
         made_by=None,
     )
 
 
+def _transformed(dtn: Maps, background: NDArray | None, name: str) -> Maps:
+    """Float32[M, n, n] divided by the map of conductivity 1, Float[n, n], entry by entry
+    (``ratio``), less it (``difference``) or as they are (``none``). Symmetric maps stay symmetric.
+    """
+    if name == "none" or background is None:
+        return dtn
+    reference = background.astype(np.float32)
+    return dtn / reference if name == "ratio" else dtn - reference
+
+
+def _noisy(dtn: Maps, noise_level: float, seed: int) -> Maps:
+    """Float32[M, n, n] with every entry times 1 + noise_level e, e ~ N(0, 1).
+
+    Each entry has an e of its own: a noisy map is not symmetric, and its rows do not sum to 0.
+    Raises ``ValueError`` for a level below 0.
+    """
+    if not is_number(noise_level) or not 0 <= noise_level < np.inf:
+        raise ValueError(f"data.noise_level={noise_level}: expected a number, at least 0")
+    if noise_level == 0:
+        return dtn
+    noisy = np.empty_like(dtn)
+    for k, matrix in enumerate(dtn):
+        rng = np.random.default_rng([seed, _NOISE_STREAM, k])
+        noisy[k] = matrix * (1 + noise_level * rng.standard_normal(matrix.shape))
+    return noisy
+
+
 def _splits(
-    config: DictConfig, phantoms: _Phantoms, x0: Tensor, *, num_positions: int
+    config: DictConfig, phantoms: _Phantoms, x0: Tensor, num_positions: int
 ) -> dict[str, Examples]:
     """Samples are independent of each other: the first are train, the next val, the last test."""
     real = torch.ones(len(x0), num_positions, dtype=torch.bool)

@@ -13,7 +13,6 @@ from torch import Tensor
 from discrete_diffusion.data import Dataset
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.eit.image_scores import (
-    FieldBaselines,
     fit_field_baselines,
     score_reconstructions,
 )
@@ -82,8 +81,7 @@ def score_images_drawn(
         raise ValueError("training has diverged: images hold NaN or infinity")
     if folder is not None:
         found.write(folder)
-    none = FieldBaselines({}, torch.zeros(()), torch.ones(()))  # scored once, not for every model
-    scores = score_reconstructions(found, data, baselines=none)
+    scores = score_reconstructions(found)  # baselines once, not for every model
     numbers = scores.as_dict()
     shown = ["condition_gap", "condition_gap_standard_error", "spread_ratio", "pixel_accuracy"]
     shown += ["relative_l2_single"] * (found.draws > 1)

@@ -10,7 +10,6 @@ from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.eit.changed_data import measured_data
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.image_scores import ReconstructionScores
-from discrete_diffusion.domains.eit.image_table import field_notes, field_section
 from discrete_diffusion.domains.eit.reconstructing import Reconstructions
 from discrete_diffusion.domains.eit.sampling import image_report
 from discrete_diffusion.evaluation.bound import BoundEstimate
@@ -20,7 +19,7 @@ from discrete_diffusion.evaluation.held_out import (
     held_out_split,
     sampling_facts,
 )
-from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.evaluation.table import TableSection, bound_row, metric_row, metric_rows
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -28,6 +27,25 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 NUM_IMAGES = 200
+
+_WHO = {
+    "{}": "the mean of the draws",
+    "{}_single": "one draw",
+    "{}_shuffled": "the mean of draws from the map of another sample",
+    "ridge_{}": "linear regression on the map",
+    "mean_image_{}": "the mean training image",
+    "ones_{}": "the background everywhere",
+}
+_WHAT = {
+    "relative_l2": "norm of the error by that of the image, mean over images",
+    "mean_squared_error": "mean squared error of a pixel",
+    "pixel_accuracy": "share of pixels whose nearest level is the true one",
+}
+_OTHERS = {
+    "majority_pixel_accuracy": "share of the most frequent level: what a constant image scores",
+    "condition_gap": "relative L2 from another's map less that from the own one; 0: maps unused",
+    "spread_ratio": "spread of the draws by what their errors call for; 1: an exact posterior",
+}
 
 
 @dataclass(frozen=True)
@@ -41,12 +59,7 @@ class ImageEvaluation(Evaluation):
     bound: BoundEstimate
 
     def sections(self) -> list[TableSection]:
-        bound, name = self.bound, f"nelbo_{self.bound.quantity}"
-        row = TableRow(
-            name,
-            f"{bound.per_sample:.3f} ± {bound.standard_error:.3f}",
-            meaning="held-out bound on -log p of an image given its map, nats (± standard error)",
-        )
+        row = bound_row(self.bound, "an image given its map")
         return [field_section(self.scores), TableSection("the model on held-out data", (row,))]
 
     def notes(self) -> list[str]:
@@ -94,3 +107,26 @@ def evaluate_images(config: DictConfig, trained: TrainedModel) -> ImageEvaluatio
         **measured.facts(split),
     }
     return ImageEvaluation(facts, report, found, report.scores(found), bound)
+
+
+def field_section(scores: ReconstructionScores) -> TableSection:
+    """Everybody's numbers, one metric after the other (± standard error over images)."""
+    values = scores.as_dict()
+    rows = metric_rows(values, _WHAT, _WHO)
+    rows += [metric_row(k, values, meaning) for k, meaning in _OTHERS.items() if k in values]
+    return TableSection("images, from their maps", tuple(rows))
+
+
+def field_notes(scores: ReconstructionScores) -> list[str]:
+    """What the numbers of ``field_section`` are of, in sentences."""
+    notes = [
+        f"{scores.num_images:,} held-out images, {scores.draws} draws each, {scores.calls:g} "
+        "network calls a draw; ± is the standard error over images.",
+        "One draw of an exact model has twice the squared error of the posterior mean.",
+    ]
+    if "ridge" in scores.baselines:
+        notes.append(
+            f"Ridge regression: penalty {scores.penalty:g}, the best for "
+            "training images left out one by one."
+        )
+    return notes

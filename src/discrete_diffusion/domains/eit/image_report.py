@@ -21,6 +21,7 @@ from discrete_diffusion.domains.eit.reconstructing import (
     Reconstructions,
     reconstruct_held_out,
 )
+from discrete_diffusion.evaluation.table import known_numbers
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
@@ -62,7 +63,7 @@ class ImageReport(Report):
 
     def scores(self, found: Reconstructions) -> ReconstructionScores:
         """Model and baselines."""
-        return score_reconstructions(found, self.trained_on, baselines=self.baselines)
+        return score_reconstructions(found, self.baselines)
 
     def measure(self, found: Reconstructions) -> dict[str, float]:
         """Scores by name; none of no image."""
@@ -92,16 +93,13 @@ class ImageReport(Report):
         if "relative_l2" not in metrics:
             bound = next(name for name in metrics if name.startswith("nelbo_"))
             return f"metrics: {bound} {metrics[bound]:.2f}"
-        others = [
-            f"{name} {metrics[key]:.3f}"
-            for name, key in (
-                ("mean image", "mean_image_relative_l2"),
-                ("ridge", "ridge_relative_l2"),
-                ("shuffled maps", "relative_l2_shuffled"),
-            )
-            if key in metrics
-        ]
+        others = {
+            "mean_image_relative_l2": "mean image",
+            "ridge_relative_l2": "ridge",
+            "relative_l2_shuffled": "shuffled maps",
+        }
         return (
-            f"metrics: relative L2 {metrics['relative_l2']:.3f} ({', '.join(others)})  "
+            f"metrics: relative L2 {metrics['relative_l2']:.3f} "
+            f"({known_numbers(metrics, others)})  "
             f"[{metrics['num_images']} images, {metrics['draws_per_image']} draws each]"
         )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.domains.eit.baselines import ImageBaseline, MeanImage, Ones, Ridge
+from discrete_diffusion.domains.eit.baselines import Ridge, SameImage, mean_image
 from discrete_diffusion.domains.eit.metrics import FieldScores, score_images
 from discrete_diffusion.domains.eit.reconstructing import Reconstructions, as_images, maps_of
 from discrete_diffusion.evaluation.intervals import standard_error
@@ -24,7 +24,7 @@ class FieldBaselines:
     ``map_mean``, ``map_scale``: Float64[n, n], mean and standard deviation of the training maps.
     """
 
-    by_name: Mapping[str, ImageBaseline]
+    by_name: Mapping[str, SameImage | Ridge]
     map_mean: Tensor
     map_scale: Tensor
 
@@ -42,9 +42,9 @@ def fit_field_baselines(data: Dataset) -> FieldBaselines:
     """
     train = data.splits["train"]
     images, maps = as_images(train.x0), maps_of(train)
-    by_name: dict[str, ImageBaseline] = {
-        "mean_image": MeanImage.fit(images),
-        "ones": Ones(tuple(images.shape[1:])),
+    by_name: dict[str, SameImage | Ridge] = {
+        "mean_image": SameImage(mean_image(images)),
+        "ones": SameImage(torch.ones(images.shape[1:])),
         "ridge": Ridge.fit(maps, images),
     }
     maps = maps.double()
@@ -81,30 +81,22 @@ class ReconstructionScores:
         """Samples."""
         return len(self.mean.relative_errors)
 
-    @property
-    def condition_gap(self) -> float:
-        """Relative L2 from maps of others less that from own ones: 0 if maps are not used."""
-        return math.nan if self.shuffled is None else float(self._gaps(self.shuffled).mean())
-
-    @property
-    def condition_gap_standard_error(self) -> float:
-        """Over samples."""
-        return math.nan if self.shuffled is None else standard_error(self._gaps(self.shuffled))
-
-    def _gaps(self, shuffled: FieldScores) -> Tensor:
-        return shuffled.relative_errors - self.mean.relative_errors
-
     def as_dict(self) -> dict[str, float]:
         """For ``metrics.json``: the numbers of the mean of draws under their own names, those of
-        others with a suffix or with whose they are before them. What is not known is left out."""
+        others with a suffix or with whose they are before them. What is not known is left out.
+
+        ``condition_gap``: relative L2 from maps of others less that from own ones, mean; 0 if maps
+        are not used.
+        """
         out: dict[str, float] = self.mean.as_dict()
-        out["relative_l2_standard_error"] = self.mean.relative_l2_standard_error
+        out["relative_l2_standard_error"] = standard_error(self.mean.relative_errors)
         out |= self.single.as_dict(suffix="_single")
         if self.shuffled is not None:
+            gaps = self.shuffled.relative_errors - self.mean.relative_errors
             out |= {
                 "relative_l2_shuffled": self.shuffled.relative_l2,
-                "condition_gap": self.condition_gap,
-                "condition_gap_standard_error": self.condition_gap_standard_error,
+                "condition_gap": float(gaps.mean()),
+                "condition_gap_standard_error": standard_error(gaps),
             }
         for name, scores in self.baselines.items():
             out |= scores.as_dict(f"{name}_")
@@ -122,24 +114,23 @@ class ReconstructionScores:
 
 
 def score_reconstructions(
-    found: Reconstructions, data: Dataset, *, baselines: FieldBaselines | None = None
+    found: Reconstructions, baselines: FieldBaselines | None = None
 ) -> ReconstructionScores:
-    """Model and baselines on the samples that were reconstructed.
+    """The model, and baselines if they are given, on the samples that were reconstructed.
 
-    ``baselines``: those of ``fit_field_baselines(data)``, fitted here if not given. Raises
-    ``ValueError`` if nothing was reconstructed.
+    Raises ``ValueError`` if nothing was reconstructed.
     """
-    fitted = fit_field_baselines(data) if baselines is None else baselines
+    fitted = {} if baselines is None else baselines.by_name
 
     def scores(images: Tensor) -> FieldScores:
         return score_images(images, found.truth, levels=found.levels)
 
-    ridge = fitted.by_name.get("ridge")
+    ridge = fitted.get("ridge")
     return ReconstructionScores(
         mean=scores(found.mean),
         single=scores(found.first),
         shuffled=None if found.shuffled_mean is None else scores(found.shuffled_mean),
-        baselines={name: scores(each.predict(found.dtn)) for name, each in fitted.by_name.items()},
+        baselines={name: scores(each.predict(found.dtn)) for name, each in fitted.items()},
         spread_ratio=_spread_ratio(found),
         draws=found.draws,
         calls=float(found.nfe.mean()),

@@ -121,7 +121,7 @@ def reconstruct_held_out(
         return _draw_images(model, conditions, generator, tuple(truth.shape[1:]), draws)
 
     def drawn_from(conditions: Tensors) -> ConditionalSamples:
-        batches = torch.arange(len(truth)).split(max(1, model.rows_at_once // draws))
+        batches = list(torch.arange(len(truth)).split(max(1, model.rows_at_once // draws)))
         entropy = (seed, _DRAW_STREAM)
         return draw_conditional(model, conditions, draw, batches=batches, entropy=entropy)
 
