@@ -171,8 +171,8 @@ def test_files_are_split_by_dialogue(tmp_path):
     assert len(set.union(*by_split)) == 30  # none is in two splits
     assert sum(len(data.pairs[name]) for name in SPLITS) == 60
     assert data.slots is None
-    assert 0 < data.unknown_share("val") < 1
-    assert data.unknown_share("train") == 0
+    assert 0 < data.ids["val"].unknown_share < 1
+    assert data.ids["train"].unknown_share == 0
     again = dialogue_data(path=str(tmp_path / "pairs.jsonl"), split=[0.5, 0.3, 0.2], split_seed=1)
     assert again.pairs["train"] != data.pairs["train"]
 

@@ -13,6 +13,7 @@ from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.domains.dialogue import DialogueData, WordVocabulary
+from discrete_diffusion.domains.dialogue.dataset import Pairs
 from discrete_diffusion.domains.dialogue.equal_summaries import (
     check_same_pairs,
     held_out_summary_bounds,
@@ -145,14 +146,8 @@ def test_other_ids_of_the_same_summaries_are_refused(both):
     """Their probabilities are of other events: here of classes of words."""
     data = both[0]
     coarse = WordVocabulary(("will", "the"))
-    changed = DialogueData(
-        data.pairs,
-        source="coarse",
-        source_tokenizer=data.source_tokenizer,
-        target_tokenizer=coarse,
-        source_length=52,
-        target_length=16,
-    )
+    pairs = Pairs(data.pairs, "coarse")
+    changed = DialogueData(pairs, (data.source_tokenizer, coarse), (52, 16))
     with pytest.raises(ValueError, match="summaries of the train split are not the same ids"):
         check_same_pairs(changed, both[1])
 

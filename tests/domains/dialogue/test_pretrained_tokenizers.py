@@ -146,12 +146,12 @@ def test_special_tokens_that_no_text_holds_need_no_embedding(tmp_path):
     assert sizes(*pairs, ("a b", "a <image>")) == (size, size)
 
     config = complete_data(dialogue_config(**both))
-    assert given_dialogues(config.data, ["a b"], "mine", latent=True).splits["test"].x0.shape == (
+    assert given_dialogues(config.data, "latent", ["a b"], "mine").splits["test"].x0.shape == (
         1,
         T,
     )
     with pytest.raises(ValueError, match=rf"mine: .*special token .*id {size - 1}, .*take it out"):
-        given_dialogues(config.data, ["a <image> b"], "mine", latent=True)
+        given_dialogues(config.data, "latent", ["a <image> b"], "mine")
     ending = PretrainedTokenizer.read(save_tokenizer(tmp_path / "end", ["<unk>", "a"], more=more))
     assert ending.num_ids(["a"]) == ending.pad_id + 1  # a special token that is needed
 
@@ -160,7 +160,7 @@ def test_unknown_words_are_counted_by_the_tokenizer_of_their_text(tmp_path):
     tokenizer = save_tokenizer(tmp_path / "tokenizer", ["<pad>", "<eos>", "a", "b", "<unk>"])
     options = with_pairs(tmp_path / "pairs", *((f"a {word}", "b c a") for word in "bcde"))
     shares = {
-        keys: dialogue_data(**options, **dict.fromkeys(keys, tokenizer)).unknown_share("train")
+        keys: dialogue_data(**options, **dict.fromkeys(keys, tokenizer)).ids["train"].unknown_share
         for keys in (("source_tokenizer", "target_tokenizer"), ("target_tokenizer",))
     }
     dialogues = [p.dialogue for p in dialogue_data(**options).pairs["train"]]

@@ -12,14 +12,9 @@ from torch import Tensor, nn
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.domains.dialogue import DialogueTokens
+from discrete_diffusion.domains.dialogue.evaluation import summary_notes, summary_section
 from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
-from discrete_diffusion.domains.dialogue.summary_report import (
-    example_summaries,
-    summary_notes,
-    summary_section,
-    write_summaries,
-)
-from discrete_diffusion.domains.dialogue.summary_scores import measure_source_gap, score_summarising
+from discrete_diffusion.domains.dialogue.summary_scores import score_summarising, source_gap
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
@@ -166,31 +161,30 @@ def test_another_sampler_of_summaries_serves_too():
 
 def test_the_gap_is_what_the_dialogue_is_worth(data):
     certainty, unsure = 5.0, math.log(math.exp(5.0) + 72)  # 73 legal ids
-    gap = measure_source_gap(
-        model(data, certainty), data, "test", num=None, draws=40, seed=0, batch_size=8
-    )
+    knowing = Model(model(data, certainty), None)
+    gap = source_gap(knowing, data, "test", torch.arange(8), draws=40, seed=0)
     own = unsure - certainty
-    assert gap.per_token == pytest.approx(own, abs=1e-5)
     ids = data.ids["test"].targets.masked_fill(data.ids["test"].targets == 74, 71)
     wrong = (ids != ids.roll(1, dims=0)).double()
     assert (gap.shuffled.nelbo - gap.own.nelbo).mean() == pytest.approx(
         float(certainty * wrong.sum(dim=1).mean()), rel=0.1
     )
     values = gap.as_dict()
+    assert values["nelbo_own_source_per_token"] == pytest.approx(own, abs=1e-5)
     assert values["nelbo_own_source"] == pytest.approx(T * own, abs=1e-4)
     assert values["nelbo_source_gap_per_token"] == pytest.approx(
         values["nelbo_source_gap"] / T, abs=1e-6
     )
     with pytest.raises(ValueError, match="expected two to exchange dialogues"):
-        measure_source_gap(model(data), data, "test", num=1, draws=1, seed=0, batch_size=3)
+        source_gap(knowing, data, "test", torch.arange(1), draws=1, seed=0)
 
 
 def test_summaries_are_written_and_shown(data, tmp_path):
     found = summarised(data)
-    write_summaries(tmp_path, found)
+    found.write(tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     assert [line["summary"] for line in lines] == list(found.generated)
     assert lines[0]["reference"] == data.pairs["test"][0].summary
-    shown = example_summaries(found, num=2)
+    shown = found.examples(num=2)
     assert shown.count("reference: ") == shown.count("generated: ") == 2
     assert data.pairs["test"][1].dialogue in shown

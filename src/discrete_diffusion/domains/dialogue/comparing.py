@@ -122,7 +122,7 @@ class DialogueCells(CellMeasurement):
         """Dialogues with their references and the summaries of every model, trained with the first
         seed."""
         from discrete_diffusion.domains.dialogue.equal_summaries import summaries_side_by_side
-        from discrete_diffusion.domains.dialogue.summary_report import SUMMARIES, read_summaries
+        from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, read_summaries
 
         path = out / _SUMMARIES
         if "rouge_l" not in comparison.measures:

@@ -14,7 +14,7 @@ from discrete_diffusion.data.base import SPLITS, Dataset, Examples, TokenDataset
 from discrete_diffusion.domains.dialogue.grammar import DialoguePair
 from discrete_diffusion.domains.dialogue.splitting import Splits, nearest_other
 from discrete_diffusion.domains.dialogue.words import Tokenizer, WordVocabulary
-from discrete_diffusion.layout import TokenLayout, sequence_layout, sequence_positions
+from discrete_diffusion.layout import sequence_layout, sequence_positions
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,13 @@ class PairIds:
     def encode(
         cls,
         pairs: Sequence[DialoguePair],
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
-        *,
-        source_length: int,
-        target_length: int,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        lengths: tuple[int, int],
     ) -> PairIds:
-        """S = ``source_length``, T = ``target_length``. Raises ``ValueError`` if a text holds the
-        id that fills up dialogues, which an encoder does not read."""
+        """``tokenizers``: of dialogues and of summaries. ``lengths``: S and T. Raises
+        ``ValueError`` if a text holds the id that fills up dialogues, which an encoder does not
+        read."""
+        (source_tokenizer, target_tokenizer), (source_length, target_length) = tokenizers, lengths
         sources = [source_tokenizer.encode(pair.dialogue) for pair in pairs]
         targets = [target_tokenizer.encode(pair.summary) for pair in pairs]
         encoded = [source_tokenizer.encode(pair.summary) for pair in pairs]
@@ -90,47 +89,35 @@ def _share(*parts: tuple[int | None, list[list[int]]]) -> float:
     return found / max(sum(len(ids) for _, texts in parts for ids in texts), 1)
 
 
-class PairDataset(Dataset):
-    """Pairs of a dialogue and its summary in three splits that share no dialogue.
+@dataclass(frozen=True)
+class Pairs:
+    """Dialogues with their summaries in three splits that share no dialogue.
 
-    ``pairs``: the texts of every split, in the order of its rows. ``source``: what the data is
-    called in the log. ``slots``: by name, the words that fill a slot of a summary; None where
-    summaries have none. ``source_tokenizer``, ``target_tokenizer``: one and the same unless both
-    texts are read by pretrained networks. ``target_length``: ids of a summary, EOS included.
+    ``source``: what they are called in the log. ``slots``: by name, the words that fill a slot of a
+    summary; None where summaries have none.
     """
 
-    pairs: Splits
+    splits: Splits
     source: str
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    slots: Mapping[str, frozenset[str]] | None
-    source_length: int
-    target_length: int
-    ids: dict[str, PairIds]
+    slots: Mapping[str, frozenset[str]] | None = None
+
+
+class PairDataset(Dataset):
+    """``Pairs`` with their ids, in the same order.
+
+    ``pairs``: the texts of every split. ``source``, ``slots``: as in ``Pairs``. ``tokenizers``: of
+    dialogues and of summaries, one and the same unless texts are read by a pretrained network.
+    ``lengths``: ids of a dialogue and of a summary, EOS included.
+    """
 
     def __init__(
-        self,
-        pairs: Splits,
-        *,
-        source: str,
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
-        source_length: int,
-        target_length: int,
-        slots: Mapping[str, frozenset[str]] | None = None,
+        self, pairs: Pairs, tokenizers: tuple[Tokenizer, Tokenizer], lengths: tuple[int, int]
     ) -> None:
-        self.pairs, self.source, self.slots = pairs, source, slots
-        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
-        self.source_length, self.target_length = source_length, target_length
+        self.pairs, self.source, self.slots = pairs.splits, pairs.source, pairs.slots
+        self.source_tokenizer, self.target_tokenizer = tokenizers
+        self.source_length, self.target_length = lengths
         self.ids = {
-            name: PairIds.encode(
-                pairs[name],
-                source_tokenizer,
-                target_tokenizer,
-                source_length=source_length,
-                target_length=target_length,
-            )
-            for name in SPLITS
+            name: PairIds.encode(pairs.splits[name], tokenizers, lengths) for name in SPLITS
         }
         self.splits = {name: self.examples(ids) for name, ids in self.ids.items()}
 
@@ -158,11 +145,6 @@ class PairDataset(Dataset):
         """Int[B, T] -> the texts before EOS."""
         return [self.target_tokenizer.decode(row) for row in targets.tolist()]
 
-    def unknown_share(self, split: str) -> float:
-        """Share of the ids of a split, dialogues and summaries, that stand for unknown words; each
-        text as its own tokenizer reads it."""
-        return self.ids[split].unknown_share
-
     @property
     def num_cut(self) -> tuple[int, int]:
         """How many dialogues and summaries of all splits lost their end."""
@@ -179,7 +161,7 @@ class PairDataset(Dataset):
     def summary(self) -> str:
         parts = ", ".join(f"{len(self.pairs[name]):,} {name}" for name in SPLITS)
         cut_sources, cut_targets = self.num_cut
-        unknown = ", ".join(f"{self.unknown_share(name):.2%} {name}" for name in SPLITS)
+        unknown = ", ".join(f"{ids.unknown_share:.2%} {name}" for name, ids in self.ids.items())
         return (
             f"{self.source}: {parts} pairs; dialogues of {self.source_length} ids ({cut_sources:,} "
             f"cut), summaries of {self.target_length} ({cut_targets:,} cut); "
@@ -217,34 +199,17 @@ class DialogueTokens(PairDataset, TokenDataset):
     dialogue is given (``TokenLayout.num_given``): it is seen as it is and never corrupted.
     """
 
-    def __init__(
-        self,
-        pairs: Splits,
-        vocabulary: WordVocabulary,
-        *,
-        source: str,
-        source_length: int,
-        target_length: int,
-        slots: Mapping[str, frozenset[str]] | None = None,
-    ) -> None:
-        self.layout: TokenLayout = sequence_layout(
+    def __init__(self, pairs: Pairs, vocabulary: WordVocabulary, lengths: tuple[int, int]) -> None:
+        self.layout = sequence_layout(
             {
-                "length": source_length + target_length,
-                "source_length": source_length,
+                "length": sum(lengths),
+                "source_length": lengths[0],
                 "vocab_size": vocabulary.vocab_size,
                 "mask_id": vocabulary.mask_id,
                 "pad_id": vocabulary.pad_id,
             }
         )
-        super().__init__(
-            pairs,
-            source=source,
-            source_tokenizer=vocabulary,
-            target_tokenizer=vocabulary,
-            source_length=source_length,
-            target_length=target_length,
-            slots=slots,
-        )
+        super().__init__(pairs, (vocabulary, vocabulary), lengths)
 
     def examples(self, ids: PairIds) -> Examples:
         targets, tokenizer = ids.targets, self.target_tokenizer

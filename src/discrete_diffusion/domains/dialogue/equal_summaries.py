@@ -17,7 +17,6 @@ from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.dialogue import PairDataset
 from discrete_diffusion.domains.dialogue.metrics import SummaryScores, score_summaries
 from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
-from discrete_diffusion.domains.dialogue.summary_report import write_summaries
 from discrete_diffusion.domains.dialogue.summary_scores import source_gap, summary_baselines
 from discrete_diffusion.evaluation.comparison import Baseline
 from discrete_diffusion.evaluation.equal_terms import (
@@ -89,15 +88,13 @@ def held_out_summary_bounds(
     split = held_out_split(data)
     rows = held_out_rows(len(data.pairs[split]), terms)
     gap = source_gap(
-        algorithm,
+        Model(algorithm, None, device, batch_size=terms.batch_size),
         data,
         split,
         rows,
         draws=terms.bound_draws,
         seed=terms.seed,
         stream=_BOUND,
-        batch_size=terms.batch_size,
-        device=device,
     )
     bounds = HeldOutBounds(
         "nats per summary",
@@ -130,7 +127,7 @@ def score_summaries_drawn(
         seed=terms.seed,
     )
     if folder is not None:
-        write_summaries(folder, found)
+        found.write(folder)
     references = list(found.references)
     scores = score_summaries(found.generated, references, data.slots)
     beside: dict[str, float] = {}

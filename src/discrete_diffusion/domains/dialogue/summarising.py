@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,9 +21,15 @@ from discrete_diffusion.evaluation.conditional_samples import (
 )
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.types import SummaryDraws
+from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
+
+SUMMARIES = "samples.jsonl"
+
+_LONGEST_SHOWN = 2_000
+"""Characters of a dialogue among examples."""
 
 _SUMMARY_STREAM = 75
 """Keeps these draws apart from what else is drawn with the same seed."""
@@ -46,6 +55,46 @@ class Summaries:
 
     def __len__(self) -> int:
         return len(self.generated)
+
+    def write(self, folder: Path, beside: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Write ``samples.jsonl`` into a folder: ``dialogue``, ``summary`` (generated) and, where
+        there is one, ``reference``, a JSON object per line. ``beside``: further keys of each; half
+        characters in them are written as escapes."""
+        texts = zip(self.dialogues, self.generated, self.references, strict=True)
+        lines = [
+            {**more, "dialogue": d, "summary": s, **({"reference": r} if r else {})}
+            for more, (d, s, r) in zip(beside or [{}] * len(self), texts, strict=True)
+        ]
+        folder.mkdir(parents=True, exist_ok=True)
+        with written_whole(folder / SUMMARIES) as unfinished:
+            unfinished.write_text(
+                "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines),
+                encoding="utf-8",
+                errors="backslashreplace",
+            )
+
+    def examples(self, num: int = 5) -> str:
+        """The first ``num`` dialogues as text, the middle of long ones left out, each with its
+        reference, if there is one, and what was generated."""
+        shown = zip(self.dialogues, self.references, self.generated, strict=True)
+        return "\n\n".join(
+            _shortened(dialogue)
+            + (f"\n  reference: {reference}" * bool(reference))
+            + f"\n  generated: {generated}"
+            for dialogue, reference, generated in list(shown)[:num]
+        )
+
+
+def _shortened(text: str) -> str:
+    half = _LONGEST_SHOWN // 2
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:half]} [...] {text[-half:]}"
+
+
+def read_summaries(folder: Path) -> list[dict[str, str]]:
+    """The lines that ``Summaries.write`` wrote into a folder; none if it did not."""
+    if not (file := folder / SUMMARIES).is_file():
+        return []
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def summarise_held_out(

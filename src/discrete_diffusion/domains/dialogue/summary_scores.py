@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.data.base import Examples
-from discrete_diffusion.domains.dialogue import PairDataset, nearest_other
+from discrete_diffusion.domains.dialogue.dataset import PairDataset
 from discrete_diffusion.domains.dialogue.metrics import (
     SummaryScores,
     most_frequent,
     score_summaries,
 )
+from discrete_diffusion.domains.dialogue.splitting import nearest_other
 from discrete_diffusion.domains.dialogue.summarising import Summaries
 from discrete_diffusion.evaluation.bound import SampleBounds, sample_bounds
 from discrete_diffusion.evaluation.intervals import standard_error
-from discrete_diffusion.shards import Shard
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,6 @@ class SummarisingScores:
     baselines: Mapping[str, SummaryScores]
     calls: float
 
-    @property
-    def num_summaries(self) -> int:
-        return len(self.model)
-
     def as_dict(self) -> dict[str, float]:
         """For ``metrics.json``: the model's numbers under their own names, those of others with
         whose they are before them."""
@@ -50,7 +48,7 @@ class SummarisingScores:
         for name, scores in self.baselines.items():
             out |= scores.as_dict(f"{name}_")
         return out | {
-            "num_summaries": self.num_summaries,
+            "num_summaries": len(self.model),
             "network_calls_per_summary": self.calls,
         }
 
@@ -92,60 +90,28 @@ class SourceGap:
     own: SampleBounds
     shuffled: SampleBounds
 
-    @property
-    def per_token(self) -> float:
-        """Nats per token of the summary, beside its own dialogue."""
-        return float(self.own.nelbo.sum() / self.own.num_real.sum())
-
-    @property
-    def shuffled_per_token(self) -> float:
-        """The same beside another's."""
-        return float(self.shuffled.nelbo.sum() / self.shuffled.num_real.sum())
-
     def as_dict(self) -> dict[str, float]:
         """For ``metrics.json``: nats per summary, nats per token, and the gaps, 0 if the dialogue
         is not used. Models that count the tokens of a summary differently have the same nats per
         summary."""
         gap = self.shuffled.nelbo - self.own.nelbo
+        own, shuffled = (
+            float(bounds.nelbo.sum() / bounds.num_real.sum())
+            for bounds in (self.own, self.shuffled)
+        )
         return {
             "nelbo_own_source": float(self.own.nelbo.mean()),
             "nelbo_shuffled_source": float(self.shuffled.nelbo.mean()),
             "nelbo_source_gap": float(gap.mean()),
             "nelbo_source_gap_standard_error": standard_error(gap),
-            "nelbo_own_source_per_token": self.per_token,
-            "nelbo_shuffled_source_per_token": self.shuffled_per_token,
-            "nelbo_source_gap_per_token": self.shuffled_per_token - self.per_token,
+            "nelbo_own_source_per_token": own,
+            "nelbo_shuffled_source_per_token": shuffled,
+            "nelbo_source_gap_per_token": shuffled - own,
         }
 
 
-def measure_source_gap(
-    algorithm: Algorithm,
-    data: PairDataset,
-    split: str,
-    *,
-    num: int | None,
-    draws: int,
-    seed: int,
-    batch_size: int,
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
-) -> SourceGap:
-    """``source_gap`` of the first ``num`` pairs of a split (None: of all)."""
-    return source_gap(
-        algorithm,
-        data,
-        split,
-        torch.arange(len(data.pairs[split][:num])),
-        draws=draws,
-        seed=seed,
-        batch_size=batch_size,
-        device=device,
-        shard=shard,
-    )
-
-
 def source_gap(
-    algorithm: Algorithm,
+    model: Model,
     data: PairDataset,
     split: str,
     rows: Tensor,
@@ -153,9 +119,6 @@ def source_gap(
     draws: int,
     seed: int,
     stream: tuple[int, ...] = (),
-    batch_size: int,
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
 ) -> SourceGap:
     """Of ``rows`` Int[M] of a split, ``draws`` draws of the noise each; ``stream`` as for
     ``estimate_bound``.
@@ -170,13 +133,13 @@ def source_gap(
 
     def bounds(examples: Examples) -> SampleBounds:
         return sample_bounds(
-            algorithm,
-            [examples[some].batch() for some in rows.split(batch_size)],
+            model.algorithm,
+            [examples[some].batch() for some in rows.split(model.rows_at_once)],
             draws=draws,
             seed=seed,
             stream=stream,
-            device=device,
-            shard=shard,
+            device=model.device,
+            shard=model.shard,
         )
 
     return SourceGap(bounds(data.splits[split]), bounds(data.shuffled(split)))
