@@ -51,7 +51,7 @@ def measure(folder: Path) -> tuple[Summaries, dict[str, float]]:
     model = Model(checkpoint.algorithm, build_sampler(checkpoint.config), batch_size=BATCH)
     found = summarise_held_out(model, data, "test", num=None, seed=0)
     gap = source_gap(model, data, "test", torch.arange(len(data.pairs["test"])), draws=1, seed=0)
-    return found, {**score_summarising(found, data).as_dict(), **gap.as_dict()}
+    return found, {**score_summarising(found, data), **gap.as_dict()}
 
 
 def tables(results: dict[str, Any]) -> str:

@@ -135,7 +135,7 @@ def test_texts_that_are_too_long_are_cut_and_counted(caplog):
         data = dialogue_data(source_length=20, target_length=15)
     long = [len(data.target_tokenizer.encode(p.summary)) > 14 for p in data.pairs["train"]]
     assert not any(long)
-    assert data.num_cut == (40, 0)
+    assert data.num_cut[:2] == (40, 0)
     assert "40 dialogues are longer than data.source_length=20" in caplog.text
     shorter = dialogue_data(target_length=14)
     assert shorter.num_cut[1] == sum(

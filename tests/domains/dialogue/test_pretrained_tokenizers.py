@@ -64,8 +64,7 @@ def test_each_text_is_in_the_ids_of_its_own(tokenizers):
         assert batch.x0[k].tolist() == target + [said["<pad>"]] * (T - len(target))
         assert batch.real[k].tolist() == [n < len(target) for n in range(T)]
         assert data.decode(batch.x0)[k] == pair.summary.replace(".", " .")
-    assert data.num_cut == (0, 0)
-    assert data.num_cut_encoded == 0
+    assert data.num_cut == (0, 0, 0)
 
 
 def test_the_model_is_built_of_them(tokenizers):
@@ -87,7 +86,7 @@ def test_summaries_are_cut_at_the_length_of_dialogues_where_they_are_read(tmp_pa
     pair = "word " * 8, "summary of ten letters"
     options = with_pairs(tmp_path / "pairs", *((f"{pair[0]}{k}", pair[1]) for k in range(8)))
     data = dialogue_data(source_tokenizer=source, source_length=50, target_length=6, **options)
-    assert (data.num_cut, data.num_cut_encoded) == ((0, 0), 0)
+    assert data.num_cut == (0, 0, 0)
     encoded = data.splits["val"].conditions["encoded_target"]
     assert encoded.shape == (2, 50)
     assert data.source_tokenizer.network.decode(encoded[0][:22]).replace(" ", "") == (
@@ -95,7 +94,7 @@ def test_summaries_are_cut_at_the_length_of_dialogues_where_they_are_read(tmp_pa
     )
     with caplog.at_level(logging.WARNING):
         data = dialogue_data(source_tokenizer=source, source_length=20, target_length=6, **options)
-    assert (data.num_cut, data.num_cut_encoded) == ((8, 0), 8)
+    assert data.num_cut == (8, 0, 8)
     assert "8 summaries are longer than data.source_length=20 ids of dialogues" in caplog.text
 
 

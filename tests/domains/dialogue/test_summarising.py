@@ -73,24 +73,23 @@ def test_what_is_known_of_a_dialogue_is_said_of_it(data):
     assert list(found.generated) == texts
     assert list(found.shuffled) == [texts[-1], *texts[:-1]]  # of the dialogue before
     assert found.nfe.tolist() == [T] * 8
-    scores = score_summarising(found, data)
-    values = scores.as_dict()
+    values = score_summarising(found, data)
     for name in ("rouge_l", "exact_match", "slot_accuracy", "slot_who", "distinct"):
         assert values[name] == 1
     assert values["shuffled_exact_match"] == values["another_exact_match"] == 0
     assert values["shuffled_rouge_l"] == values["another_rouge_l"] < 0.8
     assert values["most_frequent_distinct"] == 1 / 8
     assert (values["num_summaries"], values["network_calls_per_summary"]) == (8, T)
-    section = summary_section(scores)
+    section = summary_section(values)
     names = {row.name for row in section.rows}
     assert {"rouge_l", "another_rouge_l", "most_frequent_slot_accuracy", "slot_when"} <= names
-    assert "8 held-out dialogues" in summary_notes(scores)[0]
+    assert "8 held-out dialogues" in summary_notes(values)[0]
 
 
 def test_one_pair_has_no_other(data):
     found = summarised(data, num=1)
     assert (len(found), found.shuffled) == (1, ())
-    values = score_summarising(found, data).as_dict()
+    values = score_summarising(found, data)
     assert "another_rouge_l" not in values
     assert "shuffled_rouge_l" not in values
     assert len(summarised(data, num=0)) == 0
@@ -133,7 +132,7 @@ def test_another_pair_has_another_dialogue(tmp_path):
 
     def scored(num):
         found = summarised_by(LookUp(texts), texts, num)
-        return found, score_summarising(found, texts).as_dict()
+        return found, score_summarising(found, texts)
 
     found, values = scored(None)
     assert len(found) == len(found.shuffled) == 12

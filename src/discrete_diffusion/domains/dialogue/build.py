@@ -118,18 +118,18 @@ def _warn_of_losses(data: PairDataset) -> None:
             "have them read off the training texts, the data.max_words most frequent",
             *(data.source, ", ".join(mostly)),
         )
-    sources, targets = data.num_cut
+    sources, targets, encoded = data.num_cut
     if sources or targets:
         logger.warning(
             "%s: %d dialogues are longer than data.source_length=%d ids, %d summaries with the one "
             "that ends them longer than data.target_length=%d; what is beyond is left out",
             *(data.source, sources, data.source_length, targets, data.target_length),
         )
-    if isinstance(data, DialogueData) and data.num_cut_encoded:
+    if encoded and isinstance(data, DialogueData):
         logger.warning(
             "%s: %d summaries are longer than data.source_length=%d ids of dialogues; what is "
             "beyond is not in their latent vectors",
-            *(data.source, data.num_cut_encoded, data.source_length),
+            *(data.source, encoded, data.source_length),
         )
 
 

@@ -146,10 +146,12 @@ class PairDataset(Dataset):
         return [self.target_tokenizer.decode(row) for row in targets.tolist()]
 
     @property
-    def num_cut(self) -> tuple[int, int]:
-        """How many dialogues and summaries of all splits lost their end."""
-        ids = self.ids.values()
-        return sum(each.cut_sources for each in ids), sum(each.cut_targets for each in ids)
+    def num_cut(self) -> tuple[int, int, int]:
+        """How many of all splits lost their end: dialogues, summaries, summaries in the ids of
+        dialogues."""
+        cut = [(ids.cut_sources, ids.cut_targets, ids.cut_encoded) for ids in self.ids.values()]
+        sources, targets, encoded = map(sum, zip(*cut, strict=True))
+        return sources, targets, encoded
 
     def _meaning(self) -> str:
         lines = [
@@ -160,7 +162,7 @@ class PairDataset(Dataset):
 
     def summary(self) -> str:
         parts = ", ".join(f"{len(self.pairs[name]):,} {name}" for name in SPLITS)
-        cut_sources, cut_targets = self.num_cut
+        cut_sources, cut_targets, _ = self.num_cut
         unknown = ", ".join(f"{ids.unknown_share:.2%} {name}" for name, ids in self.ids.items())
         return (
             f"{self.source}: {parts} pairs; dialogues of {self.source_length} ids ({cut_sources:,} "
@@ -184,11 +186,6 @@ class DialogueData(PairDataset):
         real = torch.arange(self.target_length) < ids.target_sizes.unsqueeze(1)
         conditions = {"source": ids.sources, "encoded_target": ids.encoded_targets}
         return Examples(ids.targets, real, conditions=conditions)
-
-    @property
-    def num_cut_encoded(self) -> int:
-        """How many summaries of all splits lost their end in the ids of dialogues."""
-        return sum(each.cut_encoded for each in self.ids.values())
 
 
 class DialogueTokens(PairDataset, TokenDataset):

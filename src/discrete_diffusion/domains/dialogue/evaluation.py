@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains.dialogue.sampling import warn_of_stage
 from discrete_diffusion.domains.dialogue.summarising import Summaries
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
-from discrete_diffusion.domains.dialogue.summary_scores import SourceGap, SummarisingScores
+from discrete_diffusion.domains.dialogue.summary_scores import SourceGap, score_summarising
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
@@ -55,12 +56,13 @@ _WHAT = {
 
 @dataclass(frozen=True)
 class SummaryEvaluation(Evaluation):
-    """``facts``: how all was measured, for ``metrics.json``. ``gap``: None where the bound is of
+    """``facts``: how all was measured, for ``metrics.json``. ``scores``: as of
+    ``score_summarising``. ``gap``: None where the bound is of
     something else than a summary, or of one pair."""
 
     facts: dict[str, Any]
     found: Summaries
-    scores: SummarisingScores
+    scores: dict[str, float]
     bound: BoundEstimate
     gap: SourceGap | None
 
@@ -78,7 +80,7 @@ class SummaryEvaluation(Evaluation):
 
     def metrics(self) -> dict[str, Any]:
         gap = {} if self.gap is None else self.gap.as_dict()
-        return {**self.facts, **self.bound.as_dict(), **gap, **self.scores.as_dict()}
+        return {**self.facts, **self.bound.as_dict(), **gap, **self.scores}
 
     def save(self, folder: Path) -> None:
         """The summaries; logs the first ones."""
@@ -127,24 +129,26 @@ def evaluate_summaries(config: DictConfig, trained: TrainedModel) -> SummaryEval
         "reference": name_of_split(trained, data, split),
         "num_reference": len(data.splits[split]),
     }
-    return SummaryEvaluation(facts, found, report.scores(found), bound, gap)
+    return SummaryEvaluation(facts, found, score_summarising(found, data), bound, gap)
 
 
-def summary_section(scores: SummarisingScores) -> TableSection:
+def summary_section(scores: Mapping[str, float]) -> TableSection:
     """Everybody's numbers, one metric after the other (± standard error over summaries), then the
     model's slots."""
-    values = scores.as_dict()
-    rows = metric_rows(values, _WHAT, _WHO)
+    slots = [k for k in scores if k.startswith("slot_") and not k.endswith("_standard_error")]
+    rows = metric_rows(scores, _WHAT, _WHO)
     rows += [
-        metric_row(f"slot_{name}", values, "share of summaries with this slot right; the model")
-        for name in scores.model.slots
+        metric_row(name, scores, "share of summaries with this slot right; the model")
+        for name in slots
+        if name not in _WHAT
     ]
     return TableSection("summaries of dialogues", tuple(rows))
 
 
-def summary_notes(scores: SummarisingScores) -> list[str]:
+def summary_notes(scores: Mapping[str, float]) -> list[str]:
     """What the numbers of ``summary_section`` are of, in sentences."""
     return [
-        f"{len(scores.model):,} held-out dialogues, one summary each, {scores.calls:g} network "
-        "calls a summary; ± is the standard error over summaries."
+        f"{scores['num_summaries']:,} held-out dialogues, one summary each, "
+        f"{scores['network_calls_per_summary']:g} network calls a summary; ± is the standard error "
+        "over summaries."
     ]

@@ -13,7 +13,6 @@ from discrete_diffusion.domains.dialogue.dataset import PairDataset
 from discrete_diffusion.domains.dialogue.summarising import Summaries, summarise_held_out
 from discrete_diffusion.domains.dialogue.summary_scores import (
     SourceGap,
-    SummarisingScores,
     score_summarising,
     source_gap,
 )
@@ -88,13 +87,9 @@ class SummaryReport(Report):
         ]
         return f"metrics: {', '.join(parts)}  [{metrics.get('num_summaries', 0)} summaries]"
 
-    def scores(self, found: Summaries) -> SummarisingScores:
-        """Model and baselines."""
-        return score_summarising(found, self.data)
-
     def measure(self, found: Summaries) -> dict[str, float]:
         """Scores by name; none of no summary."""
-        return self.scores(found).as_dict() if len(found) else {}
+        return score_summarising(found, self.data) if len(found) else {}
 
     def save(self, found: Summaries, folder: Path) -> None:
         """Write ``samples.jsonl`` into a folder."""

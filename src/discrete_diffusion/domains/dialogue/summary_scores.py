@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,56 +24,28 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
 
 
-@dataclass(frozen=True)
-class SummarisingScores:
-    """What ``score_summarising`` returns.
+def score_summarising(found: Summaries, data: PairDataset) -> dict[str, float]:
+    """For ``metrics.json``: ``SummaryScores`` of the generated summaries under their own names;
+    after ``shuffled_``, of those generated from the dialogue of another pair, if there are any;
+    after the names of ``summary_baselines``, of those. Of ``data`` only the training split is read.
 
-    ``model``: of the generated summaries. ``shuffled``: of those generated from the dialogue of
-    another pair, None without one. ``baselines``: by name, ``another``, the reference of that pair,
-    and ``most_frequent``, the most frequent training summary. ``calls``: of the network, per
-    summary.
+    Raises ``ValueError`` if nothing was summarised.
     """
-
-    model: SummaryScores
-    shuffled: SummaryScores | None
-    baselines: Mapping[str, SummaryScores]
-    calls: float
-
-    def as_dict(self) -> dict[str, float]:
-        """For ``metrics.json``: the model's numbers under their own names, those of others with
-        whose they are before them."""
-        out = self.model.as_dict()
-        if self.shuffled is not None:
-            out |= self.shuffled.as_dict("shuffled_")
-        for name, scores in self.baselines.items():
-            out |= scores.as_dict(f"{name}_")
-        return out | {
-            "num_summaries": len(self.model),
-            "network_calls_per_summary": self.calls,
-        }
-
-
-def score_summarising(found: Summaries, data: PairDataset) -> SummarisingScores:
-    """Model and baselines on the pairs that were summarised; only the training split is read beside
-    them. Raises ``ValueError`` if nothing was summarised."""
-    references = list(found.references)
-
-    def scores(texts: Sequence[str]) -> SummaryScores:
-        return score_summaries(texts, references, data.slots)
-
-    return SummarisingScores(
-        model=scores(found.generated),
-        shuffled=scores(found.shuffled) if found.shuffled else None,
-        baselines=summary_baselines(found.dialogues, references, data),
-        calls=float(found.nfe.mean()),
-    )
+    out = score_summaries(found.generated, found.references, data.slots).as_dict()
+    if found.shuffled:
+        shuffled = score_summaries(found.shuffled, found.references, data.slots)
+        out |= shuffled.as_dict("shuffled_")
+    for name, scores in summary_baselines(found.dialogues, found.references, data).items():
+        out |= scores.as_dict(f"{name}_")
+    calls = float(found.nfe.mean())
+    return out | {"num_summaries": len(found), "network_calls_per_summary": calls}
 
 
 def summary_baselines(
     dialogues: Sequence[str], references: Sequence[str], data: PairDataset
 ) -> dict[str, SummaryScores]:
-    """``most_frequent`` and, where there are two different dialogues, ``another``, as in
-    ``SummarisingScores``."""
+    """``most_frequent``, the most frequent training summary, and, where there are two different
+    dialogues, ``another``, the reference of another pair."""
     frequent = most_frequent([pair.summary for pair in data.pairs["train"]])
     guesses = {"most_frequent": [frequent] * len(references)}
     if others := nearest_other(dialogues):
