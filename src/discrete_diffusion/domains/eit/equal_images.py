@@ -81,16 +81,15 @@ def score_images_drawn(
         raise ValueError("training has diverged: images hold NaN or infinity")
     if folder is not None:
         found.write(folder)
-    scores = score_reconstructions(found)  # baselines once, not for every model
-    numbers = scores.as_dict()
+    numbers = score_reconstructions(found)  # baselines once, not for every model
     shown = ["condition_gap", "condition_gap_standard_error", "spread_ratio", "pixel_accuracy"]
     shown += ["relative_l2_single"] * (found.draws > 1)
     return DrawnImages(
-        scores.mean.relative_errors,
+        score_images(found.mean, found.truth, levels=found.levels).relative_errors,
         {
             "num_images": len(found),
             "draws_per_image": found.draws,
-            "network_calls": scores.calls,
+            "network_calls": numbers["network_calls_per_draw"],
             "seconds_per_1000_samples": 1000 * found.seconds / (len(found) * found.draws),
             **{name: numbers[name] for name in shown if name in numbers},
         },

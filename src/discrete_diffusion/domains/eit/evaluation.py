@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.eit.changed_data import measured_data
 from discrete_diffusion.domains.eit.image_report import ImageReport
-from discrete_diffusion.domains.eit.image_scores import ReconstructionScores
+from discrete_diffusion.domains.eit.image_scores import score_reconstructions
 from discrete_diffusion.domains.eit.reconstructing import Reconstructions
 from discrete_diffusion.domains.eit.sampling import image_report
 from discrete_diffusion.evaluation.bound import BoundEstimate
@@ -50,12 +51,13 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class ImageEvaluation(Evaluation):
-    """``facts``: how all was measured, for ``metrics.json``."""
+    """``facts``: how all was measured, for ``metrics.json``. ``scores``: as of
+    ``score_reconstructions``."""
 
     facts: dict[str, Any]
     report: ImageReport
     found: Reconstructions
-    scores: ReconstructionScores
+    scores: dict[str, float]
     bound: BoundEstimate
 
     def sections(self) -> list[TableSection]:
@@ -72,7 +74,7 @@ class ImageEvaluation(Evaluation):
         return [images, *field_notes(self.scores)]
 
     def metrics(self) -> dict[str, Any]:
-        return {**self.facts, **self.bound.as_dict(), **self.scores.as_dict()}
+        return {**self.facts, **self.bound.as_dict(), **self.scores}
 
     def save(self, folder: Path) -> None:
         """The reconstructions."""
@@ -106,27 +108,28 @@ def evaluate_images(config: DictConfig, trained: TrainedModel) -> ImageEvaluatio
         "seconds": found.seconds,
         **measured.facts(split),
     }
-    return ImageEvaluation(facts, report, found, report.scores(found), bound)
+    scores = score_reconstructions(found, report.baselines)
+    return ImageEvaluation(facts, report, found, scores, bound)
 
 
-def field_section(scores: ReconstructionScores) -> TableSection:
+def field_section(scores: Mapping[str, float]) -> TableSection:
     """Everybody's numbers, one metric after the other (± standard error over images)."""
-    values = scores.as_dict()
-    rows = metric_rows(values, _WHAT, _WHO)
-    rows += [metric_row(k, values, meaning) for k, meaning in _OTHERS.items() if k in values]
+    rows = metric_rows(scores, _WHAT, _WHO)
+    rows += [metric_row(k, scores, meaning) for k, meaning in _OTHERS.items() if k in scores]
     return TableSection("images, from their maps", tuple(rows))
 
 
-def field_notes(scores: ReconstructionScores) -> list[str]:
+def field_notes(scores: Mapping[str, float]) -> list[str]:
     """What the numbers of ``field_section`` are of, in sentences."""
     notes = [
-        f"{scores.num_images:,} held-out images, {scores.draws} draws each, {scores.calls:g} "
-        "network calls a draw; ± is the standard error over images.",
+        f"{scores['num_images']:,} held-out images, {scores['draws_per_image']} draws each, "
+        f"{scores['network_calls_per_draw']:g} network calls a draw; ± is the standard error over "
+        "images.",
         "One draw of an exact model has twice the squared error of the posterior mean.",
     ]
-    if "ridge" in scores.baselines:
+    if "ridge_penalty" in scores:
         notes.append(
-            f"Ridge regression: penalty {scores.penalty:g}, the best for "
-            "training images left out one by one."
+            f"Ridge regression: penalty {scores['ridge_penalty']:g}, the best for training images "
+            "left out one by one."
         )
     return notes

@@ -11,7 +11,6 @@ from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.domain import Headline, Report
 from discrete_diffusion.domains.eit.image_scores import (
     FieldBaselines,
-    ReconstructionScores,
     fit_field_baselines,
     score_reconstructions,
 )
@@ -61,13 +60,9 @@ class ImageReport(Report):
             model, self.data, self.split, num=num, draws=self.draws, seed=seed
         )
 
-    def scores(self, found: Reconstructions) -> ReconstructionScores:
-        """Model and baselines."""
-        return score_reconstructions(found, self.baselines)
-
     def measure(self, found: Reconstructions) -> dict[str, float]:
         """Scores by name; none of no image."""
-        return self.scores(found).as_dict() if len(found) else {}
+        return score_reconstructions(found, self.baselines) if len(found) else {}
 
     def save(self, found: Reconstructions, folder: Path) -> None:
         """Write ``samples.npz`` (see ``Reconstructions.write``) and ``samples.png``."""
