@@ -132,7 +132,7 @@ def test_special_tokens_that_no_text_holds_need_no_embedding(tmp_path):
     more = ["<one>", "<image>"]
     tokenizer = save_tokenizer(tmp_path / "tokenizer", [*SPOKEN, "a", "b"], more=more)
     both = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
-    size = PretrainedTokenizer.read(tokenizer).vocab_size
+    size = PretrainedTokenizer(tokenizer).vocab_size
     pairs = [("a", "b"), ("b", "a"), ("a a", "b")]
 
     def sizes(*given: tuple[str, str]) -> tuple[int, int]:
@@ -151,7 +151,7 @@ def test_special_tokens_that_no_text_holds_need_no_embedding(tmp_path):
     )
     with pytest.raises(ValueError, match=rf"mine: .*special token .*id {size - 1}, .*take it out"):
         given_dialogues(config.data, "latent", ["a <image> b"], "mine")
-    ending = PretrainedTokenizer.read(save_tokenizer(tmp_path / "end", ["<unk>", "a"], more=more))
+    ending = PretrainedTokenizer(save_tokenizer(tmp_path / "end", ["<unk>", "a"], more=more))
     assert ending.num_ids(["a"]) == ending.pad_id + 1  # a special token that is needed
 
 
@@ -169,14 +169,14 @@ def test_unknown_words_are_counted_by_the_tokenizer_of_their_text(tmp_path):
 
 def test_a_tokenizer_is_read_from_its_folder(tmp_path):
     words = ["<pad>", "<eos>", "<unk>", "tea", "time", "<start>"]
-    read = PretrainedTokenizer.read(save_tokenizer(tmp_path / "whole", words))
+    read = PretrainedTokenizer(save_tokenizer(tmp_path / "whole", words))
     assert (read.vocab_size, read.pad_id, read.eos_id, read.unk_id) == (6, 0, 1, 2)
     assert read.network.encode("tea time") == [5, 3, 4, 1]
     assert read.encode("tea time") == [3, 4]  # nothing that only begins or ends it
     assert read.decode([3, 4, 1, 3, 0]) == "tea time"
     endless = save_tokenizer(tmp_path / "endless", ["<pad>", "<unk>", "tea"], eos=None)
     with pytest.raises(ValueError, match=r"data\.k=.*no id to end a text; add eos_token or sep_t"):
-        PretrainedTokenizer.read(endless, "data.k")
+        PretrainedTokenizer(endless, "data.k")
 
 
 @pytest.mark.parametrize("broken", ["{", "[]", "3", "{}", '{"added_tokens": [], "model": {}}'])
@@ -184,7 +184,7 @@ def test_files_that_are_no_tokenizer_are_refused(tmp_path, broken):
     folder = Path(save_tokenizer(tmp_path, ["<pad>", "<eos>", "<unk>", "tea"]))
     (folder / "tokenizer.json").write_text(broken)
     with pytest.raises(ValueError, match=r"data\.k=.* cannot be read; expected a folder with tok"):
-        PretrainedTokenizer.read(str(folder), "data.k")
+        PretrainedTokenizer(str(folder), "data.k")
 
 
 def test_a_name_on_the_hub_is_not_looked_up(monkeypatch):

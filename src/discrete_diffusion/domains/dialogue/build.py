@@ -137,7 +137,7 @@ def _tokenizers(config: DictConfig) -> tuple[Tokenizer, Tokenizer]:
     """Of dialogues and of summaries; the words of both where no folder is given."""
     paths = {key: config.get(key) for key in ("source_tokenizer", "target_tokenizer")}
     source, target = (
-        _vocabulary(config) if path is None else PretrainedTokenizer.read(str(path), f"data.{key}")
+        _vocabulary(config) if path is None else PretrainedTokenizer(str(path), f"data.{key}")
         for key, path in paths.items()
     )
     return source, target
