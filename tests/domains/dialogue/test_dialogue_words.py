@@ -34,13 +34,13 @@ def test_the_most_frequent_words_are_kept():
     texts = ["b a c", "c b", "c"]
     assert WordVocabulary.of_texts(texts, 2).words == ("b", "c")
     assert WordVocabulary.of_texts(texts, 9).words == ("a", "b", "c")
-    with pytest.raises(ValueError, match=r"data\.max_words=0: expected at least 1"):
+    with pytest.raises(ValueError, match=r"data\.max_words=0: .* at least 1"):
         WordVocabulary.of_texts(texts, 0)
 
 
 @pytest.mark.parametrize("words", [(), ("a", "a"), ("a", ""), ("a b",)])
 def test_words_that_are_no_vocabulary_are_refused(words):
-    with pytest.raises(ValueError, match="expected every word of the training texts once"):
+    with pytest.raises(ValueError, match=r"data\.words"):
         WordVocabulary(words)
 
 

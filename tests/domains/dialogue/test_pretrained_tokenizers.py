@@ -122,7 +122,7 @@ def test_what_fills_up_dialogues_is_in_no_text(tmp_path):
     assert data.source_tokenizer.pad_id == data.source_tokenizer.unk_id == 0
     for pair in ("a b umbrella", "a"), ("a b", "umbrella"):
         options = with_pairs(tmp_path / "pairs", pair, ("a", "b"), ("b", "a"), ("a a", "b"))
-        with pytest.raises(ValueError, match=r"fills up with id 0, .*umbrella.*pad_token that no"):
+        with pytest.raises(ValueError, match=r"id 0, .*umbrella.*pad_token"):
             dialogue_data(source_tokenizer=tokenizer, **options)
         dialogue_data(target_tokenizer=tokenizer, **options)  # there the length says what is real
 
@@ -149,7 +149,7 @@ def test_special_tokens_that_no_text_holds_need_no_embedding(tmp_path):
         1,
         T,
     )
-    with pytest.raises(ValueError, match=rf"mine: .*special token .*id {size - 1}, .*take it out"):
+    with pytest.raises(ValueError, match=rf"mine: .* id {size - 1}, .* {size - 2} ids"):
         given_dialogues(config.data, "latent", ["a <image> b"], "mine")
     ending = PretrainedTokenizer(save_tokenizer(tmp_path / "end", ["<unk>", "a"], more=more))
     assert ending.num_ids(["a"]) == ending.pad_id + 1  # a special token that is needed
@@ -175,7 +175,7 @@ def test_a_tokenizer_is_read_from_its_folder(tmp_path):
     assert read.encode("tea time") == [3, 4]  # nothing that only begins or ends it
     assert read.decode([3, 4, 1, 3, 0]) == "tea time"
     endless = save_tokenizer(tmp_path / "endless", ["<pad>", "<unk>", "tea"], eos=None)
-    with pytest.raises(ValueError, match=r"data\.k=.*no id to end a text; add eos_token or sep_t"):
+    with pytest.raises(ValueError, match=r"data\.k=.* eos_token or sep_token"):
         PretrainedTokenizer(endless, "data.k")
 
 
@@ -183,7 +183,7 @@ def test_a_tokenizer_is_read_from_its_folder(tmp_path):
 def test_files_that_are_no_tokenizer_are_refused(tmp_path, broken):
     folder = Path(save_tokenizer(tmp_path, ["<pad>", "<eos>", "<unk>", "tea"]))
     (folder / "tokenizer.json").write_text(broken)
-    with pytest.raises(ValueError, match=r"data\.k=.* cannot be read; expected a folder with tok"):
+    with pytest.raises(ValueError, match=r"data\.k=.* tokenizer\.json"):
         PretrainedTokenizer(str(folder), "data.k")
 
 
@@ -195,6 +195,6 @@ def test_a_name_on_the_hub_is_not_looked_up(monkeypatch):
     options = {"target_tokenizer": "google/no-such-model"}
     with pytest.raises(
         ValueError,
-        match=r"data\.target_tokenizer=google/no.*there is no folder /.*trained with it needs it",
+        match=r"data\.target_tokenizer=google/no-such-model.* folder /",
     ):
         dialogue_data(**options)

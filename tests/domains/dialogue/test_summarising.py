@@ -174,7 +174,7 @@ def test_the_gap_is_what_the_dialogue_is_worth(data):
     assert values["nelbo_source_gap_per_token"] == pytest.approx(
         values["nelbo_source_gap"] / T, abs=1e-6
     )
-    with pytest.raises(ValueError, match="expected two to exchange dialogues"):
+    with pytest.raises(ValueError, match="1 pairs of the test split; expected at least 2"):
         source_gap(knowing, data, "test", torch.arange(1), draws=1, seed=0)
 
 

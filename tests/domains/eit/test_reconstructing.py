@@ -173,9 +173,9 @@ def test_a_model_of_ids_that_knows_nothing_draws_all_levels_alike():
 def test_bad_requests_are_refused():
     with pytest.raises(ValueError, match="draws=0: expected at least 1"):
         reconstruct(draws=0)
-    with pytest.raises(ValueError, match="no maps to draw from"):
+    with pytest.raises(ValueError, match=r"no maps .* data=eit"):
         reconstruct(data=DATA.changed("val", conditions={}))
-    with pytest.raises(ValueError, match="8 ids per sample are no square image"):
+    with pytest.raises(ValueError, match=r"8 ids .* size x size"):
         reconstruct(data=DATA.changed("val", x0=torch.zeros(2, 8).long()))
-    with pytest.raises(ValueError, match=r"ids from 0 to 8; expected 0\.\.5"):
+    with pytest.raises(ValueError, match=r"ids from 0 to 8; expected 0 to 5"):
         reconstruct(data=DATA.changed("val", x0=torch.arange(9).expand(2, 9)))

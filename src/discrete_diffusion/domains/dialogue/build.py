@@ -104,8 +104,8 @@ def _check_ids(data: DialogueData, config: DictConfig) -> None:
             if (ids >= config[key]).any():
                 raise ValueError(
                     f"{data.source}: a text holds a special token of the tokenizer, id "
-                    f"{int(ids.max())}, and the network was built for {config[key]} ids; take it "
-                    "out of the text"
+                    f"{int(ids.max())}, but the network was built for {config[key]} ids; take the "
+                    "token out of the text"
                 )
 
 
@@ -114,21 +114,21 @@ def _warn_of_losses(data: PairDataset) -> None:
     shares = {split: ids.unknown_share for split, ids in data.ids.items()}
     if mostly := [f"{share:.0%} of {split}" for split, share in shares.items() if share > 0.5]:
         logger.warning(
-            "%s: most words are unknown (%s), so a bound says little; leave data.words null to "
-            "have them read off the training texts, the data.max_words most frequent",
+            "%s: most words are unknown (%s), so a bound says little; set data.words=null to take "
+            "the data.max_words most frequent words of the training texts",
             *(data.source, ", ".join(mostly)),
         )
     sources, targets, encoded = data.num_cut
     if sources or targets:
         logger.warning(
-            "%s: %d dialogues are longer than data.source_length=%d ids, %d summaries with the one "
-            "that ends them longer than data.target_length=%d; what is beyond is left out",
+            "%s: %d dialogues are longer than data.source_length=%d ids, and %d summaries, with "
+            "EOS, longer than data.target_length=%d; they are cut",
             *(data.source, sources, data.source_length, targets, data.target_length),
         )
     if encoded and isinstance(data, DialogueData):
         logger.warning(
-            "%s: %d summaries are longer than data.source_length=%d ids of dialogues; what is "
-            "beyond is not in their latent vectors",
+            "%s: %d summaries are longer than data.source_length=%d ids of dialogues; their latent "
+            "vectors are of what is before",
             *(data.source, encoded, data.source_length),
         )
 
@@ -179,7 +179,7 @@ def _read(config: DictConfig) -> Pairs:
         for name, num in removed.items():
             if num:
                 logger.warning(
-                    "%s: %d pairs whose dialogue is held out elsewhere are left out",
+                    "%s: %d pairs are left out: a later split holds the same dialogue",
                     *(paths[name], num),
                 )
         source = ", ".join(path for path in paths.values() if path is not None)

@@ -46,8 +46,7 @@ class PairIds:
         lengths: tuple[int, int],
     ) -> PairIds:
         """``tokenizers``: of dialogues and of summaries. ``lengths``: S and T. Raises
-        ``ValueError`` if a text holds the id that fills up dialogues, which an encoder does not
-        read."""
+        ``ValueError`` if a text holds PAD, which an encoder does not read."""
         (source_tokenizer, target_tokenizer), (source_length, target_length) = tokenizers, lengths
         sources = [source_tokenizer.encode(pair.dialogue) for pair in pairs]
         targets = [target_tokenizer.encode(pair.summary) for pair in pairs]
@@ -56,10 +55,10 @@ class PairIds:
         for pair, *texts in zip(pairs, sources, encoded, strict=True):
             if any(pad in ids for ids in texts):
                 raise ValueError(
-                    f"the tokenizer of dialogues fills up with id {pad}, which is in a text as "
-                    f"well, and would be left out there: {pair.dialogue[:60]!r}, "
-                    f"{pair.summary[:60]!r}; give it a pad_token that no text holds in the "
-                    "tokenizer_config.json of data.source_tokenizer"
+                    f"the tokenizer of dialogues pads with id {pad}, which this pair holds too, "
+                    f"where it would be ignored: {pair.dialogue[:60]!r}, {pair.summary[:60]!r}; "
+                    "choose a pad_token that no text holds in the tokenizer_config.json of "
+                    "data.source_tokenizer"
                 )
         ended = [[*ids[:most], eos] for ids in targets]
         return cls(
@@ -174,8 +173,8 @@ class PairDataset(Dataset):
 class DialogueData(PairDataset):
     """For an encoder of dialogues and a decoder of summaries.
 
-    ``splits[...].x0``: Int64[M, T] summaries, ended by EOS, PAD behind. ``real``: Bool[M, T], what
-    is behind no EOS. ``conditions``: ``source``, Int64[M, S] dialogues, PAD behind, and
+    ``splits[...].x0``: Int64[M, T] summaries, ended by EOS, PAD behind. ``real``: Bool[M, T], True
+    up to EOS. ``conditions``: ``source``, Int64[M, S] dialogues, PAD behind, and
     ``encoded_target``, Int64[M, S] the summaries in the ids of dialogues, PAD behind.
     """
 

@@ -1,4 +1,4 @@
-"""Held-out dialogues summarised, and the dialogues of others in their place."""
+"""Summaries of held-out dialogues, and of other dialogues in their place."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ class Summaries:
     """M pairs of a split, in its order, and what was generated.
 
     ``dialogues``, ``references``: the texts of the pairs. ``generated``: a summary of each
-    dialogue. ``shuffled``: one of the dialogue of another pair, the one that ``nearest_other``
-    names, with the same noise; empty if none were asked for or all dialogues are the same.
-    ``nfe``: Float64[M], network calls per summary. ``seconds``: that the sampler took for
-    ``generated``, of all processes together.
+    dialogue. ``shuffled``: one of the dialogue of another pair (``nearest_other``), with the same
+    noise; empty if none were asked for or all dialogues are the same. ``nfe``: Float64[M], network
+    calls per summary. ``seconds``: spent drawing ``generated``, summed over processes.
     """
 
     dialogues: tuple[str, ...]

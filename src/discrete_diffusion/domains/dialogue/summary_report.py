@@ -1,4 +1,4 @@
-"""What is said of generated summaries: numbers, examples, a file."""
+"""The report on generated summaries: numbers, examples, a file."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def source_gap(
     seed: int,
     stream: tuple[int, ...] = (),
 ) -> SourceGap:
-    """Of ``rows`` Int[M] of a split, ``draws`` draws of the noise each; ``stream`` as for
+    """The gap of ``rows`` Int[M] of a split, ``draws`` draws of the noise each; ``stream`` as for
     ``estimate_bound``.
 
     Works for every algorithm whose ``loss`` bounds -log p(summary | dialogue). Raises
@@ -100,7 +100,7 @@ def source_gap(
     """
     if len(rows) < 2:
         raise ValueError(
-            f"{len(rows)} pairs of the {split} split; expected two to exchange dialogues"
+            f"{len(rows)} pairs of the {split} split; expected at least 2, to exchange dialogues"
         )
 
     def bounds(examples: Examples) -> SampleBounds:

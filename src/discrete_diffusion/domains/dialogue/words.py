@@ -55,8 +55,8 @@ class WordVocabulary(Tokenizer):
     def __init__(self, words: Sequence[str]) -> None:
         if not words or len(set(words)) < len(words) or any(len(w.split()) != 1 for w in words):
             raise ValueError(
-                "data.words: expected every word of the training texts once, apart by spaces; "
-                "leave it null to have it read off them"
+                "data.words: expected the words of the training texts, each once, separated by "
+                "spaces; set data.words=null to take them from the texts"
             )
         self.words = tuple(words)
         self.eos_id, self.unk_id, self.mask_id, self.pad_id = range(len(words), len(words) + 4)
@@ -75,7 +75,7 @@ class WordVocabulary(Tokenizer):
 
     @classmethod
     def of_line(cls, line: str) -> WordVocabulary:
-        """The words of ``line``, apart by spaces."""
+        """The words of ``line``, separated by spaces."""
         return cls(line.split())
 
     @property

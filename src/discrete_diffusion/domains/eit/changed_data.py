@@ -1,4 +1,4 @@
-"""Keys under ``data`` given to ``sample`` or ``evaluate``: the same model on other images."""
+"""Keys under ``data`` that ``sample`` and ``evaluate`` take: the same model on other images."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _SHAPES = ("size", "num_boundary", "channels", "field_size", "length", "vocab_si
 """Keys that decide what a network takes and returns."""
 
 _ELSEWHERE = {
-    "name": "another data set is for another model: train one on it",
-    "batch_size": "training is over; how many are worked on at once is batch_size=N",
+    "name": "the checkpoint was trained on another data set; train a model on this one",
+    "batch_size": "that is the batch size of training; set batch_size=N",
 }
 """Keys that cannot be changed here, and what to do instead."""
 

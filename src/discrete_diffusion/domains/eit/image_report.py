@@ -1,4 +1,4 @@
-"""What is said of reconstructed images: numbers, a file, a picture."""
+"""The report on reconstructed images: numbers, a file, a picture."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ def levels_to_conductivity(levels: Tensor) -> Tensor:
     """Int[...] ids 0..5 -> Float32[...]. Raises ``ValueError`` for another id."""
     if levels.numel() and not 0 <= int(levels.min()) <= int(levels.max()) < len(LEVELS):
         raise ValueError(
-            f"ids from {int(levels.min())} to {int(levels.max())}; expected 0..{len(LEVELS) - 1}, "
-            f"a conductivity each of {LEVELS}"
+            f"ids from {int(levels.min())} to {int(levels.max())}; expected 0 to "
+            f"{len(LEVELS) - 1}, which stand for the conductivities {LEVELS}"
         )
     return torch.tensor(LEVELS, device=levels.device)[levels.long()]
 

@@ -1,4 +1,4 @@
-"""Held-out images drawn from their maps, and from the maps of others."""
+"""Images drawn from the maps of held-out samples, and from the maps of others."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _DRAW_STREAM = 74
 
 
 def as_images(x0: Tensor) -> Tensor:
-    """Samples as images, Float32[M, C, H, W]: those of a field as they are, ids Int[M, L] of the
-    pixels of a square as their conductivities.
+    """Samples as images, Float32[M, C, H, W]: fields as they are, ids Int[M, L] of the pixels of a
+    square image as their conductivities.
 
     Raises ``ValueError`` for ids whose number is not a square, or that stand for no level.
     """
@@ -44,7 +44,7 @@ def as_images(x0: Tensor) -> Tensor:
     side = math.isqrt(x0.shape[1])
     if side * side != x0.shape[1]:
         raise ValueError(
-            f"{x0.shape[1]} ids per sample are no square image; expected size x size of them"
+            f"{x0.shape[1]} ids per sample do not make a square image; expected size x size"
         )
     return rearrange(levels_to_conductivity(x0), "m (h w) -> m 1 h w", h=side)
 
@@ -65,8 +65,8 @@ class Reconstructions:
     from the sample's own map (the deviation of one draw is 0). ``first``: Float32[M, C, H, W], the
     first of them. ``shuffled_mean``: Float32[M, C, H, W], the mean of as many drawn from the map of
     the sample before, with the same noise; None if there is one sample. ``nfe``: Float64[M],
-    network calls per draw. ``seconds``: that the sampler took for draws from own maps, of all
-    processes together. ``levels``: those of the data set.
+    network calls per draw. ``seconds``: spent drawing from own maps, summed over
+    processes. ``levels``: those of the data set.
     """
 
     truth: Tensor

@@ -90,9 +90,9 @@ def cache_file(settings: SimulationSettings) -> Path:
 
 
 def cached_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
-    """What ``simulate_phantoms(settings)`` returns, by way of the cache if that is worth it.
+    """``simulate_phantoms(settings)``, kept in the cache where simulating takes long.
 
-    Trouble with the cache warns (``RuntimeWarning``) and does no harm.
+    A cache that cannot be read or written only warns (``RuntimeWarning``).
     """
     if settings.num_samples * settings.num_boundary < NODES_WORTH_CACHING:
         return simulate_phantoms(settings)
