@@ -11,8 +11,7 @@ from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.eit.changed_data import measured_data
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.image_scores import score_reconstructions
-from discrete_diffusion.domains.eit.reconstructing import Reconstructions
-from discrete_diffusion.domains.eit.sampling import image_report
+from discrete_diffusion.domains.eit.reconstructing import DRAWS, Reconstructions
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
@@ -96,7 +95,8 @@ def evaluate_images(config: DictConfig, trained: TrainedModel) -> ImageEvaluatio
     data = measured.data
     split = held_out_split(data, config.split)
     num = NUM_IMAGES if config.num_samples is None else config.num_samples
-    report = image_report(config, data, split, measured.trained_on)
+    draws = DRAWS if config.draws is None else config.draws
+    report = ImageReport(data, split, draws=draws, trained_on=measured.trained_on)
     with trained.sharing() as shard:
         model = trained.on(shard)
         found = report.sample(model, num, config.seed)
