@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains.dialogue.build import given_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.domains.dialogue.reading import read_given_dialogues
-from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, Summaries
+from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, Summaries, summarise_held_out
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
 from discrete_diffusion.domains.domain import Sampled
 from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
@@ -74,9 +74,9 @@ def _given(config: DictConfig, trained: TrainedModel) -> tuple[Summaries, dict[s
         100 * unknown,
     )
     warn_of_stage(trained)
-    report = SummaryReport(data, "test")
     with trained.sharing() as shard:
-        found = report.summarise(trained.on(shard), None, config.seed, shuffled=False)
+        model = trained.on(shard)
+        found = summarise_held_out(model, data, "test", num=None, seed=config.seed, shuffled=False)
     found = replace(found, references=tuple(dialogue.summary for dialogue in each))
     beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
     found.write(Path(str(config.out)), beside)

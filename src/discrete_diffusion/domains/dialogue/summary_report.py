@@ -40,15 +40,7 @@ class SummaryReport(Report):
         self.data, self.split = data, split
 
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Summaries:
-        return self.summarise(model, num, seed + sum(stream))
-
-    def summarise(
-        self, model: Model, num: int | None, seed: int, *, shuffled: bool = True
-    ) -> Summaries:
-        """Of the first ``num`` dialogues, all if it is None; ``shuffled``: of others too."""
-        return summarise_held_out(
-            model, self.data, self.split, num=num, seed=seed, shuffled=shuffled
-        )
+        return summarise_held_out(model, self.data, self.split, num=num, seed=seed + sum(stream))
 
     def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
         """What the own dialogue tells, of the summaries that are drawn."""
