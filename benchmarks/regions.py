@@ -102,14 +102,16 @@ class HeldOut:
     def measure_draws(self, algorithm: Any) -> dict[str, float]:
         """Of the mean of ``DRAWS`` samples, under the first draw of masks alone."""
         filling = next(iter(self.predictions(algorithm)))
-        hidden = torch.where(filling.masked.unsqueeze(-1), 0.0, filling.truth)
+        given = filling.truth.masked_fill(filling.masked.unsqueeze(-1), torch.nan)
         sampler = RowAncestral()
         drawn = [
-            sampler.fill(
-                *(algorithm, hidden, filling.masked, filling.real),
+            sampler.sample(
+                algorithm,
+                filling.real,
+                clamp=given,
                 generator=make_generator(0, k),
                 steps=DRAW_STEPS,
-            ).rows
+            ).x0
             for k in range(DRAWS)
         ]
         found = self.scores(replace(filling, predicted=torch.stack(drawn).mean(dim=0)))

@@ -63,7 +63,7 @@ def measure(
     """Total variation to the data, and network calls per sample."""
     algorithm, enumerated = exact(PROCESSES[process]), has_a_law(options)
     output = draw_from(algorithm, sampler, min(num, CALLS_FROM) if enumerated else num, **options)
-    law = world.distribution(output.tokens)
+    law = world.distribution(output.x0)
     if enumerated:
         times = grid(algorithm, options["steps"], options.get("grid", "auto"))
         law = grid_law(algorithm, world, times, sampler, **{**DEFAULTS, **options})

@@ -99,7 +99,7 @@ class Model:
         )
         seconds = time.perf_counter() - start
         vocab = VocabConfig(n_max=checkpoint.config.data.n_max)
-        samples = DiagramSet(decode(output.tokens, vocab))
+        samples = DiagramSet(decode(output.x0, vocab))
         return {
             "calls": float(output.nfe.double().mean()),
             "most_calls": int(output.nfe.max()),

@@ -102,7 +102,7 @@ class Painter:
                 steps=way.steps,
                 **({} if self.device.type == "cpu" else {"batch_size": self.batch_size}),
             )
-        return output.tokens, float(output.nfe.double().mean())
+        return output.x0, float(output.nfe.double().mean())
 
     def quality(self, tokens: Tensor) -> dict[str, Any]:
         """Against the test split: shares with Wilson's 95 % intervals; relation TV with 1.96

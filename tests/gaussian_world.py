@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
-from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.forward_process.gaussian import LinearGaussian
+from discrete_diffusion.forward_process import Absorbing, LinearGaussian
 from discrete_diffusion.layout import row_layout
 from discrete_diffusion.noise_schedules import LogLinear, Schedule
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict, Unpack
+
 import pytest
 
 from composed import composed
@@ -53,6 +55,28 @@ def test_options_that_fit_pass(options):
 def test_options_that_do_not_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         check_options("algo", "part", Part, options, given=1)
+
+
+class Shared(TypedDict, total=False):
+    share: float
+
+
+class Derived(Part):
+    def __init__(self, given: object, *, on: bool = True, **options: Unpack[Shared]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"count": 1}, "part has no setting 'count'; it has on, share"),
+        ({"on": 1}, r"algo\.on=1: expected true or false"),
+        ({"share": "1"}, r"algo\.share=1: expected a number"),
+    ],
+)
+def test_options_handed_to_the_base_are_those_of_their_dictionary(options, sentence):
+    check_options("algo", "part", Derived, {"on": False, "share": 2}, given=1)
+    with pytest.raises(ValueError, match=sentence):
+        check_options("algo", "part", Derived, options, given=1)
 
 
 def test_types_count_as_their_names():

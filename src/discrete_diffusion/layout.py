@@ -280,7 +280,7 @@ RPLAN_VOCAB_CONFIG = VocabConfig(n_max=8)
 
 def row_layout(num_rows: int) -> TokenLayout:
     """Rows of features as tokens of one legal id, 0: a row that absorbing noise masks becomes id 1,
-    one that is not there is id 2."""
+    an absent one id 2."""
     return TokenLayout.flat(num_rows, 3, mask_id=1, pad_id=2)
 
 

@@ -14,6 +14,12 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {kind} '{name}'{guess} Available: {', '.join(names)}"
 
 
+def check_name(kind: str, name: str, known: Iterable[str]) -> None:
+    """Raise ``ValueError``, with the closest one, if a name is not one of those ``known``."""
+    if name not in known:
+        raise ValueError(unknown_name(kind, name, known))
+
+
 def counted(num: int, noun: str) -> str:
     """``1 sample``, ``1,000 samples``."""
     return f"{num:,} {noun}{'' if num == 1 else 's'}"

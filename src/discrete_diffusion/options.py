@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 _KINDS: dict[str, tuple[type, str]] = {
     "int": (Integral, "a whole number"),
@@ -29,10 +29,9 @@ def check_options(
     ``given``: how many leading parameters of ``build`` are no options. Kinds are read off the
     annotations int, float and bool, with or without ``| None``; others pass.
     """
-    parameters = list(inspect.signature(build).parameters.values())[given:]
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+    known = dict(list(_parameters(build).items())[given:])
+    if any(p.kind is p.VAR_KEYWORD for p in known.values()):
         return
-    known = {p.name: p for p in parameters}
     for key, value in options.items():
         if key not in known:
             settings = ", ".join(sorted(known)) or "none"
@@ -41,6 +40,23 @@ def check_options(
     for key, parameter in known.items():
         if parameter.default is parameter.empty and key not in options:
             raise ValueError(f"{name} needs {section}.{key}=...")
+
+
+def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """By name; in the place of ``**options: Unpack[D]`` the keys of the ``TypedDict`` D."""
+    found = {}
+    for name, parameter in inspect.signature(build).parameters.items():
+        found[name] = parameter
+        if parameter.kind is parameter.VAR_KEYWORD and "Unpack[" in str(parameter.annotation):
+            function = build.__init__ if isinstance(build, type) else build  # type: ignore[misc]
+            (keys,) = get_args(get_type_hints(function)[found.pop(name).name])
+            found |= {
+                key: parameter.replace(
+                    name=key, kind=parameter.KEYWORD_ONLY, default=None, annotation=hint
+                )
+                for key, hint in get_type_hints(keys).items()
+            }
+    return found
 
 
 def check_whole_number(key: str, value: Any, *, least: int) -> None:

@@ -8,12 +8,16 @@ corruption at time t. Probabilities are in log space, in nats.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+
+Conditions = Mapping[str, Any]
+"""What samples are drawn from: tensors, batch axis first, by the names of the backbone's arguments;
+also what else is indexed by samples."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class LossOutput:
-    """What ``TokenAlgorithm.loss`` returns.
+    """What ``Algorithm.loss`` returns.
 
     ``loss``: Float[] the scalar to minimise (any training weight allowed).
     ``nelbo``: Float[B] an unbiased draw of the negative evidence lower bound of each sample, nats.
@@ -86,74 +90,19 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class SampleRequest:
-    """What a sampler is asked for, checked.
-
-    ``real``: Bool[B, L] positions to fill. ``clamp``: Int[B, L] ids held fixed, -1 where free.
-    ``support``: Bool[B, L, V] or None, the ids allowed. ``steps``: number of time steps or None.
-    ``conditions``: extra tensors for the backbone, batch axis first; also what else is indexed by
-    samples.
-    """
-
-    real: Tensor
-    clamp: Tensor
-    support: Tensor | None
-    steps: int | None
-    generator: torch.Generator
-    conditions: dict[str, Any]
-    keep_trajectory: bool
-
-    def conditions_of(self, rows: Tensor) -> dict[str, Any]:
-        """The conditions of some of the samples."""
-        return {name: value[rows] for name, value in self.conditions.items()}
-
-    def support_of(self, rows: Tensor) -> Tensor | None:
-        """The support of some of the samples."""
-        return None if self.support is None else self.support[rows]
-
-
-@dataclass(frozen=True)
 class SampleOutput:
     """What a sampler returns.
 
-    ``tokens``: Int[B, L] finished samples; PAD where ``real`` was False.
+    ``x0``: finished samples: Int[B, L] tokens, PAD where ``real`` was False; Float32[B, N, M] rows,
+        given ones bit for bit; Float32[B, C, H, W] images; Int[B, T] a text, ended by EOS if it
+        ends.
     ``nfe``: Int[B] network evaluations spent on each sample.
-    ``log_weights``: Float[B] log importance weights of a narrowed support (0 without one).
+    ``log_weights``: Float64[B] log importance weights of a narrowed support (0 without one).
     ``trajectory``: Int[K, B, L], if asked for: the noise that sampling starts from, then every new
-        state of the batch, the last one ``tokens``.
+        state of the batch, the last one ``x0``.
     """
 
-    tokens: Tensor
+    x0: Tensor
     nfe: Tensor
     log_weights: Tensor
     trajectory: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class FilledRows:
-    """What a sampler of rows returns.
-
-    ``rows``: Float32[B, N, M]: given rows bit for bit, masked ones filled.
-    ``nfe``: Int[B] network evaluations spent on each window.
-    """
-
-    rows: Tensor
-    nfe: Tensor
-
-
-@dataclass(frozen=True)
-class FieldSamples:
-    """What a sampler of images returns. ``images``: Float32[B, C, H, W]; ``nfe``: Int[B] network
-    evaluations spent on each."""
-
-    images: Tensor
-    nfe: Tensor
-
-
-@dataclass(frozen=True)
-class SummaryDraws:
-    """What a sampler of summaries returns. ``targets``: Int[B, T] ids, ended by EOS if they end;
-    ``nfe``: Int[B] network calls spent on each."""
-
-    targets: Tensor
-    nfe: Tensor

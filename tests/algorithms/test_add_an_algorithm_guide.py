@@ -68,7 +68,7 @@ def test_its_config_builds_trains_and_samples(scope, tmp_path):
 
     real = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor([4, 8]))
     generator = make_generator(0)
-    tokens = build_sampler(config).sample(algorithm, real, generator=generator).tokens
+    tokens = build_sampler(config).sample(algorithm, real, generator=generator).x0
     algorithm.layout.check(tokens, real)
     output = algorithm.loss(Batch(tokens, real), generator)
     output.loss.backward()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from discrete_diffusion.algorithms import D3PM
-from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS
+from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS
 from discrete_diffusion.categorical import log_one_hot, log_softmax_on, make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import Cosine
@@ -78,5 +78,5 @@ def test_errors_name_the_fix():
     for num_steps in (0, 10.5, True):
         with pytest.raises(ValueError, match=rf"algo\.num_steps={num_steps}: expected a whole"):
             d3pm(num_steps=num_steps)
-    with pytest.raises(ValueError, match="step draw"):
+    with pytest.raises(ValueError, match=r"algo\.draw"):
         d3pm(draw="forced_mask")

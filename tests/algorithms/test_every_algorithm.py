@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import D3PM, TokenAlgorithm, general_bound
-from discrete_diffusion.algorithms.draws import MASK_DRAWS
-from discrete_diffusion.algorithms.interpolating import Interpolating
-from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.noise_schedules import LogLinear, PerGroup
@@ -52,7 +50,7 @@ def draws_of(algorithm: TokenAlgorithm) -> tuple[str, ...]:
 def integrate(world: ToyWorld, algorithm: TokenAlgorithm) -> float:
     """The NELBO by quadrature over t and enumeration of x0 and xt."""
     process = algorithm.process
-    predict = algorithm.log_weights if isinstance(algorithm, Interpolating) else algorithm.denoise
+    predict = algorithm.log_prediction
     xt = world.states(process)
     x0, every, real = pairs(world, xt)
     total = 0.0

@@ -63,7 +63,7 @@ def test_it_trains_samples_and_survives_its_own_state(name, data):
     found = []
     for instance in (algorithm.eval(), twin.eval()):
         nelbo = instance.loss(batch, make_generator(3), instance.evaluation_draw).nelbo
-        tokens = sampler.sample(instance, batch.real, generator=make_generator(4)).tokens
+        tokens = sampler.sample(instance, batch.real, generator=make_generator(4)).x0
         instance.layout.check(tokens, batch.real)
         found.append((nelbo, tokens))
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))

@@ -18,9 +18,8 @@ from discrete_diffusion.algorithms import (
     TokenAlgorithm,
     general_bound,
 )
-from discrete_diffusion.algorithms.draws import MASK_DRAWS
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS
 from discrete_diffusion.algorithms.sedd import LARGEST_LOG_TOTAL
-from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.noise_schedules import Learned, LogLinear, PerGroup, Polynomial
@@ -153,7 +152,7 @@ def test_the_scores_of_sedd_end_as_a_tangent(make, shift, beyond):
     algorithm = SEDD(backbone, make(toy_layout(), LogLinear()))
     support, log_k = algorithm.layout.support, algorithm.layout.num_legal.log()
     x, t = torch.zeros(NUM, 3, dtype=torch.long), torch.full((NUM,), 0.5)
-    log_g = algorithm.log_weights(x, t, x == 0)
+    log_g = algorithm.log_prediction(x, t, x == 0)
     plain = (backbone.table - log_k.unsqueeze(-1)).masked_fill(~support, -1e9)
     if not beyond:
         assert torch.equal(log_g, plain)

@@ -10,7 +10,7 @@ from torch import nn
 
 from discrete_diffusion.algorithms.flow_matching import SMALLEST_T, FlowMatching
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process.straight import StraightPath
+from discrete_diffusion.forward_process import StraightPath
 from discrete_diffusion.types import Batch
 from gaussian_images import GaussianImages, exact_flow
 

@@ -10,7 +10,7 @@ from discrete_diffusion.algorithms.flow_matching import FlowMatching
 from discrete_diffusion.algorithms.regression import Regression
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import Ode, build_sampler, check_sampler, fitting_samplers
-from discrete_diffusion.sampling.direct import Direct
+from discrete_diffusion.sampling.fields import Direct
 from discrete_diffusion.types import Batch
 from gaussian_images import GaussianImages
 
@@ -66,13 +66,18 @@ def test_the_image_that_is_returned_is_raw_and_the_same_every_time():
     model.scaling.fit(5 + 2 * torch.randn(400, 1, 3, 3, generator=make_generator(0)))
     _, sign = IMAGES.draw(4)
     first, second = (
-        Direct().draw(model, (4, 1, 3, 3), {"dtn": sign}, generator=make_generator(seed))
+        Direct().sample(
+            model,
+            torch.ones(4, 1, 3, 3, dtype=torch.bool),
+            conditions={"dtn": sign},
+            generator=make_generator(seed),
+        )
         for seed in (0, 1)
     )
     assert model.training
-    assert torch.equal(first.images, second.images)
+    assert torch.equal(first.x0, second.x0)
     scaled = sign * IMAGES.mean.float().reshape(3, 3)
-    torch.testing.assert_close(first.images[:, 0], model.scaling.inverse(scaled[:, None])[:, 0])
+    torch.testing.assert_close(first.x0[:, 0], model.scaling.inverse(scaled[:, None])[:, 0])
     assert first.nfe.tolist() == [1] * 4
 
 
@@ -107,7 +112,9 @@ def test_it_learns_the_mean_of_every_condition():
 
 def test_samplers_and_algorithms_that_do_not_fit():
     assert fitting_samplers(regression()) == ["direct"]
-    with pytest.raises(ValueError, match="on field and cannot be sampled by ode; use sampling=dir"):
+    with pytest.raises(
+        ValueError, match="regression cannot be sampled by ode; use sampling=direct"
+    ):
         check_sampler(Ode(), regression())
     with pytest.raises(ValueError, match="cannot be sampled by direct; use sampling=ode"):
         check_sampler(build_sampler({"name": "direct"}), FlowMatching(Mean(), channels=1))

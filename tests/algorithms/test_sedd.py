@@ -33,7 +33,7 @@ def test_absorbing_closed_form_is_the_general_bound():
     algorithm, data = SEDD(TableBackbone(), process), batch()
     t = torch.full((len(data),), 0.4, dtype=torch.float64)
     xt = process.corrupt(data.x0, t, data.real, make_generator(0))
-    log_g = algorithm.log_weights(xt, t, data.real).double()
+    log_g = algorithm.log_prediction(xt, t, data.real).double()
     general = general_bound(process, xt, data.x0, log_g, t, data.real)
     g0 = log_g.gather(-1, data.x0.unsqueeze(-1)).squeeze(-1)
     closed = process.weight(t) * (log_g.exp().sum(-1) - 1 - g0) * (xt == MASK)
@@ -49,7 +49,7 @@ def test_absorbing_is_mdlm_plus_a_penalty_for_the_total():
     mdlm.logits = lambda *a: log_softmax_on(  # with S = 1 nothing is added
         sedd.logits(*a), sedd.layout.support
     )
-    sedd.log_weights = lambda *a: mdlm.logits(*a)
+    sedd.log_prediction = lambda *a: mdlm.logits(*a)
     ours, theirs = (a.loss(data, make_generator(3)).nelbo for a in (sedd, mdlm))
     torch.testing.assert_close(ours, theirs)
 
@@ -86,5 +86,5 @@ def test_errors_name_the_fix():
     layout = toy_layout()
     with pytest.raises(ValueError, match="forward_process=absorbing or forward_process=uniform"):
         SEDD(ZeroBackbone(), Marginal(layout, LogLinear()))
-    with pytest.raises(ValueError, match="draw for uniform noise"):
+    with pytest.raises(ValueError, match=r"algo\.draw for uniform noise"):
         SEDD(ZeroBackbone(), Uniform(layout, LogLinear()), draw="forced_mask")

@@ -88,7 +88,7 @@ def same(first: Algorithm, second: Algorithm) -> None:
             generator=make_generator(2),
             steps=steps,
         )
-        results.append([output.loss, output.nelbo, algorithm.backbone.table.grad, drawn.tokens])
+        results.append([output.loss, output.nelbo, algorithm.backbone.table.grad, drawn.x0])
     for one, other in zip(*results, strict=True):
         assert torch.equal(one, other)
 
@@ -117,7 +117,7 @@ def test_a_network_without_time():
         MDLM(Ours(), process(), time_conditioning=False),
         MDLM(Timeless(), process(), time_conditioning=False),
     )
-    with pytest.raises(ValueError, match=r"Timeless\.forward\(x\) has no place") as caught:
+    with pytest.raises(ValueError, match=r"Timeless\.forward\(x\) does not take") as caught:
         MDLM(Timeless(), process())
     assert "algo.time_conditioning=false" in str(caught.value)
     assert CONTRACT in str(caught.value)
@@ -219,10 +219,10 @@ CONFIG = {
 
 @pytest.mark.usefixtures("clean_registry")
 def test_what_nobody_gives_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"Labelled\.forward.* must be given labels, and"):
+    with pytest.raises(ValueError, match=r"Labelled\.forward.* requires labels, which"):
         MDLM(Labelled(), process()).fit(batch_of(4))
     register_backbone("strange")(lambda config, vocab_size: Labelled())
-    with pytest.raises(ValueError, match="must be given labels, and neither mdlm nor the data"):
+    with pytest.raises(ValueError, match="requires labels, which neither mdlm nor the data"):
         build_algorithm(OmegaConf.create(CONFIG))
 
 
@@ -231,7 +231,7 @@ def test_conditions_of_other_algorithms_are_not_there():
     register_backbone("strange", conditions=("group_idxs", "context"))(
         lambda config, vocab_size: Blocks()
     )
-    with pytest.raises(ValueError, match="must be given group_idxs, and neither mdlm nor"):
+    with pytest.raises(ValueError, match="requires group_idxs, which neither mdlm nor"):
         build_algorithm(OmegaConf.create(CONFIG))
     blockwise = {**CONFIG, "algo": {"name": "bd3lm", "backbone": "strange"}}
     assert isinstance(build_algorithm(OmegaConf.create(blockwise)), BD3LM)
@@ -241,5 +241,5 @@ def test_conditions_of_other_algorithms_are_not_there():
 def test_what_the_data_may_have_is_believed_until_it_is_read():
     register_backbone("strange", conditions=("labels",))(lambda config, vocab_size: Labelled())
     algorithm = build_algorithm(OmegaConf.create(CONFIG))
-    with pytest.raises(ValueError, match="must be given labels"):
+    with pytest.raises(ValueError, match="requires labels"):
         algorithm.fit(batch_of(4))

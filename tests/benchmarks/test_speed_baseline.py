@@ -92,7 +92,7 @@ def test_its_samples_have_the_law_of_the_packages():
     found = dense_ancestral(
         DenseDenoiser(model.denoiser), real, steps=3, generator=make_generator(6)
     )
-    expected = Ancestral().sample(algorithm, real, generator=make_generator(7), steps=3).tokens
+    expected = Ancestral().sample(algorithm, real, generator=make_generator(7), steps=3).x0
     vocab.layout().check(found, real)
     shares = [
         torch.nn.functional.one_hot(x, vocab.vocab_size).double().mean(dim=0)

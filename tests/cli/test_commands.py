@@ -243,7 +243,7 @@ def test_help_list_and_the_composed_config(capsys):
         (["train", "model=bd_tiny", "model.n_heads=5"], "n_heads=5 does not divide d_model=64"),
         (["train", "data=plans", "data.path=nowhere.jsonl"], "no plans file at"),
         (["train", "data.node_order=sorted", *TINY], "unknown node order 'sorted'"),
-        (["train", "algo.draw=often"], "unknown mask draw 'often'"),
+        (["train", "algo.draw=often"], "unknown algo.draw 'often'"),
         (["train", "sampling.top_p=2"], "top_p=2"),
         (["train", "resume=nowhere.ckpt", *TINY], "nowhere.ckpt"),
         (["sample"], "sample needs checkpoint=FILE"),

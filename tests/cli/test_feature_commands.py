@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from checkpoints.made_checkpoints import MACHINE, training_state
 from discrete_diffusion import load
-from discrete_diffusion.algorithms.row_scaling import RowScaling
+from discrete_diffusion.algorithms.scaling import RowScaling
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.cli import compose, evaluate, main, sample

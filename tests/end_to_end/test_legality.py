@@ -17,7 +17,7 @@ from discrete_diffusion.data import BatchStream, draw_sizes
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, draw_samples, fitting_samplers
-from discrete_diffusion.sampling.grid import GridSampler
+from discrete_diffusion.sampling.ancestral import GridSampler
 
 TEMPERATURES = (0.1, 1.0, 10.0)
 WITHOUT_STEPS = ("autoregressive", "entropy-bounded")
@@ -30,7 +30,7 @@ def sample_and_check(algorithm: TokenAlgorithm, real, sampler: str, generator, *
     chosen = build_sampler({"name": sampler, **options})
     if sampler in WITHOUT_STEPS or isinstance(algorithm, AR):
         request.pop("steps", None)
-    tokens = chosen.sample(algorithm, real, generator=generator, **request).tokens
+    tokens = chosen.sample(algorithm, real, generator=generator, **request).x0
     algorithm.layout.check(tokens, real)
     clamp, support = request.get("clamp"), request.get("support")
     if clamp is not None:
@@ -157,5 +157,5 @@ def draw_and_check(algorithm: TokenAlgorithm, data, *, as_commands_do: bool) -> 
             continue
         chosen = build_sampler({"name": sampler})
         steps = 8 if isinstance(chosen, GridSampler) else None
-        tokens = draw_samples(chosen, algorithm, real, generator=generator, steps=steps).tokens
+        tokens = draw_samples(chosen, algorithm, real, generator=generator, steps=steps).x0
         algorithm.layout.check(tokens, real)

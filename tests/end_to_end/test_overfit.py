@@ -50,7 +50,7 @@ def test_eight_diagrams_are_learnt_and_sampled_back():
     accuracy = (predicted == x0)[masked].double().mean().item()
     assert accuracy > 0.99
 
-    samples = FirstHitting().sample(algorithm, real[:200], generator=generator).tokens
+    samples = FirstHitting().sample(algorithm, real[:200], generator=generator).x0
     known = {plan.canonical_key() for plan in plans}
     found = [sample.canonical_key() for sample in decode(samples)]
     assert sum(key in known for key in found) / len(found) > 0.8

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process.gaussian import LinearGaussian
+from discrete_diffusion.forward_process import LinearGaussian
 
 
 def steps(*k: int) -> torch.Tensor:

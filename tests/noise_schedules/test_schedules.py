@@ -17,7 +17,7 @@ from discrete_diffusion.noise_schedules import (
     build_schedule,
     per_token,
 )
-from discrete_diffusion.noise_schedules.powers import Powers
+from discrete_diffusion.noise_schedules.powers import PowersPerToken
 from toy_world import all_schedules, toy_layout
 
 TEXT = TokenLayout.flat(4, 9, mask_id=8)
@@ -62,9 +62,9 @@ def test_derivative(schedule):
 
 def test_inverse_returns_the_time(schedule):
     u = torch.linspace(0.001, 0.999, 97, dtype=torch.float64)
-    u = u.unsqueeze(1).expand(-1, 3) if isinstance(schedule, Powers) else u
+    u = u.unsqueeze(1).expand(-1, 3) if isinstance(schedule, PowersPerToken) else u
     t = schedule.inverse(u)
-    if isinstance(schedule, Powers):
+    if isinstance(schedule, PowersPerToken):
         for position in range(3):
             back = schedule.one_minus_alpha(t[:, position])[:, position]
             torch.testing.assert_close(back, u[:, position], rtol=1e-10, atol=0)
@@ -182,7 +182,7 @@ def test_learned_exponents_survive_a_state_dict():
         (lambda: Learned(TEXT, per="group"), "set noise.per=token"),
         (lambda: Polynomial(exponent=0), "expected a positive number"),
         (lambda: Linear(sigma_min=3, sigma_max=2), "sigma_min < sigma_max"),
-        (lambda: Geometric(sigma_min=0.0, sigma_max=2), "sigma_min > 0"),
+        (lambda: Geometric(sigma_min=0.0, sigma_max=2), "noise=geometric needs more"),
         (lambda: PerGroup(toy_layout(), exponents={"node": 1.0}), "give each of them"),
         (lambda: PerGroup(toy_layout(), exponents={"node": 1, "edge": -1}), "positive"),
         (lambda: PerGroup(toy_layout(), exponents={"node": "2", "edge": 1}), "exponents.node=2: e"),

@@ -37,14 +37,14 @@ def test_the_cache_changes_no_token(diagram_ar):
     """first-hitting draws unmask times first; after them both draw the same numbers."""
     real = RPLAN_VOCAB_CONFIG.real_positions(torch.full((20,), 5))
     slow = FirstHitting(temperature=0.7, top_p=0.95)
-    expected = slow.sample(diagram_ar, real, generator=make_generator(9)).tokens
+    expected = slow.sample(diagram_ar, real, generator=make_generator(9)).x0
     generator = make_generator(9)
     uniform_draws(tuple(real.shape), generator)
     fast = Autoregressive(temperature=0.7, top_p=0.95)
     output = fast.sample(diagram_ar, real, generator=generator, keep_trajectory=True)
-    assert torch.equal(output.tokens, expected)
+    assert torch.equal(output.x0, expected)
     assert output.trajectory.shape == (16, 20, 36)
-    assert torch.equal(output.trajectory[-1], output.tokens)
+    assert torch.equal(output.trajectory[-1], output.x0)
 
 
 def test_every_column_is_computed_once(diagram_ar):
@@ -72,7 +72,7 @@ def test_samplers_that_do_not_fit_are_refused_before_anything_runs():
     fits = r"use sampling=autoregressive or sampling=first-hitting"
     refused(Ancestral(), ar(), rf"ar cannot be sampled by ancestral; {fits}")
     refused(Autoregressive(), bd3lm(), "needs algo=ar, got bd3lm; use sampling=ancestral")
-    refused(Autoregressive(), exact("udlm"), "needs absorbing noise; use sampling=ancestral")
+    refused(Autoregressive(), exact("udlm"), "needs algo=ar, got udlm; use sampling=ancestral")
     for name in ("confidence", "margin", "entropy", "entropy-bounded", "remdm", "renoise"):
         refused(build_sampler({"name": name}), ar(), rf"cannot be sampled by {name}; {fits}")
     process = absorbing("cosine")

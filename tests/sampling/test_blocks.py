@@ -34,9 +34,7 @@ def test_first_hitting_reproduces_the_joint_block_by_block(blocks, real):
     output = FirstHitting().sample(
         algorithm, real.expand(NUM, -1), generator=make_generator(1), keep_trajectory=True
     )
-    assert total_variation(world.distribution(output.tokens), world.prob) < noise_floor(
-        world.prob, NUM
-    )
+    assert total_variation(world.distribution(output.x0), world.prob) < noise_floor(world.prob, NUM)
     assert (output.nfe == real.sum()).all()
     for state in output.trajectory:  # a block begins when the ones before it are full
         filled = (state != MASK) & real
@@ -51,9 +49,7 @@ def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser():
     limit = grid_law(algorithm, world, grid(algorithm, 400), "ancestral")
     assert total_variation(limit, world.prob) > 0.05
     output = FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2))
-    assert (
-        total_variation(world.distribution(output.tokens), limit) < noise_floor(limit, NUM) + 3e-3
-    )
+    assert total_variation(world.distribution(output.x0), limit) < noise_floor(limit, NUM) + 3e-3
 
 
 def test_ancestral_runs_its_grid_once_per_block():
@@ -66,9 +62,7 @@ def test_ancestral_runs_its_grid_once_per_block():
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 0.01
     output = draw_from(algorithm, "ancestral", NUM, steps=4)
-    assert total_variation(world.distribution(output.tokens), law_of(4)) < noise_floor(
-        law_of(4), NUM
-    )
+    assert total_variation(world.distribution(output.x0), law_of(4)) < noise_floor(law_of(4), NUM)
     assert (output.nfe <= 3).all()  # one token at a time costs most
     assert (output.nfe >= 2).all()
 
@@ -85,7 +79,7 @@ def test_samplers_that_revise_run_their_grid_once_per_block(sampler, options):
     world, algorithm = ToyWorld.make(), bd3lm("cosine", "pairs")
     law = grid_law(algorithm, world, grid(algorithm, 4), sampler, **options)
     output = draw_from(algorithm, sampler, FEW, steps=4, **options)
-    assert total_variation(world.distribution(output.tokens), law) < noise_floor(law, FEW)
+    assert total_variation(world.distribution(output.x0), law) < noise_floor(law, FEW)
 
 
 @pytest.mark.parametrize("blocks", list(BLOCKS))
@@ -95,7 +89,7 @@ def test_samplers_that_revise_run_their_grid_once_per_block(sampler, options):
 def test_chosen_orders_reproduce_the_joint_block_by_block(sampler, options, blocks):
     world = ToyWorld.make()
     output = draw_from(bd3lm("per_group", blocks), sampler, FEW, **options)
-    share = world.distribution(output.tokens)
+    share = world.distribution(output.x0)
     assert total_variation(share, world.prob) < noise_floor(world.prob, FEW)
 
 
@@ -112,7 +106,7 @@ def test_every_sampler_finishes_a_block_before_it_begins_the_next(sampler, block
             assert begun.any() or not real[algorithm.blocks >= block].any()
             before = algorithm.blocks < block
             assert not hidden[:, :, before][begun].any()
-            final = output.tokens[:, before].expand(len(hidden), -1, -1)
+            final = output.x0[:, before].expand(len(hidden), -1, -1)
             assert torch.equal(output.trajectory[:, :, before][begun], final[begun])
 
 
@@ -121,9 +115,7 @@ def test_every_sampler_finishes_a_block_before_it_begins_the_next(sampler, block
 def test_autoregressive_models_reproduce_the_joint(sampler, real):
     world = ToyWorld.make(real)
     output = sampler.sample(ar(), real.expand(NUM, -1), generator=make_generator(4))
-    assert total_variation(world.distribution(output.tokens), world.prob) < noise_floor(
-        world.prob, NUM
-    )
+    assert total_variation(world.distribution(output.x0), world.prob) < noise_floor(world.prob, NUM)
     assert (output.nfe == real.sum()).all()
     assert (output.log_weights == 0).all()
 
@@ -141,7 +133,7 @@ def test_clamping_a_prefix_gives_the_exact_conditional(make, sampler, positions)
     match = (world.x0[:, list(positions)] == held[list(positions)]).all(1)
     conditional = torch.where(match, world.prob, 0.0)
     conditional = conditional / conditional.sum()
-    assert total_variation(world.distribution(output.tokens), conditional) < noise_floor(
+    assert total_variation(world.distribution(output.x0), conditional) < noise_floor(
         conditional, NUM
     )
     assert (output.nfe == LENGTH - len(positions)).all()
@@ -162,7 +154,7 @@ def test_a_clamp_in_the_middle_is_kept_and_seen_by_what_follows(make, sampler):
         begins = world.x0[:, 0] == first
         rest = torch.where(match & begins, world.prob, 0.0)
         law += world.prob[begins].sum() * rest / rest.sum()
-    assert total_variation(world.distribution(output.tokens), law) < noise_floor(law, NUM)
+    assert total_variation(world.distribution(output.x0), law) < noise_floor(law, NUM)
     assert (
         total_variation(law, torch.where(match, world.prob, 0.0) / world.prob[match].sum()) > 0.02
     )
@@ -182,8 +174,8 @@ def test_weights_undo_the_tilt_of_a_narrowed_support(make, sampler):
         generator=make_generator(7),
         support=support.expand(NUM, -1, -1),
     )
-    assert world.distribution(output.tokens)[~allowed].sum() == 0
+    assert world.distribution(output.x0)[~allowed].sum() == 0
     weights = output.log_weights.exp()
-    weighted = world.distribution(output.tokens, weights)
+    weighted = world.distribution(output.x0, weights)
     assert total_variation(weighted, conditional / mass) < 2 * noise_floor(conditional / mass, NUM)
     assert weights.mean().item() == pytest.approx(mass, abs=4 * (weights.std() / NUM**0.5).item())

@@ -244,7 +244,7 @@ def test_everything_given_costs_no_call(name, sampler):
         held = torch.tensor(clamp)
         output = draw_from(algorithm, sampler, 7, real=real, clamp=held, keep_trajectory=True)
         expected = torch.where(real, held, PAD).expand(7, -1)
-        assert torch.equal(output.tokens, expected)
+        assert torch.equal(output.x0, expected)
         assert output.nfe.tolist() == [0] * 7
         assert output.log_weights.tolist() == [0.0] * 7
         assert (output.trajectory == expected).all()

@@ -44,7 +44,7 @@ def test_clamping_gives_the_exact_conditional(sampler, schedule, positions):
     clamp = held_at(positions, world)
     output = draw_from(exact("mdlm", schedule), sampler, NUM, clamp=clamp, **EXACT[sampler])
     conditional = conditional_on(clamp, world)
-    share = world.distribution(output.tokens)
+    share = world.distribution(output.x0)
     assert total_variation(share, conditional) < noise_floor(conditional, NUM)
     assert (output.nfe == LENGTH - len(positions)).all()
 
@@ -55,7 +55,7 @@ def test_clamping_is_exact_with_padding_too():
     for sampler, options in EXACT.items():
         output = draw_from("mdlm", sampler, NUM, real=PADDED, clamp=clamp, **options)
         conditional = conditional_on(clamp, world)
-        share = world.distribution(output.tokens)
+        share = world.distribution(output.x0)
         assert total_variation(share, conditional) < noise_floor(conditional, NUM)
 
 
@@ -70,7 +70,7 @@ def test_every_sample_may_hold_its_own(sampler):
     )
     for k, clamp in enumerate(clamps):
         conditional = conditional_on(clamp, world)
-        share = world.distribution(output.tokens[k::3])
+        share = world.distribution(output.x0[k::3])
         assert total_variation(share, conditional) < noise_floor(conditional, NUM)
 
 
@@ -92,7 +92,7 @@ def test_grid_samplers_near_the_conditional(sampler, positions):
         gaps.append(total_variation(law.clean(), conditional_on(clamp, world)))
         if steps == 8:
             output = draw_from(algorithm, sampler, NUM, clamp=clamp, steps=steps)
-            share = world.distribution(output.tokens)
+            share = world.distribution(output.x0)
             assert total_variation(share, law.clean()) < noise_floor(law.clean(), NUM)
     assert gaps[1] < gaps[0] or gaps[0] < 1e-12  # one free token leaves nothing to get wrong
     assert gaps[1] < 0.02
@@ -111,7 +111,7 @@ def test_held_tokens_stay_in_every_frame(name, sampler):
         fixed = clamp >= 0
         assert len(output.trajectory) > 1
         assert (output.trajectory[:, :, fixed] == clamp[fixed]).all()
-        assert torch.equal(output.trajectory[-1], output.tokens)
+        assert torch.equal(output.trajectory[-1], output.x0)
 
 
 def test_every_strategy_of_remasking_leaves_held_tokens_alone():

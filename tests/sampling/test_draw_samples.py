@@ -63,7 +63,7 @@ def drawn(real=MIXED, *, algorithm=None, sampler=None, seed=0, **options) -> Sam
 
 
 def assert_equal(a: SampleOutput, b: SampleOutput) -> None:
-    for name in ("tokens", "nfe", "log_weights", "trajectory"):
+    for name in ("x0", "nfe", "log_weights", "trajectory"):
         assert torch.equal(getattr(a, name), getattr(b, name)), name
 
 
@@ -75,10 +75,10 @@ def test_samples_do_not_depend_on_the_number_of_processes(sampler, batch_size):
     clamp[::2, 0] = 5
     options["clamp"] = clamp
     alone = drawn(**options)
-    assert (alone.tokens[::2, 0] == 5).all()
-    assert torch.equal(alone.tokens != VOCAB.pad_id, MIXED)  # every row is in its own place
+    assert (alone.x0[::2, 0] == 5).all()
+    assert torch.equal(alone.x0 != VOCAB.pad_id, MIXED)  # every row is in its own place
     assert alone.trajectory.shape[1:] == (7, VOCAB.length)
-    assert torch.equal(alone.trajectory[-1], alone.tokens[:7])
+    assert torch.equal(alone.trajectory[-1], alone.x0[:7])
     for num in (2, 5):
         algorithm = model()
         for shared in in_processes(
@@ -129,14 +129,14 @@ def test_a_small_request_is_cut_for_processes_to_share_and_a_batch_is_never_too_
 def test_a_batch_has_draws_of_its_own():
     """Rows that are alike get other tokens in every batch; another seed gives others again."""
     real = real_positions(torch.full((64,), 4))
-    first = drawn(real).tokens
+    first = drawn(real).x0
     halves = first.split(32)
     assert not torch.equal(*halves)
-    assert not torch.equal(first, drawn(real, seed=1).tokens)
-    assert torch.equal(first, drawn(real).tokens)
+    assert not torch.equal(first, drawn(real, seed=1).x0)
+    assert torch.equal(first, drawn(real).x0)
 
 
 def test_no_rows_and_the_size_of_a_batch():
     output = drawn(real_positions(torch.tensor([3]))[:0])
-    assert output.tokens.shape == (0, VOCAB.length)
+    assert output.x0.shape == (0, VOCAB.length)
     assert rows_at_once("cpu") < rows_at_once("cuda:1")

@@ -158,4 +158,4 @@ def test_the_entropies_are_those_of_the_model_not_of_a_narrowed_support():
     support[:2, 1:] = False
     output = sampled(logits, torch.full((1, 3), -1), support, budget=1.2, order="entropy")
     assert list(map(len, calls_of(output, 0))) == [1, 1, 1]
-    assert output.tokens[0, :2].tolist() == [0, 0]
+    assert output.x0[0, :2].tolist() == [0, 0]

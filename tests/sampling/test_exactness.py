@@ -53,7 +53,7 @@ def limit_of(algorithm: MDLM) -> torch.Tensor:
 def test_one_token_per_call_reproduces_the_joint(sampler, schedule, real):
     world, name = ToyWorld.make(real), sampler.partition(",")[0]
     output = draw_from(exact("mdlm", schedule), name, NUM, real=real, **EXACT[sampler])
-    share = world.distribution(output.tokens)
+    share = world.distribution(output.x0)
     assert total_variation(share, world.prob) < noise_floor(world.prob, NUM)
     assert (output.nfe == real.sum()).all()
     assert (output.log_weights == 0).all()
@@ -64,7 +64,7 @@ def test_first_hitting_reproduces_the_joint_with_every_schedule(schedule):
     world = ToyWorld.make()
     num = MANY if schedule == "per_group" else NUM
     output = draw_from(exact("mdlm", schedule), "first-hitting", num, seed=2)
-    share = world.distribution(output.tokens)
+    share = world.distribution(output.x0)
     assert total_variation(share, world.prob) < noise_floor(world.prob, num)
 
 
@@ -82,7 +82,7 @@ def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(sche
     world, algorithm = ToyWorld.make(), tilted(schedule)
     limit = limit_of(algorithm)
     assert total_variation(limit, world.prob) > 0.05
-    share = world.distribution(draw_from(algorithm, "first-hitting", MANY, seed=2).tokens)
+    share = world.distribution(draw_from(algorithm, "first-hitting", MANY, seed=2).x0)
     assert total_variation(share, limit) < noise_floor(limit, MANY) + 2e-3
 
 
@@ -94,7 +94,7 @@ def test_the_process_decides_order_and_time():
     apart = {}
     for order in ("random", "margin", "entropy"):
         output = draw_from(algorithm, "entropy-bounded", NUM, seed=3, budget=0.0, order=order)
-        apart[order] = total_variation(world.distribution(output.tokens), limit)
+        apart[order] = total_variation(world.distribution(output.x0), limit)
     assert min(apart.values()) > 0.03
 
 
@@ -108,7 +108,7 @@ def test_ancestral_follows_its_law_as_steps_grow():
     assert gaps[-1] < 0.003
     for n, num in ((4, MANY), (16, NUM)):
         output = draw_from(algorithm, "ancestral", num, seed=3, steps=n)
-        share = world.distribution(output.tokens)
+        share = world.distribution(output.x0)
         assert total_variation(share, laws[n]) < noise_floor(laws[n], num)
 
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.models.text_models import build_text_decoder
 from discrete_diffusion.sampling import build_sampler, check_sampler, fitting_samplers
-from discrete_diffusion.sampling.direct import Direct
+from discrete_diffusion.sampling.fields import Direct
 from discrete_diffusion.sampling.generate import Generate
-from discrete_diffusion.types import SummaryDraws
+from discrete_diffusion.types import SampleOutput
 from toy_latents import EOS, PAD, E, V, latent_algorithm, latent_model, text_pairs
 
 PLAIN = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
@@ -23,10 +23,11 @@ PLAIN = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
 
 def generated(
     algorithm, source: Tensor, *, length: int = 6, seed: int = 0, sampler=None, **options
-) -> SummaryDraws:
+) -> SampleOutput:
     sampler = sampler or Generate(**options)
-    generator = make_generator(seed)
-    return sampler.summarise(algorithm, source, target_length=length, generator=generator)
+    real = torch.ones(len(source), length, dtype=torch.bool)
+    asked = {"conditions": {"source": source}, "generator": make_generator(seed)}
+    return sampler.sample(algorithm, real, **asked)
 
 
 def one_source(num: int) -> Tensor:
@@ -64,14 +65,14 @@ def test_texts_have_the_law_of_the_decoder(options):
     model.decoder.head.weight.data *= 4
     expected = {}
     with torch.no_grad():
-        prefix = model.prefix(algorithm.summary_latents(source[:1]))
+        prefix = model.prefix(algorithm.target_latents(source[:1]))
         first = cut(model.token_logits(prefix, torch.tensor([[0]]))[0, 0], **options)
         for a in range(V):
             second = cut(model.token_logits(prefix, torch.tensor([[a, 0]]))[0, 1], **options)
             expected |= {(a, b): first[a] * second[b] for b in range(V) if a != EOS}
     expected[EOS, PAD] = first[EOS]
     assert sum(expected.values()) == pytest.approx(1)
-    found = Counter(map(tuple, generated(algorithm, source, length=2, **options).targets.tolist()))
+    found = Counter(map(tuple, generated(algorithm, source, length=2, **options).x0.tolist()))
     assert all(expected.get(text, 0.0) > 0 for text in found)
     for text, share in expected.items():
         error = (share * (1 - share) / num) ** 0.5
@@ -81,21 +82,21 @@ def test_texts_have_the_law_of_the_decoder(options):
 def test_without_temperature_it_is_the_likeliest_token():
     algorithm, source = latent_algorithm().eval(), text_pairs(30).conditions["source"]
     found = generated(algorithm, source, temperature=0.0)
-    assert torch.equal(found.targets, generated(algorithm, source, temperature=0.0, seed=1).targets)
+    assert torch.equal(found.x0, generated(algorithm, source, temperature=0.0, seed=1).x0)
     with torch.no_grad():
-        prefix = algorithm.backbone.prefix(algorithm.summary_latents(source))
-        forced = algorithm.backbone.token_logits(prefix, found.targets).argmax(-1)
-    before = (found.targets == EOS).cumsum(dim=1) - (found.targets == EOS).long() == 0
-    assert torch.equal(forced[before], found.targets[before])
-    assert (found.targets[~before] == PAD).all()
+        prefix = algorithm.backbone.prefix(algorithm.target_latents(source))
+        forced = algorithm.backbone.token_logits(prefix, found.x0).argmax(-1)
+    before = (found.x0 == EOS).cumsum(dim=1) - (found.x0 == EOS).long() == 0
+    assert torch.equal(forced[before], found.x0[before])
+    assert (found.x0[~before] == PAD).all()
 
 
 def test_a_sample_that_has_ended_costs_nothing():
     algorithm = latent_algorithm().train()
     found = generated(algorithm, text_pairs(40).conditions["source"], **PLAIN)
     assert algorithm.training
-    ended = (found.targets == EOS).any(dim=1)
-    lengths = torch.where(ended, (found.targets == EOS).long().argmax(dim=1) + 1, 6)
+    ended = (found.x0 == EOS).any(dim=1)
+    lengths = torch.where(ended, (found.x0 == EOS).long().argmax(dim=1) + 1, 6)
     assert len(lengths.unique()) > 3
     assert torch.equal(found.nfe, lengths + 1)
     rows = algorithm.backbone.decoder.cache.num_rows
@@ -108,15 +109,15 @@ def test_latents_near_the_stop_latent_are_the_empty_text():
     source = text_pairs(4).conditions["source"]
     before = generated(algorithm, source, stop_cosine=None)
     with torch.no_grad():
-        latents = algorithm.summary_latents(source)
+        latents = algorithm.target_latents(source)
         algorithm.backbone.stop_latent.value.copy_(2 * latents[1])
     found = generated(algorithm, source, stop_cosine=0.999999)
-    assert found.targets[1].tolist() == [EOS] + 5 * [PAD]
+    assert found.x0[1].tolist() == [EOS] + 5 * [PAD]
     assert found.nfe[1] == 1
     assert (found.nfe[[0, 2, 3]] > 1).all()
-    assert torch.equal(generated(algorithm, source, stop_cosine=None).targets, before.targets)
+    assert torch.equal(generated(algorithm, source, stop_cosine=None).x0, before.x0)
     everything = generated(algorithm, source, stop_cosine=-1.0)
-    assert everything.targets[:, 0].tolist() == [EOS] * 4
+    assert everything.x0[:, 0].tolist() == [EOS] * 4
     assert algorithm.backbone.decoder.cache.num_rows == []  # no call without a row
 
 
@@ -141,12 +142,12 @@ def test_what_a_decoder_of_transformers_keeps_is_what_it_would_compute_again():
     seen: list[Tensor] = []
     found = generated(algorithm, source, sampler=Recording(**PLAIN))
     with torch.no_grad():
-        prefix = algorithm.backbone.prefix(algorithm.summary_latents(source))
-        again = algorithm.backbone.token_logits(prefix, found.targets)
+        prefix = algorithm.backbone.prefix(algorithm.target_latents(source))
+        again = algorithm.backbone.token_logits(prefix, found.x0)
     going = torch.arange(12)
     for position, logits in enumerate(seen):
         torch.testing.assert_close(logits, again[going, position])
-        going = going[found.targets[going, position] != EOS]
+        going = going[found.x0[going, position] != EOS]
     assert 0 < len(going) < 12
 
 
@@ -155,14 +156,14 @@ def test_a_tiny_temperature_is_that_of_the_likeliest_token():
     greedy = generated(algorithm, source, temperature=0.0)
     for temperature in (1e-40, 1e-300):
         found = generated(algorithm, source, temperature=temperature)
-        assert torch.equal(found.targets, greedy.targets)
+        assert torch.equal(found.x0, greedy.x0)
 
 
 def test_nothing_is_dropped_out_and_the_mode_is_left_as_it_was():
     algorithm, source = latent_algorithm(), text_pairs(30).conditions["source"]
     expected = generated(algorithm.eval(), source, temperature=0.0)
     found = generated(algorithm.train(), source, temperature=0.0)
-    assert torch.equal(found.targets, expected.targets)
+    assert torch.equal(found.x0, expected.x0)
     assert algorithm.training
     assert algorithm.backbone.encoder.training
 
@@ -187,3 +188,6 @@ def test_samplers_and_algorithms_that_do_not_fit():
         check_sampler(Direct(), latent_algorithm())
     with pytest.raises(ValueError, match="steps=5: sampling=generate makes one call per token"):
         check_sampler(Generate(), latent_algorithm(), steps=5)
+    real = torch.ones(2, 3, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"give conditions={'source'"):
+        Generate().sample(latent_algorithm(), real, generator=make_generator(0))

@@ -96,10 +96,10 @@ def check_draws(algorithm: TokenAlgorithm, sampler: str) -> None:
         clamp=clamp,
         generator=make_generator(0),
     )
-    assert torch.equal(output.tokens[:, 0], first)
+    assert torch.equal(output.x0[:, 0], first)
     for value in LEGAL[0]:
         law = conditional(value)
-        share = WORLD.distribution(output.tokens[first == value])
+        share = WORLD.distribution(output.x0[first == value])
         assert total_variation(share, law) < noise_floor(law, NUM)
     if sampler != "autoregressive":  # whose cache asks the network itself
         assert torch.equal(calls[0].x_t[:, 0], first)

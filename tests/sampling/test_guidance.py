@@ -120,12 +120,12 @@ def test_samples_are_those_of_the_guided_d(name, sampler):
     for weight in WEIGHTS:
         guided = draw(built(name, log_d0, condition_dropout=0.1), sampler, guidance=weight)
         expected = draw(built(name, guided_by_hand(log_d0, weight)), sampler)
-        assert torch.equal(guided.tokens, expected.tokens)
+        assert torch.equal(guided.x0, expected.x0)
         assert torch.equal(guided.nfe, expected.nfe * (1 if weight == 1 else 2))
         if weight in (0.0, 1.0):
             plain = draw(model, sampler, label=none if weight == 0 else None)
-            assert torch.equal(guided.tokens, plain.tokens)
-    assert not torch.equal(draw(model, sampler).tokens, draw(model, sampler, label=none).tokens)
+            assert torch.equal(guided.x0, plain.x0)
+    assert not torch.equal(draw(model, sampler).x0, draw(model, sampler, label=none).x0)
 
 
 @pytest.mark.parametrize(("name", "sampler"), CASES)
@@ -133,7 +133,7 @@ def test_a_condition_is_encoded_once(name, sampler):
     """Where its encoder reads the time it is at every call, and the samples are the same."""
     once, always = (built(name, exact_d0(), condition_dropout=0.1) for _ in range(2))
     always.backbone.encoder_reads_time = True
-    found = [draw(algorithm, sampler, guidance=2.0).tokens for algorithm in (once, always)]
+    found = [draw(algorithm, sampler, guidance=2.0).x0 for algorithm in (once, always)]
     assert torch.equal(*found)
     assert once.backbone.num_encoded == 1
     assert always.backbone.num_encoded == always.backbone.calls == once.backbone.calls > 1
@@ -167,7 +167,7 @@ def test_the_encoder_of_maps_runs_once(sampler):
                 steps=4,
                 conditions={"dtn": torch.randn(9, 4, 4, generator=make_generator(1))},
             )
-            .tokens
+            .x0
         )
 
     cached, num = tokens(), len(runs)
@@ -182,7 +182,7 @@ def test_an_id_that_a_condition_rules_out_is_never_drawn():
     log_d0[1, :, 1, 3] = -1e9
     for weight in (0.5, 3.0):
         algorithm = built("mdlm", log_d0, condition_dropout=0.1)
-        tokens = draw(algorithm, "first-hitting", num=400, guidance=weight).tokens
+        tokens = draw(algorithm, "first-hitting", num=400, guidance=weight).x0
         assert not (tokens[::2, 1] == 2).any()
         assert not (tokens[1::2, 1] == 3).any()
         assert tokens.shape == (400, LENGTH)

@@ -65,7 +65,7 @@ def test_samples_follow_the_exact_law(noise, case, real):
     sampler, options = SAMPLERS[case]
     law = grid_law(algorithm, world, grid(algorithm, 4), sampler, **options)
     output = draw_from(algorithm, sampler, NUM, real=real, steps=4, seed=2, **options)
-    share = world.distribution(output.tokens)
+    share = world.distribution(output.x0)
     assert total_variation(share, law) < noise_floor(law, NUM)
 
 
@@ -123,7 +123,7 @@ def test_remdm_leaves_the_marginals_as_they_are(strategy, schedule):
 def test_remdm_with_next_to_no_remasking_is_ancestral(strategy):
     tiny = draw_from("mdlm", "remdm", 2000, steps=12, strategy=strategy, eta=1e-12)
     plain = draw_from("mdlm", "ancestral", 2000, steps=12)
-    assert torch.equal(tiny.tokens, plain.tokens)
+    assert torch.equal(tiny.x0, plain.x0)
     assert torch.equal(tiny.nfe, plain.nfe)
 
 
@@ -136,7 +136,7 @@ def test_remdm_by_confidence_hides_more_than_the_schedule_and_stays_near():
         output = draw_from(
             algorithm, "remdm", NUM, steps=steps, keep_trajectory=True, strategy="confidence", eta=1
         )
-        apart[steps] = total_variation(world.distribution(output.tokens), world.prob)
+        apart[steps] = total_variation(world.distribution(output.x0), world.prob)
         share = (output.trajectory == MASK).double().mean(dim=(1, 2))
         hidden = grid(algorithm, steps)
         assert (share >= hidden - 0.01).all()
@@ -183,4 +183,4 @@ def test_the_loop_stays_where_alpha_is_its_own():
     )
     share = (output.trajectory == MASK).double().mean(dim=(1, 2))
     assert ((share - times).abs() < 0.01).all()
-    assert total_variation(ToyWorld.make().distribution(output.tokens), ToyWorld.make().prob) < 0.06
+    assert total_variation(ToyWorld.make().distribution(output.x0), ToyWorld.make().prob) < 0.06

@@ -63,7 +63,7 @@ def test_a_narrowed_support_is_always_satisfied(name, sampler):
     for real in (FULL, PADDED):
         world = ToyWorld.make(real)
         output = draw_from(name, sampler, 500, real=real, support=narrowed(), **steps)
-        assert world.distribution(output.tokens)[~allowed(world)].sum() == 0
+        assert world.distribution(output.x0)[~allowed(world)].sum() == 0
         assert (output.log_weights < -1e-6).any()
 
 
@@ -76,9 +76,9 @@ def test_weights_recover_the_exact_conditional(sampler, real):
     output = draw_from(
         "mdlm", sampler, NUM, real=real, seed=6, support=narrowed(), **EXACT[sampler]
     )
-    check_weights(output.tokens, output.log_weights, law, world)
+    check_weights(output.x0, output.log_weights, law, world)
     if real is FULL:
-        share = world.distribution(output.tokens)
+        share = world.distribution(output.x0)
         assert total_variation(share, law / law.sum()) > 0.02
 
 
@@ -102,7 +102,7 @@ def test_weights_where_a_position_is_narrowed_to_one_id(sampler, options):
     law = torch.where(allowed(world, support), world.prob, 0.0)
     output = draw_from("mdlm", sampler, NUM, seed=7, support=support, **options)
     assert (output.nfe == LENGTH).all()
-    check_weights(output.tokens, output.log_weights, law, world)
+    check_weights(output.x0, output.log_weights, law, world)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def test_weights_of_a_grid_are_those_of_all_tokens_drawn(sampler, options):
     support[:, MASK] = True
     law = grid_law(algorithm, world, grid(algorithm, 5), sampler, allowed=support, **options)
     output = draw_from(algorithm, sampler, NUM, steps=5, support=narrowed(), **options)
-    check_weights(output.tokens, output.log_weights, law, world)
+    check_weights(output.x0, output.log_weights, law, world)
 
 
 def test_weights_of_ancestral_sampling_near_the_exact_conditional():
     world = ToyWorld.make()
     law = torch.where(allowed(world), world.prob, 0.0)
     output = draw_from("mdlm", "ancestral", NUM, steps=200, support=narrowed())
-    weighted = world.distribution(output.tokens, output.log_weights.exp())
+    weighted = world.distribution(output.x0, output.log_weights.exp())
     assert total_variation(weighted, law / law.sum()) < 0.02
     assert output.log_weights.exp().mean().item() == pytest.approx(float(law.sum()), abs=0.01)
 
@@ -143,7 +143,7 @@ def test_weights_of_predictor_corrector_near_the_exact_conditional_unless_noise_
     for steps in (4, 32):
         output = draw_from("udlm", "predictor-corrector", 10_000, steps=steps, support=support)
         weights = output.log_weights.exp()
-        gaps.append(total_variation(world.distribution(output.tokens, weights), law / mass))
+        gaps.append(total_variation(world.distribution(output.x0, weights), law / mass))
         assert weights.mean().item() == pytest.approx(mass, abs=4.5 * float(weights.std()) / 100)
     assert gaps[1] < 0.045 < gaps[0]
 
@@ -172,7 +172,7 @@ def test_weights_of_noise_that_leaves_doubt(sampler, name):
     support[0, 0] = False
     law = torch.where(allowed(world, support), law, 0.0)
     output = draw_from(algorithm, sampler, NUM, steps=4, support=support, **options)
-    check_weights(output.tokens, output.log_weights, law, world)
+    check_weights(output.x0, output.log_weights, law, world)
 
 
 def test_weights_of_confidence_order_do_not_undo_the_tilt():
@@ -180,7 +180,7 @@ def test_weights_of_confidence_order_do_not_undo_the_tilt():
     world = ToyWorld.make()
     law = torch.where(allowed(world), world.prob, 0.0)
     output = draw_from("mdlm", "confidence", NUM, support=narrowed())
-    weighted = world.distribution(output.tokens, output.log_weights.exp())
+    weighted = world.distribution(output.x0, output.log_weights.exp())
     assert total_variation(weighted, law / law.sum()) > 0.1
 
 
@@ -197,6 +197,6 @@ def test_a_dead_end_has_weight_zero(sampler):
 
     for support in (narrowed(), narrowed() | ~toy_layout().support):
         output = draw_from(MDLM(Sure(), absorbing()), sampler, 200, support=support)
-        assert narrowed()[POSITIONS, output.tokens].all()
+        assert narrowed()[POSITIONS, output.x0].all()
         assert output.log_weights.isfinite().all()
         assert (output.log_weights.exp() == 0).all()

@@ -7,17 +7,21 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import check_sampler
-from discrete_diffusion.sampling.ode import Ode
+from discrete_diffusion.sampling.fields import Ode
 from gaussian_images import GaussianImages, exact_flow
 
 IMAGES = GaussianImages()
 
 
+def pixels(num: int) -> torch.Tensor:
+    return torch.ones(num, 1, 3, 3, dtype=torch.bool)
+
+
 def drawn(num: int, seed: int = 0, steps: int | None = None, **options):
     model = exact_flow(IMAGES, condition_dropout=0.1)
     _, sign = IMAGES.draw(num)
-    found = Ode(**options).draw(
-        model, (num, 1, 3, 3), {"dtn": sign}, generator=make_generator(seed), steps=steps
+    found = Ode(**options).sample(
+        model, pixels(num), conditions={"dtn": sign}, generator=make_generator(seed), steps=steps
     )
     return found, sign.flatten().double(), model.backbone
 
@@ -33,7 +37,7 @@ def drawn(num: int, seed: int = 0, steps: int | None = None, **options):
 def test_images_have_the_law_of_their_condition(options, slack):
     num = 8000
     found, sign, _ = drawn(num, **options)
-    flat = found.images.flatten(1).double()
+    flat = found.x0.flatten(1).double()
     for side in (1.0, -1.0):
         here = flat[sign == side]
         covariance = IMAGES.world.covariance
@@ -48,7 +52,7 @@ def test_heun_converges_faster_than_euler():
     def apart(solver: str, steps: int) -> float:
         fine, _, _ = drawn(64, solver="heun", default_steps=200)
         found, _, _ = drawn(64, solver=solver, steps=steps)
-        return float((found.images - fine.images).square().mean().sqrt())
+        return float((found.x0 - fine.x0).square().mean().sqrt())
 
     assert apart("heun", 20) < apart("euler", 40) / 3
     assert apart("euler", 80) == pytest.approx(apart("euler", 40) / 2, rel=0.2)
@@ -70,22 +74,20 @@ def test_one_step_is_the_prediction_from_noise():
     """At t = 1 nothing is known but the condition."""
     found, sign, _ = drawn(6, steps=1)
     expected = sign[:, None] * IMAGES.mean
-    assert torch.allclose(found.images.flatten(1).double(), expected, atol=1e-5)
+    assert torch.allclose(found.x0.flatten(1).double(), expected, atol=1e-5)
 
 
 def test_guidance_moves_away_from_what_is_drawn_without_the_condition():
     """With means m and 0 the guided mean of one step is w m."""
     found, sign, _ = drawn(6, steps=1, guidance=3.0)
-    assert torch.allclose(
-        found.images.flatten(1).double(), 3 * sign[:, None] * IMAGES.mean, atol=1e-5
-    )
+    assert torch.allclose(found.x0.flatten(1).double(), 3 * sign[:, None] * IMAGES.mean, atol=1e-5)
     none, _, _ = drawn(6, steps=1, guidance=0.0)
-    assert torch.allclose(none.images, torch.zeros_like(none.images), atol=1e-5)
+    assert torch.allclose(none.x0, torch.zeros_like(none.x0), atol=1e-5)
 
 
 def test_the_same_generator_draws_alike():
-    assert torch.equal(drawn(4, seed=1)[0].images, drawn(4, seed=1)[0].images)
-    assert not torch.equal(drawn(4, seed=1)[0].images, drawn(4, seed=2)[0].images)
+    assert torch.equal(drawn(4, seed=1)[0].x0, drawn(4, seed=1)[0].x0)
+    assert not torch.equal(drawn(4, seed=1)[0].x0, drawn(4, seed=2)[0].x0)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,10 @@ def test_a_solver_of_its_own_steps_takes_none():
 def test_what_a_model_must_have_been_given():
     sampler = Ode(guidance=2.0)
     with pytest.raises(ValueError, match=r"draws from a condition; give .*{'dtn': \.\.\.}"):
-        Ode().draw(exact_flow(IMAGES), (2, 1, 3, 3), {}, generator=make_generator(0))
+        Ode().sample(exact_flow(IMAGES), pixels(2), generator=make_generator(0))
+    with pytest.raises(ValueError, match="sampling=ode holds nothing fixed; leave clamp out"):
+        Ode().sample(
+            exact_flow(IMAGES), pixels(2), clamp=torch.zeros(2), generator=make_generator(0)
+        )
     with pytest.raises(ValueError, match=r"train with algo\.condition_dropout"):
         check_sampler(sampler, exact_flow(IMAGES))

@@ -8,7 +8,7 @@ from laws import order_law
 from toy_samplers import draw_from, exact
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling.scores import SCORES
+from discrete_diffusion.sampling.unmasking import SCORES
 from toy_world import FULL, PADDED, ToyWorld, noise_floor, total_variation
 
 NUM = 20_000
@@ -45,7 +45,7 @@ def test_several_tokens_per_call_follow_the_law(sampler, score, options, number,
         expected = DISTANCES[score, number]
         assert total_variation(law, world.prob) == pytest.approx(expected, abs=1e-3)
     output = draw_from(algorithm, sampler, NUM, real=real, **options)
-    check(world.distribution(output.tokens), law)
+    check(world.distribution(output.x0), law)
     assert (output.nfe == -(-int(real.sum()) // number)).all()
 
 
@@ -56,7 +56,7 @@ def test_entropy_bounded_follows_the_law(budget, order):
     world, algorithm = ToyWorld.make(), exact("mdlm")
     law = order_law(algorithm, world, order, budget=budget)
     output = draw_from(algorithm, "entropy-bounded", NUM, budget=budget, order=order)
-    check(world.distribution(output.tokens), law)
+    check(world.distribution(output.x0), law)
     if budget == 5.0:
         assert (output.nfe == 1).all()
 

@@ -14,6 +14,10 @@ WORLD = GaussianWorld(num_rows=5, num_features=2)
 HIDDEN = torch.tensor([True, False, True, True, False])
 
 
+def given(x0: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
+    return x0.masked_fill(masked.unsqueeze(-1), torch.nan)
+
+
 def windows(num: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     x0 = WORLD.draw(num)
     real = torch.ones(num, 5, dtype=torch.bool)
@@ -26,10 +30,10 @@ def test_conditional_means_of_conditional_means_are_those(steps):
     means given the observed rows alone."""
     x0, masked, real = windows(40)
     model = exact_model(WORLD, schedule=Cosine())
-    filled = RowAncestral().fill(
-        model, x0, masked, real, generator=make_generator(steps), steps=steps
+    filled = RowAncestral().sample(
+        model, real, clamp=given(x0, masked), generator=make_generator(steps), steps=steps
     )
-    assert torch.allclose(filled.rows, model.predict(x0, masked, real), atol=1e-4)
+    assert torch.allclose(filled.x0, model.predict(x0, masked, real), atol=1e-4)
     assert int(filled.nfe.max()) <= min(steps, 3)  # of three rows
 
 
@@ -44,14 +48,16 @@ def test_given_rows_come_back_bit_for_bit(objective):
     model.scaling.shift.fill_(10.0)
     model.scaling.scale.fill_(3.3e-3)
     sampler = RowAncestral(temperature=1.0)
-    output = sampler.fill(model, x0, masked, real, generator=make_generator(0), steps=4)
+    clamp = given(x0, masked & real)
+    output = sampler.sample(model, real, clamp=clamp, generator=make_generator(0), steps=4)
     kept = ~(masked & real)
-    assert torch.equal(output.rows[kept], x0[kept])
-    assert not (output.rows[~kept] == x0[~kept]).any()
+    assert torch.equal(output.x0[kept], x0[kept])
+    assert not (output.x0[~kept] == x0[~kept]).any()
     assert int(output.nfe[1]) == 0
-    nothing = x0.masked_fill(masked.unsqueeze(-1), torch.nan)
-    again = sampler.fill(model, nothing, masked, real, generator=make_generator(0), steps=4)
-    assert torch.equal(again.rows[real], output.rows[real])
+    again = sampler.sample(
+        model, real, clamp=given(x0, masked), generator=make_generator(0), steps=4
+    )
+    assert torch.equal(again.x0[real], output.x0[real])
 
 
 def test_revealing_follows_the_schedule():
@@ -60,7 +66,9 @@ def test_revealing_follows_the_schedule():
     model = exact_model(world)
     x0 = world.draw(300)
     masked = torch.ones(300, 12, dtype=torch.bool)
-    output = RowAncestral().fill(model, x0, masked, masked, generator=make_generator(0), steps=2)
+    output = RowAncestral().sample(
+        model, masked, clamp=given(x0, masked), generator=make_generator(0), steps=2
+    )
     told = torch.cat([-torch.expm1(-sigma) for sigma in model.backbone.sigmas])
     assert torch.allclose(told[:300], torch.full((300,), 1 - 1e-4))  # first call: all is hidden
     assert float(told[300:].mean()) == pytest.approx(0.5, abs=0.03)
@@ -74,10 +82,10 @@ def test_draws_of_a_world_whose_rows_are_independent():
     world.covariance = torch.eye(6, dtype=torch.float64)
     masked = torch.ones(20_000, 3, dtype=torch.bool)
     x0 = torch.zeros(20_000, 3, 2)
-    drawn = RowAncestral(temperature=1.0).fill(
-        exact_model(world), x0, masked, masked, generator=make_generator(0), steps=3
+    drawn = RowAncestral(temperature=1.0).sample(
+        exact_model(world), masked, clamp=given(x0, masked), generator=make_generator(0), steps=3
     )
-    covariance = torch.cov(drawn.rows.flatten(1).T)
+    covariance = torch.cov(drawn.x0.flatten(1).T)
     assert torch.allclose(covariance, torch.eye(6), atol=4.5 * 2**0.5 / 20_000**0.5)
 
 
@@ -87,12 +95,13 @@ def test_ddpm_draws_the_conditional_law():
     x0, masked, real = windows(1)
     x0, masked, real = (x.expand(num, *x.shape[1:]) for x in (x0, masked, real))
     model = exact_model(WORLD, objective="ddpm", num_timesteps=200, beta_start=5e-4, beta_end=0.1)
-    drawn = RowAncestral().fill(model, x0, masked, real, generator=make_generator(0), steps=200)
+    clamp = given(x0, masked)
+    drawn = RowAncestral().sample(model, real, clamp=clamp, generator=make_generator(0), steps=200)
     assert drawn.nfe.tolist() == [200] * num
     numbers = WORLD.numbers(HIDDEN)
     gain, left = WORLD.given(HIDDEN)
     seen = x0[0].double().flatten().masked_fill(numbers, 0.0)
-    found = drawn.rows.flatten(1)[:, numbers].double()
+    found = drawn.x0.flatten(1)[:, numbers].double()
     spread = left.diagonal().sqrt()
     apart = (found.mean(dim=0) - gain @ seen) / (spread / num**0.5)
     assert apart.abs().max() < 4.5
@@ -104,15 +113,15 @@ def test_fewer_steps_of_ddpm_end_at_the_data_too():
     x0, masked, real = windows(30)
     model = exact_model(WORLD, objective="ddpm")
     for steps in (1, 2, 7, 5000):
-        output = RowAncestral(temperature=0.0).fill(
-            model, x0, masked, real, generator=make_generator(0), steps=steps
+        output = RowAncestral(temperature=0.0).sample(
+            model, real, clamp=given(x0, masked), generator=make_generator(0), steps=steps
         )
         assert output.nfe.unique().tolist() == [min(steps, 1000)]
-        assert output.rows.isfinite().all()
-    one = RowAncestral(temperature=0.0).fill(
-        model, x0, masked, real, generator=make_generator(0), steps=1
+        assert output.x0.isfinite().all()
+    one = RowAncestral(temperature=0.0).sample(
+        model, real, clamp=given(x0, masked), generator=make_generator(0), steps=1
     )
-    assert torch.allclose(one.rows, model.predict(x0, masked, real), atol=1e-5)
+    assert torch.allclose(one.x0, model.predict(x0, masked, real), atol=1e-5)
 
 
 def test_the_same_generator_fills_alike_and_the_mode_stays():
@@ -121,7 +130,7 @@ def test_the_same_generator_fills_alike_and_the_mode_stays():
     model.train()
     sampler = RowAncestral(temperature=1.0)
     one, two, other = (
-        sampler.fill(model, x0, masked, real, generator=make_generator(seed)).rows
+        sampler.sample(model, real, clamp=given(x0, masked), generator=make_generator(seed)).x0
         for seed in (0, 0, 1)
     )
     assert torch.equal(one, two)
@@ -142,10 +151,20 @@ def test_settings_that_there_are_not(options, says):
         RowAncestral(**options)
 
 
-def test_requests_that_do_not_fit():
+@pytest.mark.parametrize(
+    ("steps", "change", "says"),
+    [
+        (0, lambda clamp: clamp, "steps=0: expected at least 1"),
+        (8, lambda clamp: None, r"clamp: expected rows \(2, 5, 'M'\), NaN where free; got none"),
+        (8, lambda clamp: clamp[:, :4], r"clamp: expected rows .*got \(2, 4, 2\)"),
+        (8, lambda clamp: clamp[..., 0], r"clamp: expected rows .*got \(2, 5\)"),
+        (8, lambda clamp: clamp.index_fill(2, torch.tensor([1]), torch.nan), "row 1 of sample 0"),
+    ],
+)
+def test_requests_that_do_not_fit(steps, change, says):
     x0, masked, real = windows(2)
-    model = exact_model(WORLD)
-    with pytest.raises(ValueError, match="steps=0: expected at least 1"):
-        RowAncestral().fill(model, x0, masked, real, generator=make_generator(0), steps=0)
-    with pytest.raises(ValueError, match=r"expected rows \(B, N, M\).*got \(2, 5, 2\), \(2, 4\)"):
-        RowAncestral().fill(model, x0, masked[:, :4], real, generator=make_generator(0))
+    clamp = change(given(x0, masked))
+    with pytest.raises(ValueError, match=says):
+        RowAncestral().sample(
+            exact_model(WORLD), real, clamp=clamp, generator=make_generator(0), steps=steps
+        )

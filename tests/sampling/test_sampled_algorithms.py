@@ -40,7 +40,7 @@ def test_ancestral_sampling_converges_to_the_data(name):
         if steps == 8:
             sampler = Ancestral(default_steps=steps)
             real = FULL.expand(NUM, -1)
-            tokens = sampler.sample(algorithm, real, generator=make_generator(3)).tokens
+            tokens = sampler.sample(algorithm, real, generator=make_generator(3)).x0
             share = world.distribution(tokens)
             assert total_variation(share, law) < noise_floor(law, NUM)
     assert gaps == sorted(gaps, reverse=True)
@@ -55,7 +55,7 @@ def test_first_hitting_where_it_fits(name):
         with pytest.raises(ValueError, match="ancestral"):
             FirstHitting().sample(algorithm, real, generator=make_generator(1))
         return
-    tokens = FirstHitting().sample(algorithm, real, generator=make_generator(1)).tokens
+    tokens = FirstHitting().sample(algorithm, real, generator=make_generator(1)).x0
     assert total_variation(world.distribution(tokens), world.prob) < noise_floor(world.prob, NUM)
 
 
@@ -74,10 +74,10 @@ def test_narrowing_noise_that_leaves_doubt_is_undone_by_its_weights(name):
         generator=make_generator(6),
         support=support.expand(num, -1, -1),
     )
-    assert support[torch.arange(LENGTH), narrowed.tokens].all()
+    assert support[torch.arange(LENGTH), narrowed.x0].all()
     weights = narrowed.log_weights.exp()
     assert weights.mean().item() == pytest.approx(mass, abs=5 * (weights.std() / num**0.5).item())
-    weighted = world.distribution(narrowed.tokens, weights)
+    weighted = world.distribution(narrowed.x0, weights)
     effective = int(weights.sum().square() / weights.square().sum())
     assert effective > num / 3
     assert total_variation(weighted, conditional) < noise_floor(conditional, effective) + 0.02
@@ -92,9 +92,9 @@ def test_clamping_noise_that_leaves_doubt_is_approximate(name):
     output = Ancestral(default_steps=40).sample(
         algorithm, FULL.expand(num, -1), generator=make_generator(5), clamp=clamp
     )
-    assert (output.tokens[:, 0] == held[0]).all()
+    assert (output.x0[:, 0] == held[0]).all()
     conditional = torch.where(world.x0[:, 0] == held[0], world.prob, 0.0)
-    apart = total_variation(world.distribution(output.tokens), conditional / conditional.sum())
+    apart = total_variation(world.distribution(output.x0), conditional / conditional.sum())
     assert 0.03 < apart < 0.3
 
 
@@ -123,9 +123,7 @@ def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(name
     world, algorithm = ToyWorld.make(), TOYS[name].exact(schedule("per_group"), tilt=3.0)
     limit = grid_law(algorithm, world, grid(algorithm, 256), "ancestral")
     assert total_variation(limit, world.prob) > 0.05
-    tokens = (
-        FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2)).tokens
-    )
+    tokens = FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2)).x0
     assert total_variation(world.distribution(tokens), limit) < noise_floor(limit, NUM) + 5e-3
 
 
@@ -149,7 +147,7 @@ def test_clamping_and_narrowing_give_the_exact_conditional(name, positions):
     clamped = FirstHitting().sample(
         algorithm, real, generator=make_generator(5), clamp=clamp.expand(NUM, -1)
     )
-    share = world.distribution(clamped.tokens)
+    share = world.distribution(clamped.x0)
     assert total_variation(share, conditional) < noise_floor(conditional, NUM)
     support = algorithm.layout.support.clone()
     for position in positions:
@@ -158,7 +156,7 @@ def test_clamping_and_narrowing_give_the_exact_conditional(name, positions):
         algorithm, real, generator=make_generator(6), support=support.expand(NUM, -1, -1)
     )
     weights = narrowed.log_weights.exp()
-    weighted = world.distribution(narrowed.tokens, weights)
+    weighted = world.distribution(narrowed.x0, weights)
     effective = float(weights.sum().square() / weights.square().sum())
     assert total_variation(weighted, conditional) < noise_floor(conditional, int(effective))
     assert weights.mean().item() == pytest.approx(mass, abs=4.5 * (weights.std() / NUM**0.5).item())

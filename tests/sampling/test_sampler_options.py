@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 from toy_samplers import draw_from, exact
@@ -15,9 +17,10 @@ from discrete_diffusion.sampling import (
     PredictorCorrector,
     ReMDM,
     Renoise,
+    Sampler,
     build_sampler,
 )
-from discrete_diffusion.sampling.grid import GridSampler
+from discrete_diffusion.sampling.ancestral import GridSampler
 from toy_algorithms import ZeroBackbone
 from toy_world import ExactBackbone, toy_layout
 
@@ -49,6 +52,13 @@ def refused(name: str, options: dict, message: str) -> None:
 )
 def test_options_of_all(name, options, message):
     refused(name, options, message)
+
+
+@pytest.mark.parametrize("name", list(_SAMPLER_BUILDERS))
+def test_one_verb_for_all_states(name):
+    of_all = list(inspect.signature(Sampler.sample).parameters)
+    own = list(inspect.signature(_SAMPLER_BUILDERS[name].sample).parameters)
+    assert own[: len(of_all)] == of_all
 
 
 @pytest.mark.parametrize("name", GRIDS)
@@ -137,14 +147,14 @@ def test_default_steps_are_those_of_a_request_without():
             continue
         plain = draw_from("udlm", name, 3, default_steps=4)
         told = draw_from("udlm", name, 3, steps=4)
-        assert torch.equal(plain.tokens, told.tokens)
+        assert torch.equal(plain.x0, told.x0)
         assert torch.equal(plain.nfe, told.nfe)
 
 
 def test_unmask_times_that_underflow_do_no_harm():
     process = Absorbing(toy_layout(), Polynomial(exponent=0.01))
     algorithm = MDLM(ExactBackbone(process), process)
-    tokens = draw_from(algorithm, "first-hitting", 4000, seed=0).tokens
+    tokens = draw_from(algorithm, "first-hitting", 4000, seed=0).x0
     algorithm.layout.check(tokens)
 
 

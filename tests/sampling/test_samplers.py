@@ -32,7 +32,7 @@ def test_same_seed_same_samples_and_the_global_rng_is_untouched(case):
     )
     assert torch.equal(first.trajectory, second.trajectory)
     assert torch.equal(first.nfe, second.nfe)
-    assert not torch.equal(first.tokens, other.tokens)
+    assert not torch.equal(first.x0, other.x0)
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -64,14 +64,14 @@ def test_low_temperature_and_small_top_p_follow_the_mode(case):
             assert len(frames) > 2
             last = Ancestral().times(algorithm, 6)[-2].expand(100)
             ends = [algorithm.denoise(frame, last, real).argmax(-1) for frame in frames[-2:]]
-            assert any(torch.equal(output.tokens, mode) for mode in ends)
+            assert any(torch.equal(output.x0, mode) for mode in ends)
 
 
 def test_high_temperature_flattens(case):
     """Every legal id equally often."""
     num = 5000
     output = draw_from(*case, num, seed=3, temperature=1e6, **few(*case, 3))
-    share = torch.bincount(output.tokens[:, 1], minlength=4) / num
+    share = torch.bincount(output.x0[:, 1], minlength=4) / num
     assert (share - 0.25).abs().max() < 0.03
 
 
@@ -107,9 +107,9 @@ def test_d_is_tempered_then_narrowed_then_cut(name, sampler):
     shaped = exact(name)
     shape_denoise(shaped, 1 / 1.6, allowed, 0.75)
     request = {"num": 300, "seed": 5, **few(name, sampler, 4)}
-    expected = draw_from(shaped, sampler, **request).tokens
+    expected = draw_from(shaped, sampler, **request).x0
     output = draw_from(name, sampler, temperature=1.6, top_p=0.75, support=support, **request)
-    assert torch.equal(output.tokens, expected)
+    assert torch.equal(output.x0, expected)
 
 
 def test_sampling_uses_eval_mode_and_restores_training(case):
@@ -146,7 +146,7 @@ def test_sampling_uses_eval_mode_and_restores_training(case):
 
 def test_an_empty_request_gives_no_samples(case):
     output = draw_from(*case, 0, keep_trajectory=True, **few(*case))
-    assert output.tokens.shape == (0, LENGTH)
+    assert output.x0.shape == (0, LENGTH)
     assert output.nfe.shape == output.log_weights.shape == (0,)
     assert output.trajectory.shape == (1, 0, LENGTH)
 
@@ -169,15 +169,15 @@ def test_sizes_and_clamps_may_be_mixed(case):
         trajectories=len(real),
         **few(name, sampler, 5),
     )
-    assert (output.tokens[~real] == PAD).all()
-    assert (output.tokens[clamp >= 0] == clamp[clamp >= 0]).all()
-    algorithm.layout.check(output.tokens, real)
+    assert (output.x0[~real] == PAD).all()
+    assert (output.x0[clamp >= 0] == clamp[clamp >= 0]).all()
+    algorithm.layout.check(output.x0, real)
     assert (output.nfe[:2] == 0).all()
     free = (real & (clamp < 0)).sum(dim=1)
     assert ((output.nfe > 0) == (free > 0)).all()
     if sampler in ("first-hitting", "confidence", "margin", "entropy", "autoregressive"):
         assert torch.equal(output.nfe, free)
-    assert torch.equal(output.trajectory[-1], output.tokens)
+    assert torch.equal(output.trajectory[-1], output.x0)
     finished = output.trajectory[:, :2]
     assert (finished == finished[0]).all()
 
@@ -187,8 +187,8 @@ def test_a_trajectory_begins_with_noise_and_ends_with_the_sample(case):
     output = draw_from(name, sampler, 50, real=PADDED, keep_trajectory=True, **few(name, sampler))
     plain = draw_from(name, sampler, 50, real=PADDED, **few(name, sampler))
     assert plain.trajectory is None
-    assert torch.equal(plain.tokens, output.tokens)
-    assert torch.equal(output.trajectory[-1], output.tokens)
+    assert torch.equal(plain.x0, output.x0)
+    assert torch.equal(output.trajectory[-1], output.x0)
     assert (output.trajectory[:, :, 2] == PAD).all()
     first = output.trajectory[0, :, :2]
     if exact(name).process.name in ("absorbing", "hybrid"):
@@ -250,4 +250,4 @@ def test_grids_spend_one_call_per_step_on_noise_that_leaves_doubt(name, sampler)
     )
     calls = 8 if sampler == "predictor-corrector" else 5  # none at the first and last step
     assert output.nfe.tolist() == [0, 0, calls]
-    assert (output.tokens[clamp >= 0] == clamp[clamp >= 0]).all()
+    assert (output.x0[clamp >= 0] == clamp[clamp >= 0]).all()

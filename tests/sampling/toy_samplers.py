@@ -13,7 +13,7 @@ from discrete_diffusion.algorithms import AR, BD3LM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.sampling import build_sampler, fitting_samplers
-from discrete_diffusion.sampling.grid import GridSampler
+from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.types import SampleOutput
 from toy_algorithms import TOYS
 from toy_world import (

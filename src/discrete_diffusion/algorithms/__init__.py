@@ -1,4 +1,4 @@
-"""Algorithms by name. Each has a class file, a YAML in ``configs/algo``, a line below.
+"""Algorithms by name. Each has a class, a YAML in ``configs/algo``, a line below.
 
 Two ways to add one from outside:
 
@@ -14,27 +14,22 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.algorithms.ar import AR
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.bd3lm import BD3LM
-from discrete_diffusion.algorithms.bounds import general_bound
+from discrete_diffusion.algorithms.bounds import general_bound as general_bound
 from discrete_diffusion.algorithms.d3pm import D3PM
 from discrete_diffusion.algorithms.flow_matching import FlowMatching
 from discrete_diffusion.algorithms.gidd import GIDD
+from discrete_diffusion.algorithms.interpolating import UDLM, MarginalDiffusion
 from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq
-from discrete_diffusion.algorithms.marginal import MarginalDiffusion
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.algorithms.meld import MELD
 from discrete_diffusion.algorithms.regression import Regression
 from discrete_diffusion.algorithms.sedd import SEDD
-from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.algorithms.udlm import UDLM
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm as TokenAlgorithm
 from discrete_diffusion.domains import build_layout, data_state, domain_of
 from discrete_diffusion.forward_process import build_forward_process
 from discrete_diffusion.models.calling import OWN_CONDITIONS
-from discrete_diffusion.models.registry import (
-    backbone_spec,
-    build_backbone,
-    usable_backbones,
-)
+from discrete_diffusion.models.registry import backbone_spec, build_backbone, usable_backbones
 from discrete_diffusion.noise_schedules import build_schedule
 from discrete_diffusion.options import check_options
 from discrete_diffusion.plugins import Registry
@@ -42,21 +37,11 @@ from discrete_diffusion.plugins import Registry
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm]] = {
-    "mdlm": MDLM,
-    "udlm": UDLM,
-    "marginal": MarginalDiffusion,
-    "gidd": GIDD,
-    "sedd": SEDD,
-    "d3pm": D3PM,
-    "bd3lm": BD3LM,
-    "ar": AR,
-    "meld": MELD,
-    "masked-features": MaskedFeatures,
-    "flow-matching": FlowMatching,
-    "regression": Regression,
-    "latent-seq2seq": LatentSeq2Seq,
-}
+_BUILT_IN: tuple[type[Algorithm], ...] = (
+    *(MDLM, UDLM, MarginalDiffusion, GIDD, SEDD, D3PM, BD3LM, AR, MELD),
+    *(MaskedFeatures, FlowMatching, Regression, LatentSeq2Seq),
+)
+_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm]] = {cls.name: cls for cls in _BUILT_IN}
 
 ALGORITHMS = Registry("algorithm", "discrete_diffusion.algorithms", _ALGORITHM_BUILDERS)
 register_algorithm = ALGORITHMS.register
@@ -71,8 +56,8 @@ def build_algorithm(config: DictConfig) -> Algorithm:
     ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
     ``config.noise`` and ``config.forward_process`` name the schedule and the process.
 
-    Raises ``ValueError`` naming the fix if the parts do not fit each other, for an option that
-    the chosen one does not have, or if the backbone must be given what there is not.
+    Raises ``ValueError`` naming the fix if they do not fit each other, for an unknown option, or if
+    the backbone requires a condition that nothing gives.
     """
     check_states(config)
     algorithm = _built(config)
@@ -155,29 +140,3 @@ def algorithm_state(name: str) -> str:
 def algorithms_on(state: str) -> list[str]:
     """The sorted names of the algorithms that work on a state."""
     return sorted(name for name in ALGORITHMS.all() if algorithm_state(name) == state)
-
-
-__all__ = [
-    "ALGORITHMS",
-    "AR",
-    "BD3LM",
-    "D3PM",
-    "GIDD",
-    "MDLM",
-    "MELD",
-    "SEDD",
-    "UDLM",
-    "Algorithm",
-    "FlowMatching",
-    "LatentSeq2Seq",
-    "MarginalDiffusion",
-    "MaskedFeatures",
-    "Regression",
-    "TokenAlgorithm",
-    "algorithm_state",
-    "algorithms_on",
-    "build_algorithm",
-    "check_states",
-    "general_bound",
-    "register_algorithm",
-]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 
 class AR(TokenAlgorithm):
@@ -26,7 +26,7 @@ class AR(TokenAlgorithm):
     of l_{k-1}, at l_1 MASK (which serves as the begin-of-sequence token); elsewhere what stands
     there: PAD, or before l_1 an id that is given (``TokenLayout.num_given``).
 
-    ``time_conditioning``: the backbone is told how many tokens are real, as sigma in the form of a
+    ``time_conditioning``: the backbone is given how many tokens are real, as the sigma of a
     corrupted share, 1 - exp(-sigma) = n / (L + 1); other networks see n in the PAD of their input.
     False hands it ``None``.
 
@@ -34,7 +34,7 @@ class AR(TokenAlgorithm):
     which is right for the first MASK. Clamping is exact for a prefix; a clamp behind a free
     position is not seen when that one is drawn.
 
-    Raises ``ValueError`` for a backbone that says it is not causal.
+    Raises ``ValueError`` for a backbone with ``causal`` False.
     """
 
     name = "ar"
@@ -45,19 +45,9 @@ class AR(TokenAlgorithm):
     position: Tensor
 
     def __init__(
-        self,
-        backbone: nn.Module,
-        process: ForwardProcess,
-        *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
+        self, backbone: nn.Module, process: ForwardProcess, **options: Unpack[AlgorithmOptions]
     ) -> None:
-        super().__init__(
-            backbone,
-            process,
-            time_conditioning=time_conditioning,
-            condition_dropout=condition_dropout,
-        )
+        super().__init__(backbone, process, **options)
         if not getattr(backbone, "causal", True):
             raise ValueError(
                 f"ar needs a causal backbone, got {type(backbone).__name__} that sees the future; "
@@ -77,11 +67,7 @@ class AR(TokenAlgorithm):
         return self.output(self.cross_entropy(log_p, batch).sum(dim=1), batch)
 
     def logits(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """Position l is predicted from the real positions before it, in x_t or, if there is one
         among the conditions, in ``context`` (Int[B, L], the clean sequence); t is not used."""
@@ -108,7 +94,7 @@ class AR(TokenAlgorithm):
         return -torch.log1p(-share)
 
     def prefix_reader(
-        self, x: Tensor, real: Tensor, conditions: Mapping[str, Any] | None = None
+        self, x: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> PrefixReader:
         """``denoise`` with a cache, for samples x Int[B, L] whose ``real`` Bool[B, L] and whose
         PAD is the same."""
@@ -123,11 +109,7 @@ class PrefixReader:
     """
 
     def __init__(
-        self,
-        algorithm: AR,
-        x: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, algorithm: AR, x: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> None:
         self.algorithm, self.conditions = algorithm, algorithm.accepted(conditions)
         self.columns = real[0].nonzero().squeeze(1)  # (K,)

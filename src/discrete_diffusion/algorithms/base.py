@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -16,73 +17,96 @@ from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described
 from discrete_diffusion.options import is_number
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.types import Batch, Conditions, LossOutput
+
+
+class HasMode(Protocol):
+    """A network, as far as its mode goes."""
+
+    training: bool
+
+    def train(self, mode: bool = True) -> Any: ...
+
+    def eval(self) -> Any: ...
+
+
+@contextmanager
+def eval_mode(algorithm: HasMode) -> Iterator[None]:
+    """No dropout and no gradients inside the block; the mode it was in afterwards."""
+    was_training = algorithm.training
+    algorithm.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        algorithm.train(was_training)
+
+
+class AlgorithmOptions(TypedDict, total=False):
+    """Arguments of every ``Algorithm``, which subclasses hand on."""
+
+    time_conditioning: bool
+    condition_dropout: float
 
 
 class Algorithm(nn.Module, ABC):
-    """What training, checkpoints and commands need of an algorithm, be it on tokens or on numbers.
+    """A backbone and the loss that trains it, whatever samples are made of.
 
-    Those on tokens are a ``TokenAlgorithm``. How the backbone is called, ``call``, is read off its
-    signature here, once (``BackboneCall``).
+    Those on tokens are a ``TokenAlgorithm``. How to call the backbone is read off its signature
+    once (``BackboneCall``).
 
-    ``time_conditioning``: False hands the backbone ``sigma=None``, or none if it has no place for
-    it.
-    ``condition_dropout``: the share of samples that are shown no condition in training, so that
-    the network learns to do without (classifier-free guidance, arXiv 2207.12598). Training
-    applies it to a batch before ``loss`` sees it (``drop_conditions``).
+    ``time_conditioning``: False hands the backbone ``sigma=None``, or no sigma if it takes none.
+    ``condition_dropout``: the share of training samples without their condition, so that the
+    network learns to do without (classifier-free guidance, arXiv 2207.12598). Training applies it
+    to a batch before ``loss`` (``drop_conditions``).
 
-    Raises ``ValueError`` for a share outside [0, 1), and if the backbone's ``forward`` cannot be
-    called, has no place for sigma under ``time_conditioning``, does not take what the algorithm
-    needs it to, or ``keep``, Bool[B], if there is a share.
+    Raises ``ValueError`` for a share outside [0, 1), and for a backbone whose ``forward`` does not
+    take sigma under ``time_conditioning``, what the algorithm needs, or, with a share, ``keep``
+    Bool[B].
     """
 
     name: ClassVar[str]
     """What ``algo=`` calls it."""
     state: ClassVar[str]
-    """What it denoises, one of ``states.STATES``: its data and backbone have the same."""
+    """What its samples are made of, one of ``states.STATES``, as of its data and backbone."""
     processes: ClassVar[tuple[str, ...]] = ()
-    """Forward processes it is right for, the first one by default."""
+    """Forward processes that it works with; the first is the default."""
     samplers: ClassVar[tuple[str, ...] | None] = None
-    """The only samplers that draw from the model it trains; None: all that its noise and its times
-    allow."""
+    """The only samplers of the model that it trains; None: all that its noise and times allow."""
     backbone_needs: ClassVar[tuple[str, ...]] = ()
     """What a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
     gives: tuple[str, ...] = ()
-    """The conditions that it adds to every call of the backbone."""
+    """Conditions that it adds to every call of the backbone."""
     calls_parts: ClassVar[bool] = False
-    """True if it calls parts of the backbone by names of their own, and never its ``forward``."""
+    """True if it calls modules of the backbone and never its ``forward``."""
     learns_schedule: ClassVar[bool] = False
     """True if ``loss`` has the gradient of a learned schedule."""
     bound: str | None = None
-    """Which quantity its NELBO bounds, if the data (``Dataset.bound``) does not say."""
+    """What its NELBO bounds, unless the data says so (``Dataset.bound``)."""
     backbone: nn.Module
 
     def __init__(
-        self,
-        backbone: nn.Module,
-        *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
+        self, backbone: nn.Module, *, time_conditioning: bool = True, condition_dropout: float = 0.0
     ) -> None:
         super().__init__()
         self.backbone, self.time_conditioning = backbone, time_conditioning
         self.call = BackboneCall() if self.calls_parts else BackboneCall.of(backbone)
         if time_conditioning and self.call.sigma is None:
             raise ValueError(
-                f"{described(backbone)} has no place for the noise level; name an argument sigma, "
-                f"or set algo.time_conditioning=false, and it is told none; {CONTRACT}"
+                f"{described(backbone)} does not take the noise level; add an argument sigma, or "
+                f"set algo.time_conditioning=false to train without; {CONTRACT}"
             )
         needed = [name for name in self.backbone_needs if name != "causal"]
         if missing := [name for name in needed if not self.takes(name)]:
             raise ValueError(
-                f"{self.name} needs a backbone whose forward takes {' and '.join(missing)}, and "
-                f"there is {described(backbone)}"
+                f"{self.name} needs a backbone whose forward takes {' and '.join(missing)}; got "
+                f"{described(backbone)}"
             )
         encode = getattr(backbone, "encode", None)
         read = () if encode is None else signature(encode).parameters.values()
         self.encoded_conditions = tuple(p.name for p in read if p.default is p.empty)
-        """The conditions that the backbone's ``encode`` reads: all its arguments that have no
-        default; none of a backbone without ``encode``."""
+        """Conditions that the backbone's ``encode``, if any, reads: its arguments that have no
+        default."""
         if not (is_number(condition_dropout) and 0 <= condition_dropout < 1):
             raise ValueError(
                 f"algo.condition_dropout={condition_dropout}: expected a share in [0, 1)"
@@ -106,8 +130,8 @@ class Algorithm(nn.Module, ABC):
 
     @classmethod
     def check_process(cls, process: ForwardProcess) -> None:
-        """Raise ``ValueError`` if it is not one of ``processes``, or its schedule is learned and
-        there is no gradient for it here."""
+        """Raise ``ValueError`` for one that is not in ``processes``, or a learned schedule that the
+        loss has no gradient for (``learns_schedule``)."""
         if process.name not in cls.processes:
             raise ValueError(
                 f"{cls.name} does not work with the forward process {process.name}; "
@@ -116,21 +140,21 @@ class Algorithm(nn.Module, ABC):
         if getattr(process.schedule, "learned", False) and not cls.learns_schedule:
             raise ValueError(
                 f"{cls.name} cannot learn a noise schedule: its gradient would be wrong; "
-                "use algo=meld, or a schedule that is given, such as noise=log_linear"
+                "use algo=meld, or a fixed schedule, such as noise=log_linear"
             )
 
     def fit(self, train: Batch) -> None:
-        """Learn what must be known of the training split, all of it, before the first step: here
-        what the backbone asks of its conditions.
+        """Fit what depends on the whole training split, before the first step: here what the
+        backbone makes of its conditions.
 
-        Raises ``ValueError`` if it asks for one that there is not."""
+        Raises ``ValueError`` for a condition that is missing."""
         self.check_conditions(train.conditions)
         fit_conditions = getattr(self.backbone, "fit_conditions", None)
         if fit_conditions is not None:
             fit_conditions(train.conditions)
 
     def prepared(self, batch: Batch) -> Batch:
-        """A batch on the host, before it goes to a device from where it would have to be read back:
+        """A batch on the CPU, before it goes to a device from where it would have to be read back:
         with the columns that hold no data (``packing``), if the backbone takes them."""
         if "packing" not in self.call.conditions:
             return batch
@@ -138,12 +162,12 @@ class Algorithm(nn.Module, ABC):
         return replace(batch, conditions={**batch.conditions, "packing": packing})
 
     def present(self, batch: Batch) -> Tensor:
-        """Bool[B, L]: what the backbone is to see."""
+        """Bool[B, L]: positions that the backbone sees."""
         return batch.real
 
     def drop_conditions(self, batch: Batch, generator: torch.Generator) -> Batch:
-        """A batch to train on: ``keep`` Bool[B] among its conditions is False for samples that are
-        shown none; without ``condition_dropout`` the batch as it is."""
+        """A batch to train on: its condition ``keep`` Bool[B] is False for samples whose conditions
+        are dropped. Without ``condition_dropout`` the batch as it is."""
         if self.condition_dropout == 0:
             return batch
         u = uniform_draws((len(batch),), generator, batch.x0.device)
@@ -155,14 +179,14 @@ class Algorithm(nn.Module, ABC):
         return self.call.takes(name)
 
     def check_conditions(self, names: Collection[str]) -> None:
-        """Raise ``ValueError`` if the backbone cannot be called with these conditions of the data
-        and what the algorithm gives: it must be given others, or one stands where sigma goes."""
+        """Raise ``ValueError`` if the backbone requires a condition that neither the data, which
+        has ``names``, nor the algorithm gives, or takes one of them where sigma goes."""
         missing = [x for x in self.call.required if x not in names and x not in self.gives]
         if missing:
             listed = ", ".join(missing)
             raise ValueError(
-                f"{described(self.backbone)} must be given {listed}, and neither {self.name} nor "
-                f"the data does; give {listed} a default, or, if your data has it, register the "
+                f"{described(self.backbone)} requires {listed}, which neither {self.name} nor the "
+                f"data gives; give {listed} a default, or, if your data has it, register the "
                 f"backbone with conditions=(..., {', '.join(map(repr, missing))}); {CONTRACT}"
             )
         if self.call.second and self.call.sigma in names:
@@ -172,21 +196,20 @@ class Algorithm(nn.Module, ABC):
             )
 
     def ask(
-        self, x_t: Tensor, sigma: Tensor | None, conditions: Mapping[str, Any] | None = None
+        self, x_t: Tensor, sigma: Tensor | None, conditions: Conditions | None = None
     ) -> Tensor:
-        """What the backbone says of x_t, in float32, under those of the conditions that it takes;
+        """The backbone's output for x_t, in float32, given those of the conditions that it takes;
         ``sigma``: Float[B], or None."""
         return self.call(self.backbone, x_t, sigma, self.accepted(conditions)).float()
 
-    def accepted(self, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
-        """What the backbone is given of ``conditions``: those it takes. Others, which the data has
-        for other backbones, are left out."""
+    def accepted(self, conditions: Conditions | None) -> dict[str, Any]:
+        """Those of the ``conditions`` that the backbone takes; others are for other backbones."""
         return {name: x for name, x in (conditions or {}).items() if self.takes(name)}
 
-    def encoded(self, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
-        """``accepted`` conditions for many calls of the network. Where ``encode`` of the backbone
-        does not read the time (``encoder_reads_time``), its result is computed here and stands,
-        as ``encoded``, in the place of what it read."""
+    def encoded(self, conditions: Conditions | None) -> dict[str, Any]:
+        """``accepted`` conditions for many calls of the network. If the backbone's ``encode`` does
+        not read the time (``encoder_reads_time``), its result, as ``encoded``, replaces what it
+        reads."""
         given, names = self.accepted(conditions), self.encoded_conditions
         holds = not getattr(self.backbone, "encoder_reads_time", True)
         if not (names and holds and given.keys() >= set(names)):
@@ -195,7 +218,7 @@ class Algorithm(nn.Module, ABC):
         return {**given, "encoded": self.backbone.encode(**read)}  # type: ignore[operator]
 
     def statistics(self) -> dict[str, float]:
-        """Numbers worth a place beside the metrics, such as a learned schedule; here what the
-        backbone says of its condition path, if it does (``diagnostics``)."""
+        """Numbers to log beside the metrics, such as a learned schedule; here the backbone's
+        ``diagnostics``, if it has any."""
         diagnostics = getattr(self.backbone, "diagnostics", None)
         return {} if diagnostics is None else dict(diagnostics())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,9 +13,9 @@ from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import are_whole_numbers, check_whole_number
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 logger = logging.getLogger(__name__)
 
@@ -23,9 +23,7 @@ DEFAULT_BLOCK_SIZE = 16
 
 
 def contiguous_blocks(
-    layout: TokenLayout,
-    block_size: int | None = None,
-    block_lengths: Sequence[int] | None = None,
+    layout: TokenLayout, block_size: int | None = None, block_lengths: Sequence[int] | None = None
 ) -> Tensor:
     """Int[L]: the block 0, 1, ... of each position, never decreasing.
 
@@ -115,8 +113,7 @@ class BD3LM(TokenAlgorithm):
             time_conditioning=time_conditioning,
             condition_dropout=condition_dropout,
         )
-        if draw not in MASK_DRAWS:
-            raise ValueError(unknown_name("mask draw", draw, MASK_DRAWS))
+        check_name("algo.draw", draw, MASK_DRAWS)
         if getattr(backbone, "causal", False):
             raise ValueError(
                 "bd3lm needs attention that is block-causal, not causal; "
@@ -144,11 +141,7 @@ class BD3LM(TokenAlgorithm):
         return self.output(nelbo.sum(dim=1), batch)
 
     def logits(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """Without ``context`` among the conditions they are right for the first block that is not
         clean: earlier blocks are read from x_t, later ones are not seen."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.times import TIME_DRAWS, WEIGHTED_DRAWS, draw_times
+from discrete_diffusion.algorithms.base import AlgorithmOptions
+from discrete_diffusion.algorithms.draws import TIME_DRAWS, WEIGHTED_DRAWS, draw_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name, unknown_name
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.types import Batch, LossOutput
 
@@ -40,19 +43,12 @@ class D3PM(TokenAlgorithm):
         process: ForwardProcess,
         *,
         num_steps: int = 1000,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
         draw: str = "importance",
+        **options: Unpack[AlgorithmOptions],
     ) -> None:
-        super().__init__(
-            backbone,
-            process,
-            time_conditioning=time_conditioning,
-            condition_dropout=condition_dropout,
-        )
+        super().__init__(backbone, process, **options)
         check_whole_number("algo.num_steps", num_steps, least=1)
-        if draw not in WEIGHTED_DRAWS:
-            raise ValueError(unknown_name("step draw", draw, WEIGHTED_DRAWS))
+        check_name("algo.draw", draw, WEIGHTED_DRAWS)
         self.num_steps, self.draw = num_steps, draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:

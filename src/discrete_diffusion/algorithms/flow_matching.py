@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.algorithms.field_scaling import FieldScaling
-from discrete_diffusion.algorithms.times import draw_times
-from discrete_diffusion.forward_process.straight import StraightPath
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.algorithms.draws import draw_times
+from discrete_diffusion.algorithms.scaling import FieldScaling
+from discrete_diffusion.forward_process import StraightPath
+from discrete_diffusion.naming import check_name
+from discrete_diffusion.types import Batch, Conditions, LossOutput
 
-T_DRAWS = ("uniform", "quadratic", "logit_normal")
+T_DRAWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "uniform": lambda u: u,
+    "quadratic": torch.square,
+    "logit_normal": lambda u: torch.sigmoid(
+        0.8 + 0.8 * torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6))
+    ),
+}
+"""Training times of u, uniform on (0, 1]."""
 WEIGHTINGS = ("velocity", "image")
 SMALLEST_T = 0.05
 """Where velocities are cut off, and where the bound ends with a Gaussian."""
@@ -62,10 +68,8 @@ class FlowMatching(Algorithm):
         super().__init__(
             backbone, time_conditioning=time_conditioning, condition_dropout=condition_dropout
         )
-        if weighting not in WEIGHTINGS:
-            raise ValueError(unknown_name("algo.weighting", weighting, WEIGHTINGS))
-        if t_draw not in T_DRAWS:
-            raise ValueError(unknown_name("algo.t_draw", t_draw, T_DRAWS))
+        check_name("algo.weighting", weighting, WEIGHTINGS)
+        check_name("algo.t_draw", t_draw, T_DRAWS)
         self.path, self.scaling = StraightPath(), FieldScaling(channels)
         self.weighting, self.t_draw = weighting, t_draw
 
@@ -74,55 +78,41 @@ class FlowMatching(Algorithm):
         self.scaling.fit(train.x0)
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        if draw not in (None, self.evaluation_draw):
-            raise ValueError(unknown_name("draw", str(draw), [self.evaluation_draw]))
+        check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         x0 = self.scaling(batch.x0)  # (B, C, H, W)
-        numbers = x0[0].numel()
-        t, weight, at_end = self._draw(len(x0), generator, x0.device, for_bound=draw is not None)
-        noise = torch.randn(x0.shape, generator=generator, device=generator.device).to(x0)
-        xt = self.path.corrupt(x0, t, noise)
-        squares = (
-            (self.denoise(xt, t, batch.conditions) - x0).square().flatten(1).sum(dim=1)
-        )  # (B,)
+        num, numbers, device = len(x0), x0[0].numel(), x0.device
+        u = draw_times("low_discrepancy", num, generator, device)
         if draw is None:
+            order = torch.randperm(num, generator=generator, device=generator.device).to(device)
+            t = T_DRAWS[self.t_draw](u[order])
+            squares = self._squares(x0, t, batch.conditions, generator)
+            weight = torch.ones_like(t)
             if self.weighting == "velocity":
                 weight = 1 / t.clamp(min=SMALLEST_T).square()
             nelbo = torch.full_like(squares, math.nan)
             loss = (weight * squares).mean() / numbers
-        else:
-            deviation = SMALLEST_T / (1 - SMALLEST_T)
-            spread = numbers / 2 * math.log(2 * math.pi * deviation**2)
+        else:  # a fifth is of the last term, the others log-uniform in t, as errors grow like t^2
+            share, span, deviation = 0.2, -math.log(SMALLEST_T), SMALLEST_T / (1 - SMALLEST_T)
+            at_end = u <= share
+            v = ((u - share) / (1 - share)).clamp(min=0)
+            t = torch.where(at_end, SMALLEST_T, SMALLEST_T * torch.exp(span * v))
+            squares = self._squares(x0, t, batch.conditions, generator)
+            weight = torch.where(at_end, 1 / share, t * span / (1 - share))
             precision = torch.where(at_end, 1 / deviation**2, 2 * (1 - t) / t**3)
+            spread = numbers / 2 * math.log(2 * math.pi * deviation**2)
             nelbo = weight * precision * squares / 2 + spread
             loss = nelbo.mean() / numbers
         return LossOutput(loss.float(), nelbo.detach().float(), torch.full_like(t, numbers).long())
 
-    def denoise(self, xt: Tensor, t: Tensor, conditions: Mapping[str, Any] | None = None) -> Tensor:
+    def _squares(
+        self, x0: Tensor, t: Tensor, conditions: Conditions, generator: torch.Generator
+    ) -> Tensor:
+        """|xhat(x_t) - x0|^2 of each image: Float32[B]."""
+        noise = torch.randn(x0.shape, generator=generator, device=generator.device).to(x0)
+        xhat = self.denoise(self.path.corrupt(x0, t, noise), t, conditions)
+        return (xhat - x0).square().flatten(1).sum(dim=1)
+
+    def denoise(self, xt: Tensor, t: Tensor, conditions: Conditions | None = None) -> Tensor:
         """xhat of scaled images at times t Float[B]: Float32[B, C, H, W], scaled."""
         sigma = self.path.sigma(t) if self.time_conditioning else None
         return self.ask(xt, sigma, conditions)
-
-    def _draw(
-        self, num: int, generator: torch.Generator, device: torch.device, *, for_bound: bool
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Times Float64[num], weights of the bound Float64[num], and which samples are of its last
-        term, Bool[num]: a fifth of them, the others log-uniform in t, as errors grow like t^2."""
-        u = draw_times("low_discrepancy", num, generator, device)
-        none = torch.zeros(num, dtype=torch.bool, device=device)
-        if not for_bound:
-            order = torch.randperm(num, generator=generator, device=generator.device).to(device)
-            return self._training_times(u[order]), torch.ones_like(u), none
-        share, span = 0.2, -math.log(SMALLEST_T)
-        at_end = u <= share
-        v = ((u - share) / (1 - share)).clamp(min=0)
-        t = torch.where(at_end, SMALLEST_T, SMALLEST_T * torch.exp(span * v))
-        weight = torch.where(at_end, 1 / share, t * span / (1 - share))
-        return t, weight, at_end
-
-    def _training_times(self, u: Tensor) -> Tensor:
-        if self.t_draw == "uniform":
-            return u
-        if self.t_draw == "quadratic":
-            return u.square()
-        inside = u.clamp(1e-6, 1 - 1e-6)
-        return torch.sigmoid(0.8 + 0.8 * torch.special.ndtri(inside))

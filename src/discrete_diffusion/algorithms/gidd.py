@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.interpolating import Interpolating
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.forward_process import ForwardProcess, Hybrid
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 
 WEIGHTINGS = ("dynamic", "elbo")
 
@@ -40,22 +43,13 @@ class GIDD(Interpolating):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
         draw: str = "low_discrepancy",
         parameterization: str = "leave_one_out",
         weighting: str = "dynamic",
+        **options: Unpack[AlgorithmOptions],
     ) -> None:
-        super().__init__(
-            backbone,
-            process,
-            time_conditioning=time_conditioning,
-            condition_dropout=condition_dropout,
-            draw=draw,
-            parameterization=parameterization,
-        )
-        if weighting not in WEIGHTINGS:
-            raise ValueError(unknown_name("training weight", weighting, WEIGHTINGS))
+        super().__init__(backbone, process, draw=draw, parameterization=parameterization, **options)
+        check_name("algo.weighting", weighting, WEIGHTINGS)
         self.weighting = weighting
 
     def training_weight(self, xt: Tensor, x0: Tensor, t: Tensor) -> Tensor | float:

@@ -1,20 +1,20 @@
-"""The loss shared by every process whose noise leaves doubt about visible tokens."""
+"""Diffusion with noise that leaves doubt about visible tokens: uniform, marginal, and others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.bounds import general_bound
-from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS, draw_weighted_times
+from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS, draw_weighted_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, neg_inf
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.naming import check_name
+from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 PARAMETERIZATIONS = ("leave_one_out", "posterior")
 
@@ -40,21 +40,13 @@ class Interpolating(TokenAlgorithm):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
         draw: str = "importance",
         parameterization: str = "leave_one_out",
+        **options: Unpack[AlgorithmOptions],
     ) -> None:
-        super().__init__(
-            backbone,
-            process,
-            time_conditioning=time_conditioning,
-            condition_dropout=condition_dropout,
-        )
-        if draw not in WEIGHTED_DRAWS:
-            raise ValueError(unknown_name("time draw", draw, WEIGHTED_DRAWS))
-        if parameterization not in PARAMETERIZATIONS:
-            raise ValueError(unknown_name("parameterization", parameterization, PARAMETERIZATIONS))
+        super().__init__(backbone, process, **options)
+        check_name("algo.draw", draw, WEIGHTED_DRAWS)
+        check_name("algo.parameterization", parameterization, PARAMETERIZATIONS)
         self.draw, self.parameterization = draw, parameterization
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
@@ -62,7 +54,7 @@ class Interpolating(TokenAlgorithm):
             draw or self.draw, self.process, len(batch), generator, batch.x0.device
         )
         xt = self.process.corrupt(batch.x0, t, batch.real, generator)
-        predicted = self.log_weights(xt, t, batch.real, batch.conditions)
+        predicted = self.log_prediction(xt, t, batch.real, batch.conditions)
         terms = general_bound(self.process, xt, batch.x0, predicted, t, batch.real)  # (B, L)
         terms = terms * time_weight.unsqueeze(1)
         loss = (self.training_weight(xt, batch.x0, t) * terms).sum(dim=1).mean().float()
@@ -73,11 +65,7 @@ class Interpolating(TokenAlgorithm):
         return 1.0
 
     def denoise(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         log_probs = super().denoise(x_t, t, real, conditions)
         if self.parameterization == "leave_one_out":
@@ -88,3 +76,24 @@ class Interpolating(TokenAlgorithm):
         seen = -gained.clamp(max=-neg_inf(log_probs.dtype)).unsqueeze(-1).to(log_probs.dtype)
         log_d0 = log_probs.scatter_add(-1, x_t.unsqueeze(-1), seen)
         return log_softmax_on(log_d0, self.layout.support)
+
+
+class UDLM(Interpolating):
+    """The bound of the uniform process: every token may turn into any legal one, at any time
+    (Schiff et al., arXiv 2412.10193).
+
+    Deviation: any schedule, per group too (the paper's is log-linear), K_l legal ids per position
+    instead of one vocabulary, and the network predicts a token from all *others* (D) unless
+    ``parameterization: posterior`` asks for the paper's.
+    """
+
+    name = "udlm"
+    processes = ("uniform",)
+
+
+class MarginalDiffusion(Interpolating):
+    """The bound of the marginal process: noise as frequent as the data (DiGress, arXiv 2209.14734),
+    in continuous time and with every position kept to its legal ids."""
+
+    name = "marginal"
+    processes = ("marginal",)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.models.latent_space import LatentSpaceModel
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import is_number
 from discrete_diffusion.types import Batch, LossOutput
 
@@ -45,11 +45,11 @@ def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
 
 
 class LatentSeq2Seq(Algorithm):
-    """A summary from latent vectors of its source text; there is no noise.
+    """A target text from latent vectors of its source text; there is no noise.
 
-    Latents z of the source and u of its summary, both by encoder and compression, and
-    y = middle(z). CE(x) = -log p(summary | x) of adapter and decoder, the mean over the tokens of
-    all summaries, EOS included. sg: no gradient.
+    Latents z of the source and u of its target, both by encoder and compression, and
+    y = middle(z). CE(x) = -log p(target | x) of adapter and decoder, the mean over the tokens of
+    all targets, EOS included. sg: no gradient.
 
         stage=joint:       CE(y) + latent_weight * D(y, u)
         stage=autoencode:  D(y, sg(z))
@@ -70,12 +70,12 @@ class LatentSeq2Seq(Algorithm):
     Deviation: in the public code of these stages the compression keeps its random weights; here
     ``adapter`` trains it.
 
-    The NELBO is exact: -log p(summary | x), of ``adapter`` on u a ``reconstruction`` of the
-    summary from itself. ``autoencode`` and ``middle`` have no text, and -log N(target; y, I) of the
+    The NELBO is exact: -log p(target | x), of ``adapter`` on u a ``reconstruction`` of the
+    target from itself. ``autoencode`` and ``middle`` have no text, and -log N(target; y, I) of the
     K D numbers of a sample instead, like ``Regression``.
 
     Conditions of a batch: ``source`` Int[B, S], source texts, and ``encoded_target`` Int[B, S], the
-    summaries in the ids of sources, both with ``source_pad_id`` behind.
+    targets in the ids of sources, both with ``source_pad_id`` behind.
 
     Raises ``ValueError`` for another stage, a weight below 0, or an option that is of another one.
     """
@@ -100,8 +100,7 @@ class LatentSeq2Seq(Algorithm):
         adapter_uses_middle: bool = False,
     ) -> None:
         super().__init__(backbone, time_conditioning=False)
-        if stage not in TRAINED_PARTS:
-            raise ValueError(unknown_name("algo.stage", str(stage), TRAINED_PARTS))
+        check_name("algo.stage", stage, TRAINED_PARTS)
         for key, value in (("latent_weight", latent_weight), ("infonce_weight", infonce_weight)):
             if not (is_number(value) and 0 <= value < math.inf):
                 raise ValueError(f"algo.{key}={value}: expected a number, at least 0")
@@ -133,8 +132,7 @@ class LatentSeq2Seq(Algorithm):
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         """Nothing is drawn."""
-        if draw not in (None, self.evaluation_draw):
-            raise ValueError(unknown_name("draw", str(draw), [self.evaluation_draw]))
+        check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         if self.bound == _RECONSTRUCTION:
             return self._token_loss(self.encode(batch.conditions["encoded_target"]), batch)
         z = self.backbone.with_stop(self.encode(batch.conditions["source"]))
@@ -159,8 +157,8 @@ class LatentSeq2Seq(Algorithm):
         """Int[B, S] in the ids of sources, PAD behind -> their latents Float[B, K, D]."""
         return self.backbone.encode(texts, texts != self.source_pad_id)
 
-    def summary_latents(self, source: Tensor) -> Tensor:
-        """Sources Int[B, S] -> y Float[B, K, D], what their summaries are decoded from."""
+    def target_latents(self, source: Tensor) -> Tensor:
+        """Sources Int[B, S] -> y Float[B, K, D], what their targets are decoded from."""
         return self.backbone.middle(self.encode(self._trimmed(source)))
 
     def _trimmed(self, texts: Tensor) -> Tensor:
@@ -168,7 +166,7 @@ class LatentSeq2Seq(Algorithm):
         return texts[:, : _longest(texts != self.source_pad_id)]
 
     def _target(self, batch: Batch) -> Tensor:
-        """Float[B + 1, K, D]: the latents of the summaries, and the stop latent."""
+        """Float[B + 1, K, D]: the latents of the targets, and the stop latent."""
         return self.backbone.with_stop(self.encode(batch.conditions["encoded_target"]))
 
     def _distance(self, y: Tensor, target: Tensor) -> Tensor:
@@ -184,7 +182,7 @@ class LatentSeq2Seq(Algorithm):
         return LossOutput(self._distance(y, target), nelbo, num_real)
 
     def _token_loss(self, latents: Tensor, batch: Batch) -> LossOutput:
-        """Of the summaries given latents Float[B, K, D]."""
+        """Of the targets given latents Float[B, K, D]."""
         ids, real = batch.x0, batch.real
         end = torch.full_like(ids[:1], self.pad_id)
         end[:, 0] = self.eos_id

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from einops import rearrange
@@ -13,29 +10,15 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
-from discrete_diffusion.algorithms.row_scaling import RowScaling
+from discrete_diffusion.algorithms.scaling import RowScaling
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess
-from discrete_diffusion.forward_process.gaussian import LinearGaussian
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess, LinearGaussian
+from discrete_diffusion.naming import check_name
+from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 OBJECTIVES = ("mask", "ddpm")
 WEIGHTINGS = ("mean", "elbo")
 TIME_SOURCES = ("mask_rate", "random")
-
-
-@dataclass(frozen=True)
-class CorruptedRows:
-    """``xt``: Float32[B, N, M], scaled; ``sigma``: Float32[B] or None; ``conditions`` of the
-    backbone. The NELBO is ``sum_n precision_n |x0_n - xhat_n|^2 / 2 + constant`` with ``precision``
-    Float64[B, N] and ``constant`` Float64[B]."""
-
-    xt: Tensor
-    sigma: Tensor | None
-    conditions: dict[str, Tensor]
-    precision: Tensor
-    constant: Tensor
 
 
 class MaskedFeatures(Algorithm):
@@ -48,12 +31,12 @@ class MaskedFeatures(Algorithm):
         NELBO = E_t E_xt  sum over masked n of  w(t) (|x_n - xhat_n|^2 / 2 + M/2 log 2 pi)
         loss  = mean over masked rows and features of  (x - xhat)^2            weighting=mean
 
-    with w = -alpha' / (1 - alpha). ``weighting=elbo`` minimises the NELBO instead. The network is
-    told the time at which the share of rows that are masked is the one that is (``t_source=
+    with w = -alpha' / (1 - alpha). ``weighting=elbo`` minimises the NELBO instead. The network's
+    time is that at which the expected share of masked rows is the actual one (``t_source=
     mask_rate``), in training and in sampling.
 
     ``objective=ddpm``: masked rows are not hidden but noised by ``LinearGaussian``, the others stay
-    clean; the network, told k / T, predicts x0. The loss is the same; the NELBO is that of DDPM on
+    clean; the network, given k / T, predicts x0. The loss is the same; the NELBO is that of DDPM on
     the masked rows given the others, with the posterior's variance (arXiv 2107.00630, eq. 14).
     Steps are drawn uniformly for the loss, by importance for the bound.
 
@@ -61,11 +44,12 @@ class MaskedFeatures(Algorithm):
 
     ``mask_rate``: None draws masks in the way ``draw`` (one of ``MASK_DRAWS``); a number masks
     every row with that probability, at least one row of a sample.
-    ``t_source``: ``random`` tells a time that is drawn apart from the mask, in training; where
-    nothing is drawn, in evaluation and sampling, the share is told all the same.
+    ``t_source``: ``random`` gives the network a time drawn apart from the mask in training;
+    evaluation and sampling, where no time is drawn, use that of the share all the same.
 
-    Deviation: GETRegionDiffusion draws t apart from the mask, so that it says nothing (``t_source=
-    random``); its loss divides by all rows, masked or not, so that it falls with the mask rate.
+    Deviation: GETRegionDiffusion draws t apart from the mask, so that it carries nothing
+    (``t_source=random``); its loss divides by all rows, masked or not, so that it falls with the
+    mask rate.
     """
 
     name = "masked-features"
@@ -99,15 +83,14 @@ class MaskedFeatures(Algorithm):
             ("algo.objective", objective, OBJECTIVES),
             ("algo.weighting", weighting, WEIGHTINGS),
             ("algo.t_source", t_source, TIME_SOURCES),
-            ("mask draw", draw, MASK_DRAWS),
+            ("algo.draw", draw, MASK_DRAWS),
         ):
-            if chosen not in known:
-                raise ValueError(unknown_name(kind, chosen, known))
+            check_name(kind, chosen, known)
         if mask_rate is not None and not 0 < mask_rate <= 1:
             raise ValueError(f"algo.mask_rate={mask_rate}: expected a number in (0, 1], or null")
         if objective == "ddpm" and t_source == "random":
             raise ValueError(
-                "algo.t_source=random is for algo.objective=mask: with ddpm the network is told "
+                "algo.t_source=random is for algo.objective=mask: with ddpm the network is given "
                 "the step of the noise; leave it out"
             )
         self.gives = ("masked" if objective == "mask" else "noisy", "real")
@@ -134,19 +117,13 @@ class MaskedFeatures(Algorithm):
         x0 = self.scaling(batch.x0)  # (B, N, M)
         masked, weight = self.draw_rows(batch.real, generator, draw)
         if self.objective == "mask":
-            corrupted = self._hide(x0, masked, weight, batch.real, generator)
+            xhat = self._of_hidden(x0, masked, batch, generator)
+            constant = weight.sum(dim=1) * (x0.shape[-1] / 2 * math.log(2 * math.pi))
         else:
-            corrupted = self._noise(
-                x0, masked, generator, for_bound=draw is not None or self.weighting == "elbo"
-            )
-        xhat = self._ask(
-            corrupted.xt,
-            corrupted.sigma,
-            batch.real,
-            {**batch.conditions, **corrupted.conditions},
-        )
+            for_bound = draw is not None or self.weighting == "elbo"
+            xhat, weight, constant = self._of_noised(x0, masked, batch, generator, for_bound)
         squares = (x0 - xhat).square().sum(dim=-1) * masked  # (B, N)
-        nelbo = (corrupted.precision * squares).sum(dim=1) / 2 + corrupted.constant
+        nelbo = (weight * squares).sum(dim=1) / 2 + constant
         num_rows, num_features = batch.real.shape[1], x0.shape[-1]
         if self.weighting == "elbo":
             loss = nelbo.mean() / (num_rows * num_features)
@@ -157,11 +134,7 @@ class MaskedFeatures(Algorithm):
 
     @torch.no_grad()
     def predict(
-        self,
-        rows: Tensor,
-        masked: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, rows: Tensor, masked: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """E[masked rows | the others] in raw units, Float32[B, N, M], by one network call.
 
@@ -179,14 +152,10 @@ class MaskedFeatures(Algorithm):
         return torch.where(masked.unsqueeze(-1), self.scaling.inverse(xhat), rows.float())
 
     def denoise_masked(
-        self,
-        x: Tensor,
-        masked: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, x: Tensor, masked: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """xhat Float32[B, N, M] of scaled rows x, those ``masked`` Bool[B, N] hidden."""
-        sigma = self.process.sigma(self.time_of(masked, real), real)
+        sigma = self.process.sigma(self.process.time_of_masked(masked, real), real)
         return self._ask(x, sigma, real, {**(conditions or {}), "masked": masked})
 
     def denoise_noised(
@@ -195,25 +164,19 @@ class MaskedFeatures(Algorithm):
         masked: Tensor,
         k: Tensor,
         real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        conditions: Conditions | None = None,
     ) -> Tensor:
         """xhat Float32[B, N, M] of scaled rows x, those ``masked`` noised at step k Int[B]."""
         sigma = self.gaussian.sigma(k)
         return self._ask(x, sigma, real, {**(conditions or {}), "noisy": masked})
-
-    def time_of(self, masked: Tensor, real: Tensor) -> Tensor:
-        """Float64[B]: the t at which the expected share of masked rows is the one that is."""
-        masked = masked & real
-        share = masked.sum(dim=1).double() / real.sum(dim=1).clamp(min=1)
-        return self.process.time_of_share(share, real)
 
     def draw_rows(
         self, real: Tensor, generator: torch.Generator, draw: str | None = None
     ) -> tuple[Tensor, Tensor]:
         """Which rows are masked, Bool[B, N], and their weights w in the bound, Float64[B, N].
 
-        ``draw``: one of ``MASK_DRAWS``; None is what training takes: with a ``mask_rate`` there are
-        no weights that would make it a bound, and they are NaN.
+        ``draw``: one of ``MASK_DRAWS``; None is what training takes. With a ``mask_rate`` no
+        weights make it a bound, and they are NaN.
         """
         if draw is None and self.mask_rate is not None:
             u = uniform_draws(tuple(real.shape), generator, real.device).masked_fill(~real, 2.0)
@@ -224,31 +187,21 @@ class MaskedFeatures(Algorithm):
         drawn = draw_masks(draw or self.draw, self.process, rows, generator)
         return (drawn.xt == layout.mask_id) & real, drawn.weight
 
-    def _hide(
-        self,
-        x0: Tensor,
-        masked: Tensor,
-        weight: Tensor,
-        real: Tensor,
-        generator: torch.Generator,
-    ) -> CorruptedRows:
-        t = self.time_of(masked, real)
+    def _of_hidden(
+        self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator
+    ) -> Tensor:
+        """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] hidden."""
         if self.t_source == "random" and self.training:
             sigma = self.gaussian.sigma(self.gaussian.draw_steps(len(x0), generator, x0.device))
-        else:
-            sigma = self.process.sigma(t, real)
-        per_row = x0.shape[-1] / 2 * math.log(2 * math.pi)
-        return CorruptedRows(
-            xt=x0,
-            sigma=sigma,
-            conditions={"masked": masked},
-            precision=weight,
-            constant=weight.sum(dim=1) * per_row,
-        )
+            return self._ask(x0, sigma, batch.real, {**batch.conditions, "masked": masked})
+        return self.denoise_masked(x0, masked, batch.real, batch.conditions)
 
-    def _noise(
-        self, x0: Tensor, masked: Tensor, generator: torch.Generator, *, for_bound: bool
-    ) -> CorruptedRows:
+    def _of_noised(
+        self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator, for_bound: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] noised, and the
+        NELBO ``sum_n weight_n |x0_n - xhat_n|^2 / 2 + constant``: its weight Float64[B, N] and
+        constant Float64[B]."""
         gaussian, num_features = self.gaussian, x0.shape[-1]
         if for_bound:
             k, times = gaussian.draw_important_steps(len(x0), generator, x0.device)
@@ -257,16 +210,11 @@ class MaskedFeatures(Algorithm):
             times = torch.full_like(k, gaussian.num_timesteps, dtype=torch.float64)
         noise = torch.randn(x0.shape, generator=generator, device=generator.device).to(x0.device)
         xt = torch.where(masked.unsqueeze(-1), gaussian.corrupt(x0, k, noise), x0)
+        xhat = self.denoise_noised(xt, masked, k, batch.real, batch.conditions)
         # x0 given x_0 is N(xhat, beta_start), and every later step costs a KL divergence.
         spread = num_features / 2 * math.log(2 * math.pi * gaussian.beta_start)
         constant = times * (k == 0) * masked.sum(dim=1) * spread + self._prior_kl(x0, masked)
-        return CorruptedRows(
-            xt=xt,
-            sigma=gaussian.sigma(k),
-            conditions={"noisy": masked},
-            precision=rearrange(times * gaussian.precision[k], "b -> b 1") * masked,
-            constant=constant,
-        )
+        return xhat, rearrange(times * gaussian.precision[k], "b -> b 1") * masked, constant
 
     def _prior_kl(self, x0: Tensor, masked: Tensor) -> Tensor:
         """KL(q(x_{T-1} | x0) || N(0, I)) of the masked rows, Float64[B]."""
@@ -276,13 +224,13 @@ class MaskedFeatures(Algorithm):
         return (kept * squares - numbers * (kept + torch.log1p(-kept))) / 2
 
     def _ask(
-        self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Mapping[str, Any]
+        self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Conditions
     ) -> Tensor:
-        told = sigma if self.time_conditioning else None
-        return self.ask(xt, told, {**conditions, "real": real})
+        sigma = sigma if self.time_conditioning else None
+        return self.ask(xt, sigma, {**conditions, "real": real})
 
     def _check_backbone(self) -> None:
-        """``ValueError`` if ``forward`` cannot be told which rows are hidden or noised."""
+        """``ValueError`` if ``forward`` does not take which rows are hidden or noised."""
         if missing := [name for name in self.gives if not self.takes(name)]:
             raise ValueError(
                 f"{type(self.backbone).__name__}.forward has no argument "

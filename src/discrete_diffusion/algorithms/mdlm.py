@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import nn
 
+from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.types import Batch, LossOutput
 
 
@@ -36,18 +39,11 @@ class MDLM(TokenAlgorithm):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
         draw: str = "forced_mask",
+        **options: Unpack[AlgorithmOptions],
     ) -> None:
-        super().__init__(
-            backbone,
-            process,
-            time_conditioning=time_conditioning,
-            condition_dropout=condition_dropout,
-        )
-        if draw not in MASK_DRAWS:
-            raise ValueError(unknown_name("mask draw", draw, MASK_DRAWS))
+        super().__init__(backbone, process, **options)
+        check_name("algo.draw", draw, MASK_DRAWS)
         self.draw = draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.algorithms.base import AlgorithmOptions
+from discrete_diffusion.algorithms.draws import draw_times
 from discrete_diffusion.algorithms.mdlm import MDLM
-from discrete_diffusion.algorithms.times import draw_times
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.noise_schedules import SMALLEST_TIME, Learned
 from discrete_diffusion.types import Batch, LossOutput
 
@@ -54,18 +56,11 @@ class MELD(MDLM):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
         gradient: str = "unbiased",
+        **options: Unpack[AlgorithmOptions],
     ) -> None:
-        if gradient not in GRADIENTS:
-            raise ValueError(unknown_name("gradient of the exponents", gradient, GRADIENTS))
-        super().__init__(
-            backbone,
-            process,
-            time_conditioning=time_conditioning,
-            condition_dropout=condition_dropout,
-        )
+        check_name("algo.gradient", gradient, GRADIENTS)
+        super().__init__(backbone, process, **options)
         if not isinstance(process.schedule, Learned):
             raise ValueError(
                 f"meld learns its schedule, but {type(process.schedule).__name__} has nothing to "

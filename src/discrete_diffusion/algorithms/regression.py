@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.algorithms.field_scaling import FieldScaling
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.algorithms.scaling import FieldScaling
+from discrete_diffusion.naming import check_name
+from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 
 class Regression(Algorithm):
@@ -48,8 +46,7 @@ class Regression(Algorithm):
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         """Nothing is drawn."""
-        if draw not in (None, self.evaluation_draw):
-            raise ValueError(unknown_name("draw", str(draw), [self.evaluation_draw]))
+        check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         x0 = self.scaling(batch.x0)  # (B, C, H, W)
         numbers = x0[0].numel()
         error = self.expected(tuple(x0.shape), batch.conditions) - x0
@@ -58,7 +55,7 @@ class Regression(Algorithm):
         num_real = torch.full_like(squares, numbers, dtype=torch.long)
         return LossOutput(squares.mean() / numbers, nelbo, num_real)
 
-    def expected(self, shape: tuple[int, ...], conditions: Mapping[str, Any]) -> Tensor:
+    def expected(self, shape: tuple[int, ...], conditions: Conditions) -> Tensor:
         """xhat of scaled images: Float32 of ``shape`` (B, C, H, W), scaled."""
         nothing = self.scaling.scale.new_zeros(shape)
         sigma = nothing.new_zeros(shape[0]) if self.time_conditioning else None

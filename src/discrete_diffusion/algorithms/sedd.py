@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
+from discrete_diffusion.algorithms.base import AlgorithmOptions
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS, draw_masks
 from discrete_diffusion.algorithms.interpolating import Interpolating
-from discrete_diffusion.algorithms.times import WEIGHTED_DRAWS
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.naming import check_name
+from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 LARGEST_LOG_TOTAL = 10.0
 """log S beyond which S is no longer the exponential; a trained network has S near 1."""
@@ -60,28 +59,17 @@ class SEDD(Interpolating):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
         draw: str | None = None,
+        **options: Unpack[AlgorithmOptions],
     ) -> None:
-        super().__init__(
-            backbone,
-            process,
-            time_conditioning=time_conditioning,
-            condition_dropout=condition_dropout,
-        )
-        draws = MASK_DRAWS if process.absorbing else WEIGHTED_DRAWS
-        if draw is not None and draw not in draws:
-            raise ValueError(unknown_name(f"draw for {process.name} noise", draw, draws))
+        super().__init__(backbone, process, **options)
         self.evaluation_draw = "forced_mask" if process.absorbing else "importance"
         self.draw = draw or self.evaluation_draw
+        draws = MASK_DRAWS if process.absorbing else WEIGHTED_DRAWS
+        check_name(f"algo.draw for {process.name} noise", self.draw, draws)
 
-    def log_weights(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+    def log_prediction(
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """log G: Float[B, L, V]."""
         log_k = self.layout.num_legal.log().unsqueeze(-1)
@@ -90,13 +78,9 @@ class SEDD(Interpolating):
         return self.layout.restrict(log_g + (excess.log1p() - excess))
 
     def denoise(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        log_g = self.log_weights(x_t, t, real, conditions)
+        log_g = self.log_prediction(x_t, t, real, conditions)
         if self.process.absorbing:
             return log_softmax_on(log_g, self.layout.support)
         log_s = log_g.double().logsumexp(dim=-1, keepdim=True).clamp(min=-600)
@@ -108,7 +92,7 @@ class SEDD(Interpolating):
         if not isinstance(self.process, Absorbing):
             return super().loss(batch, generator, draw)
         masked = draw_masks(draw or self.draw, self.process, batch, generator)
-        log_g = self.log_weights(masked.xt, masked.t, batch.real, batch.conditions)
+        log_g = self.log_prediction(masked.xt, masked.t, batch.real, batch.conditions)
         # visible tokens are not trained: whatever is said of them must not overflow
         log_g = log_g.double().where(masked.weight.unsqueeze(-1) > 0, 0.0)
         entropy = self.cross_entropy(log_g, batch) + log_g.exp().sum(dim=-1) - 1  # (B, L)

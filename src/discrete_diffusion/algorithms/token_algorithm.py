@@ -1,28 +1,22 @@
-"""``TokenAlgorithm``: a backbone on tokens, a forward process and the objective that ties them."""
+"""``TokenAlgorithm``: a backbone on tokens, a forward process, and the loss between them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.categorical import (
-    log_one_hot,
-    log_softmax_on,
-    nucleus,
-    temper,
-)
+from discrete_diffusion.algorithms.base import Algorithm, AlgorithmOptions
+from discrete_diffusion.categorical import log_one_hot, log_softmax_on, nucleus, temper
 from discrete_diffusion.forward_process import ForwardProcess
-from discrete_diffusion.types import Batch, LossOutput, Prediction
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.types import Batch, Conditions, LossOutput, Prediction
 
 
 class TokenAlgorithm(Algorithm):
-    """What every algorithm on tokens offers beside its loss: two distributions to sample with.
+    """An algorithm on tokens, with two distributions of x0 that must not be confused:
 
-    Two different objects must not be exchanged:
     * D, ``denoise``: the leave-one-out prediction of x0_l from everything but the noisy token at
       l. It goes into the bound and the sampling posterior.
     * P, ``log_prob_x0``: the ordinary posterior p(x0_l | x_t), proportional to
@@ -39,22 +33,15 @@ class TokenAlgorithm(Algorithm):
     """Steps of a model of discrete time, whose network knows t = i / num_steps only."""
 
     def __init__(
-        self,
-        backbone: nn.Module,
-        process: ForwardProcess,
-        *,
-        time_conditioning: bool = True,
-        condition_dropout: float = 0.0,
+        self, backbone: nn.Module, process: ForwardProcess, **options: Unpack[AlgorithmOptions]
     ) -> None:
         self.check_process(process)
-        super().__init__(
-            backbone, time_conditioning=time_conditioning, condition_dropout=condition_dropout
-        )
+        super().__init__(backbone, **options)
         self.process = process
 
     @property
-    def layout(self) -> Any:
-        """The ``TokenLayout`` of the data."""
+    def layout(self) -> TokenLayout:
+        """Of the data."""
         return self.process.layout
 
     @property
@@ -63,12 +50,12 @@ class TokenAlgorithm(Algorithm):
         return None
 
     def fit(self, train: Batch) -> None:
-        """Also what the prior of its process needs to know of the training tokens."""
+        """Also the prior of the process."""
         super().fit(train)
         self.process.fit(train.x0, train.real)
 
     def present(self, batch: Batch) -> Tensor:
-        """Also what is given."""
+        """Also what is given (``TokenLayout.num_given``)."""
         return self.layout.is_real(batch.x0)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
@@ -79,22 +66,14 @@ class TokenAlgorithm(Algorithm):
         return batch.conditions
 
     def logits(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """What the backbone says of x_t: Float32[B, L, V], not normalised, on every id."""
+        """The backbone's output for x_t: Float32[B, L, V], not normalised, on every id."""
         sigma = self.process.sigma(t, real) if self.time_conditioning else None
         return self.ask(x_t, sigma, conditions)
 
     def denoise(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """log D: Float[B, L, V], normalised over each position's legal ids.
 
@@ -102,14 +81,11 @@ class TokenAlgorithm(Algorithm):
         """
         return log_softmax_on(self.logits(x_t, t, real, conditions), self.layout.support)
 
-    def log_weights(
-        self,
-        x_t: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: Mapping[str, Any] | None = None,
+    def log_prediction(
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """What stands for log D in the bound, Float[B, L, V]: log D itself, unless a score does."""
+        """What stands for log D in the bound, Float[B, L, V]: log D itself, or the log of a score,
+        which need not be normalised."""
         return self.denoise(x_t, t, real, conditions)
 
     def predict(
@@ -122,7 +98,7 @@ class TokenAlgorithm(Algorithm):
         *,
         temperature: float = 1.0,
         top_p: float = 1.0,
-        conditions: Mapping[str, Any] | None = None,
+        conditions: Conditions | None = None,
     ) -> Prediction:
         """p(x_s | x_t) per position for s < t, and the weights that undo a narrowed ``support``.
 
@@ -145,7 +121,7 @@ class TokenAlgorithm(Algorithm):
         temperature: float = 1.0,
         top_p: float = 1.0,
     ) -> Prediction:
-        """``predict``, of a log D Float[B, L, V] that is known."""
+        """``predict`` with log D Float[B, L, V] already computed."""
         log_d0 = temper(log_d0, temperature)
         posterior, log_weights = self.process.posterior_log_probs, None
         if support is not None:

@@ -182,7 +182,6 @@ def sampled_by(name: str) -> list[str]:
 
 
 def _summary(of: object) -> str:
-    """The first line of its module's docstring, less the name in front of a colon."""
-    documented = inspect.getmodule(of) or of
-    first = (inspect.getdoc(documented) or "").partition("\n")[0]
+    """The first line of its docstring, less the name in front of a colon."""
+    first = (inspect.getdoc(of) or "").partition("\n")[0]
     return (first.partition(": ")[2] or first).removesuffix(".")

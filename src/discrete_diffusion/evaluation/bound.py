@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import TokenDataset
-from discrete_diffusion.evaluation.measuring import eval_mode
 from discrete_diffusion.shards import Shard
 from discrete_diffusion.types import Batch, LossOutput
 

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm, general_bound
-from discrete_diffusion.algorithms.times import draw_times
+from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms.draws import draw_times
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.evaluation.json_values import rounded
-from discrete_diffusion.evaluation.measuring import eval_mode, uncertain_positions
+from discrete_diffusion.evaluation.measuring import uncertain_positions
 from discrete_diffusion.noise_schedules import SMALLEST_TIME
 from discrete_diffusion.shards import Shard
 from discrete_diffusion.types import Batch
@@ -150,7 +151,7 @@ class _Groups:
         algorithm, process = self.algorithm, self.algorithm.process
         xt = process.corrupt(batch.x0, t, batch.real, generator)
         conditions = algorithm.teacher_forcing(batch)
-        weights = algorithm.log_weights(xt, t, batch.real, conditions)
+        weights = algorithm.log_prediction(xt, t, batch.real, conditions)
         log_d0 = log_softmax_on(weights, algorithm.layout.support)
         log_p = process.posterior_log_probs(xt, log_d0, t, torch.zeros_like(t))
         nll = -log_p.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1).double()

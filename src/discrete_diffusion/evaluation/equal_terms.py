@@ -15,7 +15,7 @@ from discrete_diffusion.data import Dataset, TokenDataset, bucket_batches, draw_
 from discrete_diffusion.domains.domain import Report
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.held_out import HELD_OUT
-from discrete_diffusion.sampling import Sampler, draw_samples
+from discrete_diffusion.sampling import TokenSampler, draw_samples
 from discrete_diffusion.types import Batch
 
 _ROWS, _ORDERS, _BOUND, _SIZES, _SAMPLES, _REAL = (30,), (31,), (32,), (33,), (34,), (35,)
@@ -136,7 +136,7 @@ def held_out_bounds(
 
 def score_samples_drawn(
     algorithm: TokenAlgorithm,
-    sampler: Sampler,
+    sampler: TokenSampler,
     data: TokenDataset,
     terms: EqualTerms,
     report: Report,
@@ -159,7 +159,7 @@ def score_samples_drawn(
         "num_samples": terms.num_samples,
         "network_calls": float(output.nfe.double().mean()),
         "seconds_per_1000_samples": 1000 * seconds / terms.num_samples,
-        **report.measure(output.tokens),
+        **report.measure(output.x0),
     }
 
 

@@ -104,4 +104,4 @@ def _drawn(
     )
     seconds = time.perf_counter() - start
     calls = float(output.nfe.double().mean()) if len(real) else 0.0
-    return TokenSamples(output.tokens, calls, seconds, output.trajectory)
+    return TokenSamples(output.x0, calls, seconds, output.trajectory)

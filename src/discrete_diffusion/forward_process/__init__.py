@@ -1,5 +1,6 @@
-"""Forward processes by name. Each has a class file, a YAML in ``configs/forward_process``, a line
-below."""
+"""Forward processes. Those of tokens (``ForwardProcess``) go by name: each has a class, a YAML in
+``configs/forward_process``, a line below. Those of real numbers (``LinearGaussian``,
+``StraightPath``) belong to the algorithms that use them."""
 
 from __future__ import annotations
 
@@ -8,11 +9,12 @@ from typing import Any
 
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.gaussian import LinearGaussian as LinearGaussian
+from discrete_diffusion.forward_process.gaussian import StraightPath as StraightPath
 from discrete_diffusion.forward_process.hybrid import Hybrid
-from discrete_diffusion.forward_process.marginal import Marginal
-from discrete_diffusion.forward_process.uniform import Uniform
+from discrete_diffusion.forward_process.uniform import Marginal, Uniform
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.noise_schedules import Schedule
 from discrete_diffusion.options import check_options
 
@@ -30,17 +32,6 @@ def build_forward_process(
     """
     options = dict(config)
     name = options.pop("name")
-    if name not in _PROCESS_BUILDERS:
-        raise ValueError(unknown_name("forward process", name, _PROCESS_BUILDERS))
+    check_name("forward process", name, _PROCESS_BUILDERS)
     check_options("forward_process", name, _PROCESS_BUILDERS[name], options, given=2)
     return _PROCESS_BUILDERS[name](layout, schedule, **options)
-
-
-__all__ = [
-    "Absorbing",
-    "ForwardProcess",
-    "Hybrid",
-    "Marginal",
-    "Uniform",
-    "build_forward_process",
-]

@@ -39,6 +39,11 @@ class Absorbing(ForwardProcess):
         when time runs backwards, for u uniform on (0, 1)."""
         return self.schedule.inverse(u).clamp(min=SMALLEST_TIME)
 
+    def time_of_masked(self, masked: Tensor, among: Tensor) -> Tensor:
+        """``time_of_share`` of the share that is masked, ``masked`` Bool[B, L]."""
+        share = (masked & among).sum(dim=1).double() / among.sum(dim=1).clamp(min=1)
+        return self.time_of_share(share, among)
+
     def time_of_share(self, share: Tensor, among: Tensor) -> Tensor:
         """Float64[B]: the t at which a share, Float64[B], of the positions ``among`` Bool[B, L] is
         expected to be masked; by bisection where alpha differs between positions."""

@@ -20,7 +20,8 @@ EVERYWHERE = slice(None)
 
 
 class ForwardProcess(nn.Module, ABC):
-    """An interpolating process between clean data and a prior, independent per position.
+    """An interpolating process between clean tokens and a prior, independent per position; for real
+    numbers see ``gaussian``.
 
     With keep probability alpha(t) and noise mass b_t(y) (summing to 1 - alpha over y):
 
@@ -59,9 +60,8 @@ class ForwardProcess(nn.Module, ABC):
         """Float64[L, V]: pi, the distribution of every position at t = 1."""
 
     def fit(self, x0: Tensor, real: Tensor) -> None:
-        """Learn what the prior needs to know of the training tokens, before the first step.
-
-        ``x0``: Int[M, L]; ``real``: Bool[M, L]. Nothing, unless a process says so.
+        """Fit the prior to the training tokens x0 Int[M, L], ``real`` Bool[M, L], before the first
+        step; by default it needs none.
         """
 
     # -- what the process owns: alpha, and the noise mass b_t ------------------------------------
@@ -160,17 +160,14 @@ class ForwardProcess(nn.Module, ABC):
 
     def jump_rates(self, t: Tensor) -> Tensor:
         """rate(y) of jumping into y at time t in (0, 1): Float[B, L, V], >= 0."""
-        return self._beta(t).unsqueeze(-1) * self.prior()
+        beta = -per_token(self.schedule.dalpha(t)) / self.alpha(t)
+        return beta.unsqueeze(-1) * self.prior()
 
     def log_rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
         """log rate(xt_l) of jumping into xt_l at time t: Float[B, L], for xt Int[B, L]; from
         rate = -alpha' / (1 - alpha) b_t / alpha."""
         weight = per_token(self.schedule.weight(t))
         return weight.log() - self.log_alpha(t) + self.log_noise_at(xt, t)
-
-    def _beta(self, t: Tensor) -> Tensor:
-        """-alpha' / alpha, Float[B, 1] or Float[B, L]."""
-        return -per_token(self.schedule.dalpha(t)) / self.alpha(t)
 
     @staticmethod
     def _at(probs: Tensor, ids: Tensor) -> Tensor:

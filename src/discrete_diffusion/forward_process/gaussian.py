@@ -1,4 +1,9 @@
-"""Gaussian noise in discrete steps, on real numbers."""
+"""Forward processes of real numbers: x_t is the data, scaled, plus normal noise.
+
+An algorithm makes its own. Processes of tokens (``ForwardProcess``) have a prior on the legal ids
+and are named by the config. The two families share no method: there a process is probabilities of
+ids, here it is means and variances.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +60,7 @@ class LinearGaussian(nn.Module):
         return self.kept[k + 1]
 
     def sigma(self, k: Tensor) -> Tensor:
-        """-log(1 - k / T), Float32[B]: a backbone, which reads 1 - exp(-sigma), is told k / T."""
+        """-log(1 - k / T), Float32[B]: 1 - exp(-sigma), which a backbone reads, is k / T."""
         return -torch.log1p(-k.double() / self.num_timesteps).float()
 
     def draw_steps(self, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
@@ -87,6 +92,27 @@ class LinearGaussian(nn.Module):
         from_xk = kept_between.sqrt() * (1 - kept_j) / (1 - kept_k)
         variance = (1 - kept_j) * (1 - kept_between) / (1 - kept_k)
         return from_x0 * x0 + from_xk * xk, variance
+
+
+class StraightPath:
+    """x_t = (1 - t) x0 + t eps with eps ~ N(0, I): t = 0 is data, t = 1 is noise.
+
+    The velocity dx/dt = eps - x0 = (x_t - x0) / t runs along it (flow matching, arXiv 2210.02747;
+    rectified flow, arXiv 2209.03003, whose time runs the other way). Its signal-to-noise ratio is
+    (1 - t)^2 / t^2. Times are Float[B], numbers Float[B, C, H, W].
+    """
+
+    @staticmethod
+    def corrupt(x0: Tensor, t: Tensor, noise: Tensor) -> Tensor:
+        """x_t of x0 and standard normal ``noise``."""
+        share = rearrange(t.to(x0), "b -> b 1 1 1")
+        return (1 - share) * x0 + share * noise
+
+    @staticmethod
+    def sigma(t: Tensor) -> Tensor:
+        """-log(1 - t), Float32[B], t at most 1 - 1e-4: 1 - exp(-sigma), which a backbone reads,
+        is t."""
+        return -torch.log1p(-t.double().clamp(max=1 - 1e-4)).float()
 
 
 def _spread(num: int, generator: torch.Generator, device: torch.device) -> Tensor:

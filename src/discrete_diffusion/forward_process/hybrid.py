@@ -39,13 +39,13 @@ class Hybrid(ForwardProcess):
     ) -> None:
         if not 0 < p_uniform < 1:
             raise ValueError(
-                f"p_uniform={p_uniform}: expected a share between 0 and 1, neither of them; "
-                "for 0 choose forward_process=absorbing"
+                f"forward_process.p_uniform={p_uniform}: expected a share above 0 and below 1; for "
+                "0 choose forward_process=absorbing"
             )
         if not 0 < gamma <= 2:
             raise ValueError(
-                f"gamma={gamma}: expected 0 < gamma <= 2; beyond 2 some jump rates are negative, "
-                "and no process has those"
+                f"forward_process.gamma={gamma}: expected 0 < gamma <= 2; beyond 2 some jump rates "
+                "would be negative"
             )
         super().__init__(layout, schedule)
         self.p_uniform, self.gamma = float(p_uniform), float(gamma)

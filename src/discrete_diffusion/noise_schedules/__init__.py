@@ -1,4 +1,4 @@
-"""Noise schedules by name. Each has a class file, a YAML in ``configs/noise``, a line below.
+"""Noise schedules by name. Each has a class, a YAML in ``configs/noise``, a line below.
 
 Two ways to add one from outside:
 
@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.noise_schedules.base import SMALLEST_TIME, Schedule, per_token
-from discrete_diffusion.noise_schedules.cosine import Cosine
-from discrete_diffusion.noise_schedules.learned import Learned
-from discrete_diffusion.noise_schedules.log_linear import LogLinear
-from discrete_diffusion.noise_schedules.per_group import PerGroup
-from discrete_diffusion.noise_schedules.polynomial import Polynomial
-from discrete_diffusion.noise_schedules.sigma import Geometric, Linear
+from discrete_diffusion.noise_schedules.base import SMALLEST_TIME as SMALLEST_TIME
+from discrete_diffusion.noise_schedules.base import Schedule
+from discrete_diffusion.noise_schedules.base import per_token as per_token
+from discrete_diffusion.noise_schedules.closed_form import Cosine, Geometric, Linear, LogLinear
+from discrete_diffusion.noise_schedules.powers import Learned, PerGroup, Polynomial
 from discrete_diffusion.options import check_options
 from discrete_diffusion.plugins import Registry
 
@@ -49,20 +47,3 @@ def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
     given = (layout,) if "layout" in inspect.signature(build).parameters else ()
     check_options("noise", name, build, options, given=len(given))
     return build(*given, **options)
-
-
-__all__ = [
-    "SCHEDULES",
-    "SMALLEST_TIME",
-    "Cosine",
-    "Geometric",
-    "Learned",
-    "Linear",
-    "LogLinear",
-    "PerGroup",
-    "Polynomial",
-    "Schedule",
-    "build_schedule",
-    "per_token",
-    "register_noise_schedule",
-]

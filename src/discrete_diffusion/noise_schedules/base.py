@@ -39,7 +39,7 @@ class Schedule(nn.Module, ABC):
     learned: ClassVar[bool] = False
     """True if it has parameters, whose gradient only some algorithms know."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # its signature says that there are no options
         super().__init__()
 
     @abstractmethod

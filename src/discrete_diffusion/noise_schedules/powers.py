@@ -1,30 +1,33 @@
-"""What schedules with one exponent per position share."""
+"""Schedules that are powers of t: one exponent for all tokens, one per group, or learned ones."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
+from discrete_diffusion.options import is_number
+
+SHARED_BY = ("group", "token")
 
 
 class Powers(Schedule):
-    """1 - alpha_l(t) = t^(w_l) with an exponent w_l > 0 per position; alpha is Float[B, L].
+    """1 - alpha(t) = t^w for an exponent w > 0.
 
     A larger exponent keeps a position clean for longer going forward, so it is revealed *earlier*
-    when sampling. The times T_l = u_l^(1/w_l) at which positions are revealed run a race: the
-    -log T_l are exponential with rates w_l.
+    when sampling. With exponents w_l of their own the times T_l = u_l^(1/w_l) at which positions
+    are revealed run a race: the -log T_l are exponential with rates w_l.
     """
 
     @abstractmethod
-    def exponents(self) -> Tensor:
-        """Float64[L]: w."""
-
-    def _powers(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """t as (B, 1) or (B, L), and the exponents (L,) in its dtype."""
-        return per_token(t), self.exponents().to(t)
+    def _powers(self, t: Tensor) -> tuple[Tensor, Tensor | float]:
+        """t and w in shapes and types that fit each other."""
 
     def alpha(self, t: Tensor) -> Tensor:
         t, w = self._powers(t)
@@ -50,3 +53,115 @@ class Powers(Schedule):
         """w / t: the powers cancel before they can underflow."""
         t, w = self._powers(t)
         return w / t
+
+
+class Polynomial(Powers):
+    """1 - alpha(t) = t^w, the same w for all tokens; w = 1 is log-linear (MD4, arXiv 2406.04329).
+
+    Raises ``ValueError`` unless ``exponent`` is positive and finite.
+    """
+
+    def __init__(self, *, exponent: float = 2.0) -> None:
+        super().__init__()
+        if not 0 < exponent < float("inf"):
+            raise ValueError(f"noise.exponent={exponent}: expected a positive number")
+        self.exponent = float(exponent)
+
+    def _powers(self, t: Tensor) -> tuple[Tensor, Tensor | float]:
+        return t, self.exponent
+
+
+class PowersPerToken(Powers):
+    """1 - alpha_l(t) = t^(w_l) with an exponent per position; alpha is Float[B, L]."""
+
+    @abstractmethod
+    def exponents(self) -> Tensor:
+        """Float64[L]: w."""
+
+    def _powers(self, t: Tensor) -> tuple[Tensor, Tensor | float]:
+        return per_token(t), self.exponents().to(t)
+
+
+class PerGroup(PowersPerToken):
+    """1 - alpha_l(t) = t^(w_g) for a position l of group g; alpha is Float[B, L].
+
+    ``exponents`` maps group names of the layout to w > 0. A larger exponent keeps a group clean
+    for longer going forward, so it is revealed *earlier* when sampling: with node 2 and edge 1,
+    nodes tend to appear before their edges.
+
+    Raises ``ValueError`` if the names are not exactly the layout's groups or a w is not positive.
+    """
+
+    exponent: Tensor
+
+    def __init__(self, layout: TokenLayout, *, exponents: Mapping[str, float]) -> None:
+        super().__init__()
+        if set(exponents) != set(layout.group_names):
+            wanted = ",".join(f"{name}:1" for name in layout.group_names)
+            raise ValueError(
+                f"noise.exponents names the groups {', '.join(map(str, exponents)) or 'none'}, but "
+                f"this data has {', '.join(layout.group_names)}: give each of them one exponent, "
+                f"'~noise.exponents' '+noise.exponents={{{wanted}}}', or take another schedule, "
+                "such as noise=log_linear"
+            )
+        for name, w in exponents.items():
+            if not is_number(w) or not 0 < w < float("inf"):
+                raise ValueError(f"noise.exponents.{name}={w}: expected a positive number")
+        values = torch.tensor([exponents[name] for name in layout.group_names], dtype=torch.float64)
+        group = layout.group.to(values.device)
+        self.register_buffer("exponent", values[group], persistent=False)
+
+    def exponents(self) -> Tensor:
+        return self.exponent
+
+
+class Learned(PowersPerToken):
+    """1 - alpha_l(t) = t^(w_l) with learned w_l (MELD, arXiv 2505.16790).
+
+    w depends on the position or its group alone, never on data, so a MASK carries no evidence and
+    the absorbing bound holds for every w. Only the *order* in which positions are masked counts,
+    a change of time common to all of them does not: the mean of log w over the positions is 0,
+
+        log w_l = c_l - mean c,    c = b tanh(theta / b),    b = log(largest_ratio) / 2
+
+    and no two exponents differ by more than the factor ``largest_ratio``. All w are 1 at first.
+
+    ``per``: ``group`` has one theta per group of the layout, right where the positions of a group
+    are exchangeable; ``token`` one per position. None: ``group`` if there are several groups, else
+    ``token``.
+
+    Deviation: the paper has a network give every atom and bond its rate; here the exponents are
+    plain parameters.
+
+    Raises ``ValueError`` for another ``per``, a ratio not above 1, or a layout with a single group
+    and ``per=group``, which leaves nothing to learn.
+    """
+
+    learned = True
+    index: Tensor
+
+    def __init__(
+        self, layout: TokenLayout, *, per: str | None = None, largest_ratio: float = 16.0
+    ) -> None:
+        super().__init__()
+        num_groups = len(layout.group_names)
+        per = per or ("group" if num_groups > 1 else "token")
+        check_name("noise.per", per, SHARED_BY)
+        if not 1 < largest_ratio < float("inf"):
+            raise ValueError(f"noise.largest_ratio={largest_ratio}: expected a number above 1")
+        if per == "group" and num_groups < 2:
+            raise ValueError(
+                "noise.per=group learns one exponent per group, but this layout has one group "
+                f"({layout.group_names[0]}); set noise.per=token"
+            )
+        self.bound = math.log(largest_ratio) / 2
+        device = layout.group.device
+        index = layout.group if per == "group" else torch.arange(layout.length, device=device)
+        self.register_buffer("index", index, persistent=False)
+        size = num_groups if per == "group" else layout.length
+        self.theta = nn.Parameter(torch.zeros(size, device=device))
+
+    def exponents(self) -> Tensor:
+        bounded = self.bound * torch.tanh(self.theta.double() / self.bound)
+        per_position = bounded[self.index]
+        return (per_position - per_position.mean()).exp()

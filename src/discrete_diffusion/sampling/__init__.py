@@ -1,4 +1,4 @@
-"""Samplers by name. Each has a class file, a YAML in ``configs/sampling``, a line below.
+"""Samplers by name. Each has a class, a YAML in ``configs/sampling``, a line below.
 
 Two ways to add one from outside:
 
@@ -11,50 +11,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from discrete_diffusion.algorithms import Algorithm, TokenAlgorithm
+from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.options import check_options
 from discrete_diffusion.plugins import Registry
-from discrete_diffusion.sampling.ancestral import Ancestral
+from discrete_diffusion.sampling.ancestral import Ancestral, PredictorCorrector, Renoise
 from discrete_diffusion.sampling.autoregressive import Autoregressive
 from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.sampling.confidence import Confidence
-from discrete_diffusion.sampling.direct import Direct
-from discrete_diffusion.sampling.draw_samples import draw_samples, rows_at_once
-from discrete_diffusion.sampling.entropy import Entropy
-from discrete_diffusion.sampling.entropy_bounded import EntropyBounded
+from discrete_diffusion.sampling.draw_samples import draw_samples as draw_samples
+from discrete_diffusion.sampling.draw_samples import rows_at_once as rows_at_once
+from discrete_diffusion.sampling.fields import Direct, Ode
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.generate import Generate
-from discrete_diffusion.sampling.margin import Margin
-from discrete_diffusion.sampling.ode import Ode
-from discrete_diffusion.sampling.predictor_corrector import PredictorCorrector
 from discrete_diffusion.sampling.remdm import ReMDM
-from discrete_diffusion.sampling.renoise import Renoise
 from discrete_diffusion.sampling.row_ancestral import RowAncestral
+from discrete_diffusion.sampling.tokens import TokenSampler as TokenSampler
+from discrete_diffusion.sampling.unmasking import Confidence, Entropy, EntropyBounded, Margin
 
-AnySampler = Sampler | RowAncestral | Ode | Direct | Generate
-
-_SAMPLER_BUILDERS: dict[str, Callable[..., AnySampler]] = {
-    "ancestral": Ancestral,
-    "autoregressive": Autoregressive,
-    "confidence": Confidence,
-    "entropy": Entropy,
-    "entropy-bounded": EntropyBounded,
-    "first-hitting": FirstHitting,
-    "margin": Margin,
-    "predictor-corrector": PredictorCorrector,
-    "remdm": ReMDM,
-    "renoise": Renoise,
-    "row-ancestral": RowAncestral,
-    "ode": Ode,
-    "direct": Direct,
-    "generate": Generate,
-}
+_BUILT_IN: tuple[type[Sampler[Any]], ...] = (
+    *(Ancestral, Autoregressive, Confidence, Entropy, EntropyBounded, FirstHitting, Margin),
+    *(PredictorCorrector, ReMDM, Renoise, RowAncestral, Ode, Direct, Generate),
+)
+_SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]]] = {cls.name: cls for cls in _BUILT_IN}
 
 SAMPLERS = Registry("sampler", "discrete_diffusion.samplers", _SAMPLER_BUILDERS)
 register_sampler = SAMPLERS.register
 
 
-def build_sampler(config: Mapping[str, Any]) -> AnySampler:
+def build_sampler(config: Mapping[str, Any]) -> Sampler[Any]:
     """The sampler of a composed config, or of its ``sampling`` part: ``name`` and arguments.
 
     Raises ``ValueError`` for an unknown sampler, or an option that it does not have.
@@ -66,25 +49,19 @@ def build_sampler(config: Mapping[str, Any]) -> AnySampler:
     return build(**options)
 
 
-def check_sampler(sampler: AnySampler, algorithm: Algorithm, steps: int | None = None) -> None:
+def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None = None) -> None:
     """Raise ``ValueError``, naming samplers that do, if one does not draw from the model that the
-    algorithm trains, or makes no such number of ``steps`` of it."""
-    if isinstance(sampler, Sampler) and isinstance(algorithm, TokenAlgorithm):
-        sampler.check(algorithm)
-        sampler.check_steps(algorithm, steps)
-    elif not isinstance(sampler, Sampler) and sampler.name in (algorithm.samplers or ()):
-        if isinstance(sampler, Ode):
-            sampler.check(algorithm)
-        sampler.check_steps(steps)
-    else:
+    algorithm trains, or cannot make so many ``steps``."""
+    if sampler.state != algorithm.state:
         able = algorithm.samplers or [
             name for name in SAMPLERS.all() if sampler_state(name) == algorithm.state
         ]
-        of = "" if sampler.state == algorithm.state else f", which samples {sampler.state}"
         raise ValueError(
             f"{algorithm.name} works on {algorithm.state} and cannot be sampled by "
-            f"{sampler.name}{of}; use sampling={' or sampling='.join(able)}"
+            f"{sampler.name}, which samples {sampler.state}; use sampling="
+            f"{' or sampling='.join(able)}"
         )
+    sampler.check(algorithm, steps)
 
 
 def sampler_state(name: str) -> str:
@@ -104,31 +81,3 @@ def fitting_samplers(algorithm: Algorithm) -> list[str]:
         return True
 
     return [name for name in SAMPLERS.all() if fits(name)]
-
-
-__all__ = [
-    "SAMPLERS",
-    "Ancestral",
-    "AnySampler",
-    "Autoregressive",
-    "Confidence",
-    "Direct",
-    "Entropy",
-    "EntropyBounded",
-    "FirstHitting",
-    "Generate",
-    "Margin",
-    "Ode",
-    "PredictorCorrector",
-    "ReMDM",
-    "Renoise",
-    "RowAncestral",
-    "Sampler",
-    "build_sampler",
-    "check_sampler",
-    "draw_samples",
-    "fitting_samplers",
-    "register_sampler",
-    "rows_at_once",
-    "sampler_state",
-]

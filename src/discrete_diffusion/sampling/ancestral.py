@@ -1,15 +1,176 @@
-"""Ancestral sampling: the reverse process on a grid of times."""
+"""Ancestral sampling: the reverse process on a grid of times; and what else goes down a grid."""
 
 from __future__ import annotations
 
-from discrete_diffusion.sampling.grid import GridSampler
+from abc import abstractmethod
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.categorical import draw, uniform_draws
+from discrete_diffusion.naming import check_name
+from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.sampling.draft import Block, Draft
+from discrete_diffusion.sampling.tokens import TokenSampler
+
+GRIDS = ("auto", "uniform", "squared")
+
+
+@dataclass(kw_only=True)
+class GridSampler(TokenSampler):
+    """Works for every process, on a grid of T = ``steps`` times from 1 to 0.
+
+    ``grid``: ``uniform``, t = i / T; ``squared``, t = (i / T)^2, finer near t = 0; ``auto`` takes
+    the first for absorbing processes and the second for the others, which decide most there. A
+    model of discrete steps is called at its own times only, i / ``num_steps``: the nearest ones,
+    and all of them if ``steps`` is ``num_steps`` or more.
+
+    Which MASKs a step of an absorbing process reveals does not depend on the network, so that is
+    drawn first: a step that would change nothing costs no call. With ``blocks`` every block has the
+    whole grid to itself.
+    """
+
+    default_steps: int = 100
+    grid: str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number("sampling.default_steps", self.default_steps, least=1)
+        check_name("sampling.grid", self.grid, GRIDS)
+
+    def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
+        """Float64[T + 1]: the grid, from 1 down to 0; T is at most ``algorithm.num_steps``."""
+        num_steps = algorithm.num_steps
+        steps = steps if num_steps is None else min(steps, num_steps)
+        t = torch.linspace(0, 1, steps + 1, dtype=torch.float64)
+        if self.grid == "squared" or (self.grid == "auto" and not algorithm.process.absorbing):
+            t = t.square()
+        if num_steps is not None:  # the nearest of its own times, each once
+            index = torch.arange(steps + 1)
+            own = ((t * num_steps).round().long() - index).cummax(dim=0).values + index
+            t = own.double() / num_steps
+        return t.flip(0)
+
+    def _run(self, draft: Draft) -> None:
+        steps = self.default_steps if draft.steps is None else draft.steps
+        times = self.times(draft.algorithm, steps).tolist()
+        for block in draft.blocks:
+            for t, s in pairwise(times):
+                self._step(draft, block, t, s)
+                draft.record()
+
+    @abstractmethod
+    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        """One step of the positions ``block.free`` from t to s <= t."""
+
+    @staticmethod
+    def _bernoulli(draft: Draft, share: Tensor) -> Tensor:
+        """Bool[B, L]: True with probability ``share``, Float[B, 1] or Float[B, L]."""
+        return uniform_draws(tuple(draft.x.shape), draft.generator, draft.x.device) < share
+
+    def _redraw(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        """Draw x_s at the positions ``block.free`` from the sampling posterior; one network call,
+        but for guidance."""
+        rows = block.free.any(dim=1).nonzero().squeeze(1)
+        if rows.numel() == 0:
+            return
+        prediction = draft.algorithm.step(
+            self._log_d0(draft, rows, draft.at(t)[rows]),
+            draft.x[rows],
+            draft.at(t)[rows],
+            draft.at(s)[rows],
+            draft.real[rows],
+            None if draft.support is None else draft.support[rows],
+            temperature=self.temperature,
+            top_p=self.top_p,
+        )
+        here = block.free[rows]
+        tokens = draw(prediction.log_probs[here], draft.generator)
+        by_outcome = prediction.log_weights
+        if by_outcome is not None:
+            by_outcome = by_outcome[here].gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+        draft.write(block.free, tokens, by_outcome)
 
 
 class Ancestral(GridSampler):
-    """x_s ~ p(x_s | x_t) from each time t of the grid to the next, s (D3PM, arXiv 2107.03006).
+    """Ancestral sampling: the reverse process on a grid of times.
 
-    All positions of a step are drawn independently, so the samples approach the model's
-    distribution like 1 / T as T grows.
+    x_s ~ p(x_s | x_t) from each time t of the grid to the next, s (D3PM, arXiv 2107.03006). All
+    positions of a step are drawn independently, so the samples approach the model's distribution
+    like 1 / T as T grows.
     """
 
     name = "ancestral"
+
+    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        process = draft.algorithm.process
+        if not process.absorbing:
+            self._redraw(draft, block, t, s)
+            return
+        stays = process.one_minus_alpha(draft.at(s)) / process.one_minus_alpha(draft.at(t))
+        masked = block.free & draft.masked
+        self._reveal(draft, masked & ~self._bernoulli(draft, stays), draft.at(t))
+
+
+@dataclass(kw_only=True)
+class PredictorCorrector(Ancestral):
+    """Predictor-corrector sampling: after every step, go back up and come down again.
+
+    The ancestral step from t to s, then ``corrections`` times: x_t ~ q(x_t | x_s), and the
+    ancestral step from t to s again (the forward-backward corrector of Campbell et al., arXiv
+    2205.14987, in steps of finite size).
+
+    q(x_t | x_s) leaves the data's own marginals at s and t as they are, and so does the exact
+    reverse step: a correction moves samples towards them and approaches the model's distribution
+    like ``Ancestral`` as T grows. The first step has none, since q(x_1 | x_s) forgets x_s, and the
+    last has none to go back from: T steps cost at most T + (T - 2) ``corrections`` calls.
+    """
+
+    name = "predictor-corrector"
+
+    corrections: int = 1
+    default_steps: int = 50
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number("sampling.corrections", self.corrections, least=0)
+
+    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        super()._step(draft, block, t, s)
+        process = draft.algorithm.process
+        for _ in range(self.corrections if s > 0 and t < 1 else 0):
+            draft.record()
+            draft.x = process.corrupt_further(
+                draft.x, draft.at(s), draft.at(t), block.free, draft.generator
+            )
+            super()._step(draft, block, t, s)
+
+
+class Renoise(GridSampler):
+    """Re-noising: predict clean data, corrupt it again, a little less each time.
+
+    x0 ~ P(x0 | x_t), then x_s ~ q_s(x_s | x0), from each time t of the grid to the next, s
+    (simple iterative denoising, SID, arXiv 2505.21592; MaskPredict, arXiv 1904.09324).
+
+    Every token can be revised until the end, which ancestral sampling of an absorbing process never
+    does. Approximate however fine the grid: tokens of one step are drawn independently, and all of
+    them at once.
+
+    Of an absorbing process the positions that stay visible are drawn first, and only those that
+    were MASK cost a call.
+    """
+
+    name = "renoise"
+
+    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        process = draft.algorithm.process
+        if not process.absorbing:
+            self._redraw(draft, block, t, 0.0)
+            draft.x = process.corrupt(draft.x, draft.at(s), block.free, draft.generator)
+            return
+        hide = block.free & self._bernoulli(draft, process.one_minus_alpha(draft.at(s)))
+        self._reveal(draft, block.free & draft.masked & ~hide, draft.at(t))
+        draft.x.masked_fill_(hide, draft.algorithm.layout.mask_id)

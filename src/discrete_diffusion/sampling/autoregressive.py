@@ -7,12 +7,14 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import AR, TokenAlgorithm
 from discrete_diffusion.categorical import draw
-from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.tokens import TokenSampler
 
 
-class Autoregressive(Sampler):
-    """Draw the free positions from left to right, keeping the backbone's keys and values.
+class Autoregressive(TokenSampler):
+    """Left-to-right sampling of autoregressive models, each column computed once.
+
+    Draw the free positions from left to right, keeping the backbone's keys and values.
 
     The distribution of ``first-hitting`` on the same algorithm. One call per free position, which
     computes the columns that were not read yet (one, unless clamped ones lie between) and no PAD.
@@ -28,44 +30,42 @@ class Autoregressive(Sampler):
     absorbing_only = True
     algorithms = ("ar",)
 
-    def check(self, algorithm: TokenAlgorithm) -> None:
-        super().check(algorithm)
+    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
+        if steps is not None:
+            raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
+        super().check(algorithm, steps)
         if not hasattr(algorithm.backbone, "new_cache"):
             raise ValueError(
                 f"autoregressive sampling needs a backbone with new_cache, such as dit; "
                 f"{type(algorithm.backbone).__name__} has none: use sampling=first-hitting"
             )
 
-    def check_steps(self, algorithm: TokenAlgorithm, steps: int | None) -> None:
-        if steps is not None:
-            raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
-
     def _run(self, draft: Draft) -> None:
         seen = draft.algorithm.layout.is_real(draft.x)
         patterns, kind = torch.unique(
-            torch.stack([draft.request.real, draft.free, seen], dim=1).byte(),
-            dim=0,
-            return_inverse=True,
+            torch.stack([draft.real, draft.free, seen], dim=1).byte(), dim=0, return_inverse=True
         )
         for k in range(len(patterns)):
             self._fill(draft, (kind == k).nonzero().squeeze(1))
 
     def _fill(self, draft: Draft, rows: Tensor) -> None:
         """Fill the samples ``rows``, whose real, free and given positions are the same."""
-        algorithm, request = draft.algorithm, draft.request
+        algorithm = draft.algorithm
         assert isinstance(algorithm, AR)
-        real = request.real[rows]
-        sides = self.guidance.sides(request.conditions_of(rows), real)
-        readers = [algorithm.prefix_reader(draft.x[rows], real, side) for side in sides]
+        real = draft.real[rows]
+        inputs = self._guidance.inputs(draft.conditions_of(rows), real)
+        readers = [
+            algorithm.prefix_reader(draft.x[rows], real, conditions) for conditions in inputs
+        ]
         is_free = draft.free[rows[0]].tolist()
         for k, position in enumerate(readers[0].columns.tolist()):
             if not is_free[position]:
                 continue
             legal = algorithm.layout.support[position]
-            support = None if request.support is None else request.support[rows, position] & legal
+            support = None if draft.support is None else draft.support[rows, position] & legal
             found = [reader.log_d0(draft.x[rows], k) for reader in readers]
-            log_d0, log_kept = self._shaped(self.guidance.mix_log_probs(found, legal), support)
-            draft.x[rows, position] = draw(log_d0, request.generator)
+            log_d0, log_kept = self._shaped(self._guidance.mix_log_probs(found, legal), support)
+            draft.x[rows, position] = draw(log_d0, draft.generator)
             draft.log_weights[rows] += log_kept.double()
-            draft.nfe[rows] += self.guidance.calls
+            draft.nfe[rows] += self._guidance.calls
             draft.record()

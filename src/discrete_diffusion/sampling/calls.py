@@ -1,4 +1,4 @@
-"""How many network calls a sample takes, and the time that one is told."""
+"""How many network calls a sample takes, and at which times."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.options import check_whole_number
 
 _ROUNDING = 1e-9
 """Steps that a time may be late by its own rounding."""
-
-
-def check_tokens_per_call(number: int) -> None:
-    """``ValueError`` unless it is a whole number of at least 1."""
-    check_whole_number("sampling.tokens_per_call", number, least=1)
 
 
 def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Tensor:
@@ -27,14 +21,12 @@ def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Ten
     return -(-num // tokens_per_call) if steps is None else num.clamp(max=steps)
 
 
-def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, clock: Tensor) -> Tensor:
-    """Float64[B]: the time at which as many of the positions ``clock`` Bool[B, L] are masked as
-    really are, ``masked`` Bool[B, L]. A model of discrete steps is told the next later of its own
-    times."""
+def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, real: Tensor) -> Tensor:
+    """Float64[B]: the time at which as many of the positions ``real`` Bool[B, L] are masked as now
+    are, ``masked`` Bool[B, L]; for a model of discrete steps the next later of its own times."""
     process, num_steps = algorithm.process, algorithm.num_steps
     assert isinstance(process, Absorbing)
-    share = (masked & clock).sum(dim=1).double() / clock.sum(dim=1).clamp(min=1)
-    t = process.time_of_share(share, clock)
+    t = process.time_of_masked(masked, real)
     if num_steps is None:
         return t
     return (t * num_steps - _ROUNDING).ceil().clamp(min=1) / num_steps

@@ -1,69 +1,78 @@
-"""``Draft``: samples in the making."""
+"""``Draft``: unfinished samples of tokens."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
-from discrete_diffusion.types import SampleOutput, SampleRequest
+from discrete_diffusion.types import SampleOutput
 
 
-class Turn(NamedTuple):
-    """A block's turn, or everything's: ``free`` Bool[B, L], the positions to draw; ``clock``
-    Bool[B, L], the real positions whose noise level t is that of."""
+class Block(NamedTuple):
+    """Positions that are filled before any of the next block, one of all positions if the algorithm
+    has no ``blocks``. ``free``: Bool[B, L], those to draw; ``real``: Bool[B, L], those whose noise
+    level t is."""
 
     free: Tensor
-    clock: Tensor
+    real: Tensor
 
 
-@dataclass(frozen=True)
+@dataclass
 class Draft:
-    """The state of a batch of samples; a sampler changes its tensors in place.
+    """A request and the state of its samples, whose tensors a sampler changes in place.
 
-    ``x``: Int[B, L]. ``free``: Bool[B, L], the positions that are drawn: real and not clamped.
-    ``probs``: Float64[B, L], what D gave to the token that ``Sampler._reveal`` last drew at a
-        position, hidden again or not; 0 where it drew none.
+    ``real``: Bool[B, L] positions to fill. ``free``: Bool[B, L], those that are drawn: real and not
+    clamped. ``steps``, ``support``, ``conditions``: of the request, see ``TokenSampler.sample``.
+
+    ``x``: Int[B, L]. ``probs``: Float64[B, L], what D gave to the token that
+        ``TokenSampler._reveal`` last drew at a position, hidden again or not; 0 where it drew none.
     ``nfe``: Int[B] network calls so far. ``log_weights``: Float64[B] log importance weights so far.
     ``frames``: the states to keep, the first one included, or None.
     """
 
     algorithm: TokenAlgorithm
-    request: SampleRequest
-    x: Tensor
+    real: Tensor
     free: Tensor
+    generator: torch.Generator
+    x: Tensor
     probs: Tensor
     nfe: Tensor
     log_weights: Tensor
-    frames: list[Tensor] | None
+    steps: int | None = None
+    support: Tensor | None = None
+    conditions: dict[str, Any] = field(default_factory=dict)
+    frames: list[Tensor] | None = None
 
     @classmethod
-    def start(cls, algorithm: TokenAlgorithm, request: SampleRequest) -> Draft:
-        """x1 ~ prior with the clamped ids already in place."""
-        prior = algorithm.process.prior_sample(request.real, request.generator)
-        x = torch.where(request.clamp >= 0, request.clamp, prior)
+    def start(
+        cls, algorithm: TokenAlgorithm, real: Tensor, clamp: Tensor, generator: torch.Generator
+    ) -> Draft:
+        """x1 ~ prior with the ids of ``clamp`` Int[B, L], -1 where free, already in place."""
+        prior = algorithm.process.prior_sample(real, generator)
+        x = torch.where(clamp >= 0, clamp, prior)
         num, device = x.shape[0], x.device
         return cls(
             algorithm=algorithm,
-            request=request,
+            real=real,
+            free=real & (clamp < 0),
+            generator=generator,
             x=x,
-            free=request.real & (request.clamp < 0),
             probs=torch.zeros(x.shape, dtype=torch.float64, device=device),
             nfe=torch.zeros(num, dtype=torch.long, device=device),
             log_weights=torch.zeros(num, dtype=torch.float64, device=device),
-            frames=[x.clone()] if request.keep_trajectory else None,
         )
 
     @property
-    def turns(self) -> list[Turn]:
-        """Those of the algorithm's blocks, in ascending order."""
-        blocks, real = self.algorithm.blocks, self.request.real
-        if blocks is None:
-            return [Turn(self.free, real)]
-        return [Turn(self.free & (blocks == b), real & (blocks == b)) for b in blocks.unique()]
+    def blocks(self) -> list[Block]:
+        """In ascending order."""
+        ids = self.algorithm.blocks
+        if ids is None:
+            return [Block(self.free, self.real)]
+        return [Block(self.free & (ids == b), self.real & (ids == b)) for b in ids.unique()]
 
     @property
     def masked(self) -> Tensor:
@@ -73,6 +82,17 @@ class Draft:
     def at(self, t: float) -> Tensor:
         """Float64[B]: the time t for every sample."""
         return torch.full(self.nfe.shape, t, dtype=torch.float64, device=self.x.device)
+
+    def conditions_of(self, rows: Tensor) -> dict[str, Any]:
+        """The conditions of the samples ``rows`` Int[R]."""
+        return {name: value[rows] for name, value in self.conditions.items()}
+
+    def support_at(self, rows: Tensor, here: Tensor) -> Tensor | None:
+        """The narrowed legal ids Bool[N, V] of the samples ``rows`` Int[R] at their N positions
+        ``here`` Bool[R, L]."""
+        if self.support is None:
+            return None
+        return (self.support[rows] & self.algorithm.layout.support)[here]
 
     def write(self, where: Tensor, tokens: Tensor, log_weights: Tensor | None = None) -> None:
         """Put tokens Int[N] at the N positions ``where`` Bool[B, L], row by row, and add their log
@@ -89,9 +109,5 @@ class Draft:
 
     def output(self) -> SampleOutput:
         """The finished samples."""
-        return SampleOutput(
-            tokens=self.x,
-            nfe=self.nfe,
-            log_weights=self.log_weights,
-            trajectory=None if self.frames is None else torch.stack(self.frames),
-        )
+        trajectory = None if self.frames is None else torch.stack(self.frames)
+        return SampleOutput(self.x, self.nfe, self.log_weights, trajectory)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.sampling.tokens import TokenSampler
 from discrete_diffusion.shards import Shard
 from discrete_diffusion.types import SampleOutput
 
@@ -21,7 +21,7 @@ _MOST_ROWS = {"cpu": 256}
 
 
 def draw_samples(
-    sampler: Sampler,
+    sampler: TokenSampler,
     algorithm: TokenAlgorithm,
     real: Tensor,
     *,
@@ -34,8 +34,9 @@ def draw_samples(
 ) -> SampleOutput:
     """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
 
-    ``clamp``: Int[M, L], see ``Sampler.sample``. Rows of one size are sampled together, so that
-    their batches hold no PAD; in a trajectory, those that are finished early keep their last state.
+    ``clamp``: Int[M, L], see ``TokenSampler.sample``. Rows of one size are sampled together, so
+    that their batches hold no PAD; in a trajectory, those that are finished early keep their last
+    state.
     ``batch_size``: rows at most, by default those of ``rows_at_once``. ``trajectories``: keep the
     states of the first so many rows, Int[K, min(trajectories, M), L].
 
@@ -61,10 +62,10 @@ def draw_samples(
         )
         states = output.trajectory
         return SampleOutput(
-            tokens=output.tokens.cpu(),
-            nfe=output.nfe.cpu(),
-            log_weights=output.log_weights.cpu(),
-            trajectory=None if states is None else states.cpu()[:, kept],
+            output.x0.cpu(),
+            output.nfe.cpu(),
+            output.log_weights.cpu(),
+            None if states is None else states.cpu()[:, kept],
         )
 
     outputs = (shard or Shard()).map(sample, zip(batches, seeds, strict=True))
@@ -72,7 +73,7 @@ def draw_samples(
 
 
 def rows_at_once(device: torch.device | str) -> int:
-    """How many samples are drawn at once on ``device`` unless a user says otherwise."""
+    """How many samples are drawn at once on ``device`` by default."""
     return _MOST_ROWS.get(torch.device(device).type, 1024)
 
 
@@ -107,7 +108,7 @@ def _joined(outputs: list[SampleOutput], order: Tensor, trajectories: int) -> Sa
     back = order.argsort()
     states = [output.trajectory for output in outputs if output.trajectory is not None]
     return SampleOutput(
-        tokens=torch.cat([output.tokens for output in outputs])[back],
+        x0=torch.cat([output.x0 for output in outputs])[back],
         nfe=torch.cat([output.nfe for output in outputs])[back],
         log_weights=torch.cat([output.log_weights for output in outputs])[back],
         trajectory=_joined_trajectories(states, order[order < trajectories].argsort()),

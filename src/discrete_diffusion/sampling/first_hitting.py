@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import AR, TokenAlgorithm
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.sampling.calls import check_tokens_per_call, number_of_calls
+from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.sampling.calls import number_of_calls
 from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.tokens import TokenSampler
 
 
-class FirstHitting(Sampler):
-    """Reveal tokens at the times at which the reverse process would reveal them.
+@dataclass(kw_only=True)
+class FirstHitting(TokenSampler):
+    """First-hitting sampling: exact for absorbing processes, one token per network call.
+
+    Reveal tokens at the times at which the reverse process would reveal them.
 
     Every free masked position l has an unmask time T_l with 1 - alpha_l(T_l) ~ U(0, 1),
     independent of the data. All are drawn at the start and revealed in descending order, the
-    network being told t = T_l, per sample. One at a time the result has exactly the distribution
+    network's time being t = T_l, per sample. One at a time the result has exactly the distribution
     of ancestral sampling with infinitely many steps, for time-conditioned networks and schedules
     per group too (Zheng et al., arXiv 2409.02908). With ``blocks`` the times count inside a block,
     and a block is full before the next one begins.
 
     ``tokens_per_call``: k > 1 reveals up to k at a time independently of each other, at the largest
-    of their times, which is approximate; ``steps`` says instead how many calls there are (per
+    of their times, which is approximate; ``steps`` sets instead the number of calls (per
     block), among which the tokens are spread evenly. Samples with the same number of calls left
     share them, and a sample takes part only while it has any.
 
@@ -36,52 +42,48 @@ class FirstHitting(Sampler):
     absorbing_only = True
     continuous_time_only = True
 
-    def __init__(
-        self,
-        *,
-        tokens_per_call: int = 1,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        guidance: float = 1.0,
-    ) -> None:
-        super().__init__(temperature=temperature, top_p=top_p, guidance=guidance)
-        check_tokens_per_call(tokens_per_call)
-        self.tokens_per_call = tokens_per_call
+    tokens_per_call: int = 1
 
-    def check_steps(self, algorithm: TokenAlgorithm, steps: int | None) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number("sampling.tokens_per_call", self.tokens_per_call, least=1)
+
+    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
         if isinstance(algorithm, AR) and (steps is not None or self.tokens_per_call > 1):
             raise ValueError(
                 f"{algorithm.name} is sampled one token per call; leave steps and "
                 "sampling.tokens_per_call unset"
             )
-        super().check_steps(algorithm, steps)
+        super().check(algorithm, steps)
 
     def _run(self, draft: Draft) -> None:
         call, t = self._plan(draft)
         left = call.amax(dim=1) + 1 if call.shape[1] else call.new_zeros(len(call))
         for remaining in range(int(left.max()) if left.numel() else 0, 0, -1):
             index = (left - remaining).unsqueeze(1)  # of the call of each sample, or negative
-            told = t.gather(1, index.clamp(min=0)).squeeze(1)
-            self._reveal(draft, (call == index) & draft.free, told)
+            now = t.gather(1, index.clamp(min=0)).squeeze(1)
+            self._reveal(draft, (call == index) & draft.free, now)
             draft.record()
 
     def _plan(self, draft: Draft) -> tuple[Tensor, Tensor]:
         """The call 0, 1, ... that reveals each free position, Int[B, L] (-1 elsewhere), and the
-        time told in each call, Float64[B, L]."""
-        process, free, request = draft.algorithm.process, draft.free, draft.request
+        time of each call, Float64[B, L]."""
+        process, free = draft.algorithm.process, draft.free
         assert isinstance(process, Absorbing)
-        u = uniform_draws(tuple(free.shape), request.generator, free.device)
+        u = uniform_draws(tuple(free.shape), draft.generator, free.device)
         times = process.unmask_times(1 - u)
         call = torch.full_like(free, -1, dtype=torch.long)
         calls = torch.zeros_like(call[:, :1])
-        for turn in draft.turns:
-            order = times.masked_fill(~turn.free, -1.0).argsort(dim=1, descending=True, stable=True)
-            rank = order.argsort(dim=1)  # among the positions of the turn, latest time first
-            num = turn.free.sum(dim=1, keepdim=True)  # (B, 1)
-            number = number_of_calls(self.tokens_per_call, request.steps, num)
-            call = torch.where(turn.free, calls + rank * number // num.clamp(min=1), call)
+        for block in draft.blocks:
+            order = times.masked_fill(~block.free, -1.0).argsort(
+                dim=1, descending=True, stable=True
+            )
+            rank = order.argsort(dim=1)  # among the positions of the block, latest time first
+            num = block.free.sum(dim=1, keepdim=True)  # (B, 1)
+            number = number_of_calls(self.tokens_per_call, draft.steps, num)
+            call = torch.where(block.free, calls + rank * number // num.clamp(min=1), call)
             calls = calls + number
-        told = torch.zeros_like(times).scatter_reduce(
+        t = torch.zeros_like(times).scatter_reduce(
             1, call.clamp(min=0), times.masked_fill(~free, 0.0), "amax"
         )
-        return call, told
+        return call, t

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq
 from discrete_diffusion.categorical import draw, nucleus
 from discrete_diffusion.options import check_whole_number, is_number
-from discrete_diffusion.types import SummaryDraws
+from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.types import Conditions, SampleOutput
 
 
-class Generate:
-    """Draws a summary from left to right, until EOS; the decoder keeps its keys and values.
+@dataclass(kw_only=True)
+class Generate(Sampler[LatentSeq2Seq]):
+    """Generate: a text from latent vectors, token by token.
+
+    Draws a text from left to right, until EOS; the decoder keeps its keys and values.
 
         p(token) ~ softmax(logits / temperature), of the ``top_k`` likeliest tokens, and of those
         the fewest that have the share ``top_p`` (arXiv 1904.09751)
@@ -24,26 +29,26 @@ class Generate:
     ``temperature`` 0: the likeliest token, nothing is drawn. ``top_k`` None: all tokens.
 
     ``stop_cosine``: if cos(mean_k y_k, mean_k stop_k) of the latents y of a source text is as
-    large, its summary is empty. None: never.
+    large, the text is empty. None: never.
 
     One call for the latents and one per token, EOS included; samples that have ended are left out.
     """
 
-    name: ClassVar[str] = "generate"
-    state: ClassVar[str] = "latent"
+    name = "generate"
+    state = "latent"
+    algorithms = ("latent-seq2seq",)
 
-    def __init__(
-        self,
-        *,
-        temperature: float = 0.7,
-        top_k: int | None = 50,
-        top_p: float = 0.9,
-        stop_cosine: float | None = 0.99,
-    ) -> None:
+    temperature: float = 0.7
+    top_k: int | None = 50
+    top_p: float = 0.9
+    stop_cosine: float | None = 0.99
+
+    def __post_init__(self) -> None:
+        temperature, top_p, stop_cosine = self.temperature, self.top_p, self.stop_cosine
         if not (is_number(temperature) and 0 <= temperature < math.inf):
             raise ValueError(f"sampling.temperature={temperature}: expected a number, at least 0")
-        if top_k is not None:
-            check_whole_number("sampling.top_k", top_k, least=1)
+        if self.top_k is not None:
+            check_whole_number("sampling.top_k", self.top_k, least=1)
         if not (is_number(top_p) and 0 < top_p <= 1):
             raise ValueError(f"sampling.top_p={top_p}: expected a number in (0, 1]")
         if stop_cosine is not None and not (is_number(stop_cosine) and -1 <= stop_cosine <= 1):
@@ -51,36 +56,33 @@ class Generate:
                 f"sampling.stop_cosine={stop_cosine}: expected a cosine in [-1, 1], or null for "
                 "no such rule"
             )
-        self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
-        self.stop_cosine = stop_cosine
 
-    def check_steps(self, steps: int | None) -> None:
-        """Raise ``ValueError`` if ``steps`` are given."""
+    def check(self, algorithm: LatentSeq2Seq, steps: int | None = None) -> None:
         if steps is not None:
             raise ValueError(
                 f"steps={steps}: sampling=generate makes one call per token; leave steps out"
             )
+        super().check(algorithm, steps)
 
-    @torch.no_grad()
-    def summarise(
+    def sample(
         self,
         algorithm: LatentSeq2Seq,
-        sources: Tensor,
+        real: Tensor,
         *,
-        target_length: int,
         generator: torch.Generator,
         steps: int | None = None,
-    ) -> SummaryDraws:
-        """One summary per row of ``sources`` Int[B, S], texts with PAD behind: at most
-        ``target_length`` ids, PAD behind EOS. The algorithm is in eval mode meanwhile."""
-        self.check_steps(steps)
-        was_training = algorithm.training
-        algorithm.eval()
-        try:
-            latents = algorithm.summary_latents(sources)
-            return self._generate(algorithm, latents, target_length, generator)
-        finally:
-            algorithm.train(was_training)
+        clamp: Tensor | None = None,
+        conditions: Conditions | None = None,
+    ) -> SampleOutput:
+        """One text per row of the condition ``source`` Int[B, S], source texts with PAD behind: at
+        most as many ids as the T columns of ``real`` Bool[B, T], PAD behind EOS."""
+        self.check(algorithm, steps)
+        self.refuse_clamp(clamp)
+        if not conditions or "source" not in conditions:
+            raise ValueError("generate draws from source texts; give conditions={'source': ...}")
+        with eval_mode(algorithm):
+            latents = algorithm.target_latents(conditions["source"])
+            return self._generate(algorithm, latents, real.shape[1], generator)
 
     def draw_tokens(self, logits: Tensor, generator: torch.Generator) -> Tensor:
         """Float[B, V] -> Int[B]."""
@@ -98,7 +100,7 @@ class Generate:
         latents: Tensor,
         target_length: int,
         generator: torch.Generator,
-    ) -> SummaryDraws:
+    ) -> SampleOutput:
         """From latents Float[B, K, D]."""
         model = algorithm.backbone
         num, device = len(latents), latents.device
@@ -120,7 +122,7 @@ class Generate:
                 rows, ids = rows[going], ids[going]
                 cache.batch_select_indices(going)
             read = model.decoder.embed(ids.unsqueeze(1))
-        return SummaryDraws(targets, calls)
+        return SampleOutput(targets, calls, torch.zeros_like(calls).double())
 
     def _is_stop(self, latents: Tensor, stop: Tensor) -> Tensor:
         """Bool[B], of latents Float[B, K, D] and stop Float[K, D]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.options import is_number
+from discrete_diffusion.types import Conditions
 
 
 class Guidance:
@@ -19,7 +20,7 @@ class Guidance:
         xhat_w = xhat(none) + w (xhat(condition) - xhat(none))
         D_w(x0) proportional to D(x0 | condition)^w D(x0 | none)^(1 - w), on the legal ids
 
-    (D-CFG, arXiv 2412.10193). 1 is the model, 0 the model without a condition; all but 1 ask the
+    (D-CFG, arXiv 2412.10193). 1 is the model, 0 the model without a condition; all but 1 call the
     network twice, the second time with ``keep`` False.
 
     Deviation: the paper guides p(x_s | x_t); here D is guided, for every noise.
@@ -38,16 +39,15 @@ class Guidance:
         return 1 if self.weight == 1 else 2
 
     def check(self, algorithm: Algorithm) -> None:
-        """Raise ``ValueError`` if there is guidance, and the model knows nothing to be guided away
-        from."""
+        """Raise ``ValueError`` for guidance of a model trained without ``condition_dropout``."""
         if self.weight != 1 and algorithm.condition_dropout == 0:
             raise ValueError(
-                f"sampling.guidance={self.weight:g} needs a model that has learnt to do without "
-                "its condition; train with algo.condition_dropout=0.1, or leave guidance out"
+                f"sampling.guidance={self.weight:g} needs a model that also predicts without its "
+                "condition; train with algo.condition_dropout=0.1, or leave guidance out"
             )
 
-    def check_conditions(self, algorithm: Algorithm, conditions: Mapping[str, Any]) -> None:
-        """Raise ``ValueError`` if there is guidance, and no condition to be guided to."""
+    def check_conditions(self, algorithm: Algorithm, conditions: Conditions | None) -> None:
+        """Raise ``ValueError`` for guidance without a condition."""
         if self.weight != 1:
             check_given(algorithm, conditions)
             if not algorithm.accepted(conditions):
@@ -55,7 +55,7 @@ class Guidance:
                     f"sampling.guidance={self.weight:g} needs a condition; give conditions={{...}}"
                 )
 
-    def sides(self, conditions: Mapping[str, Any], like: Tensor) -> list[dict[str, Any]]:
+    def inputs(self, conditions: Conditions, like: Tensor) -> list[dict[str, Any]]:
         """The conditions of each network call about samples ``like``, Any[B, ...]."""
         given = dict(conditions)
         if self.weight == 1:
@@ -64,20 +64,20 @@ class Guidance:
         return [given, {**given, "keep": none}]
 
     def mix(self, found: Sequence[Tensor]) -> Tensor:
-        """What was predicted for each of the ``sides``, mixed."""
+        """What was predicted for each of the ``inputs``, mixed."""
         if len(found) == 1:
             return found[0]
         given, without = found
         return without + self.weight * (given - without)
 
     def mix_log_probs(self, found: Sequence[Tensor], support: Tensor) -> Tensor:
-        """log D Float[..., V] of each of the ``sides``, mixed and normalised over ``support``
+        """log D Float[..., V] of each of the ``inputs``, mixed and normalised over ``support``
         Bool[..., V]."""
         return found[0] if len(found) == 1 else log_softmax_on(self.mix(found), support)
 
 
-def check_given(algorithm: Algorithm, conditions: Mapping[str, Any]) -> None:
+def check_given(algorithm: Algorithm, conditions: Conditions | None) -> None:
     """Raise ``ValueError`` if one of the conditions is missing that the model's encoder reads."""
-    if missing := [name for name in algorithm.encoded_conditions if name not in conditions]:
+    if missing := [x for x in algorithm.encoded_conditions if x not in (conditions or {})]:
         given = ", ".join(f"'{name}': ..." for name in missing)
         raise ValueError(f"the model draws from a condition; give conditions={{{given}}}")

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
+from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.sampling.calls import time_of_masked_share
-from discrete_diffusion.sampling.draft import Draft, Turn
-from discrete_diffusion.sampling.grid import GridSampler
+from discrete_diffusion.sampling.draft import Block, Draft
 
 STRATEGIES = ("cap", "rescale", "confidence", "loop")
 
 
+@dataclass(kw_only=True)
 class ReMDM(GridSampler):
-    """From t to s a visible token is hidden with probability sigma_l, and a MASK revealed with
+    """ReMDM: masked diffusion that hides tokens again, to revise them.
+
+    From t to s a visible token is hidden with probability sigma_l, and a MASK revealed with
 
         (alpha_s - (1 - sigma_l) alpha_t) / (1 - alpha_t),
         sigma_l <= s_max = min(1, (1 - alpha_s) / alpha_t)
@@ -33,7 +38,7 @@ class ReMDM(GridSampler):
                     ``loop_until`` it stays there, and tokens are hidden and redrawn as by ``cap``;
                     from there ordinary steps take it to 1
 
-    Deviation: by ``confidence`` the network is told the time of the masked share, as there is.
+    Deviation: with ``confidence`` the network is given the time of the masked share.
 
     ``default_steps``: one call each, except where nothing is revealed. Clamped tokens stay.
 
@@ -44,40 +49,23 @@ class ReMDM(GridSampler):
     name = "remdm"
     absorbing_only = True
 
-    def __init__(
-        self,
-        *,
-        strategy: str = "cap",
-        eta: float = 0.1,
-        loop_from: float = 0.55,
-        loop_until: float = 0.05,
-        loop_alpha: float = 0.9,
-        default_steps: int = 100,
-        grid: str = "auto",
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        guidance: float = 1.0,
-    ) -> None:
-        super().__init__(
-            default_steps=default_steps,
-            grid=grid,
-            temperature=temperature,
-            top_p=top_p,
-            guidance=guidance,
-        )
-        if strategy not in STRATEGIES:
-            raise ValueError(unknown_name("sampling.strategy", strategy, STRATEGIES))
-        for key, value in (("eta", eta), ("loop_alpha", loop_alpha)):
+    strategy: str = "cap"
+    eta: float = 0.1
+    loop_from: float = 0.55
+    loop_until: float = 0.05
+    loop_alpha: float = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name("sampling.strategy", self.strategy, STRATEGIES)
+        for key, value in (("eta", self.eta), ("loop_alpha", self.loop_alpha)):
             if not 0 < value <= 1:
                 raise ValueError(f"sampling.{key}={value}: expected a number in (0, 1]")
-        if not 0 <= loop_until < loop_from <= 1:
+        if not 0 <= self.loop_until < self.loop_from <= 1:
             raise ValueError(
-                f"sampling.loop_from={loop_from}, sampling.loop_until={loop_until}: expected "
-                "0 <= loop_until < loop_from <= 1"
+                f"sampling.loop_from={self.loop_from}, sampling.loop_until={self.loop_until}: "
+                "expected 0 <= loop_until < loop_from <= 1"
             )
-        self.strategy, self.eta = strategy, float(eta)
-        self.loop_from, self.loop_until = float(loop_from), float(loop_until)
-        self.loop_alpha = float(loop_alpha)
 
     def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
         """Float64[T + 1]: from 1 down to 0; a loop stays where alpha is ``loop_alpha``."""
@@ -100,19 +88,19 @@ class ReMDM(GridSampler):
         keep = (t.diff() < 0) | (stays[1:] & stays[:-1])  # rounded times stay in the loop only
         return torch.cat([t[:1], t[1:][keep]])
 
-    def _step(self, draft: Draft, turn: Turn, t: float, s: float) -> None:
-        process, told = draft.algorithm.process, draft.at(t)
-        masked = turn.free & draft.masked
-        visible = turn.free & ~masked
-        alpha_t, hidden_t = process.alpha(told), process.one_minus_alpha(told)
+    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        process, at_t = draft.algorithm.process, draft.at(t)
+        masked = block.free & draft.masked
+        visible = block.free & ~masked
+        alpha_t, hidden_t = process.alpha(at_t), process.one_minus_alpha(at_t)
         hidden_s = process.one_minus_alpha(draft.at(s))
         most = (hidden_s / alpha_t.clamp(min=1e-12)).clamp(max=1.0)
         sigma = self._sigma(draft, most, visible, looping=t == s)
         stays = torch.where(masked, (hidden_s - sigma * alpha_t) / hidden_t, 1 - sigma)
-        changes = turn.free & ~self._coins(draft, stays)
+        changes = block.free & ~self._bernoulli(draft, stays)
         if self.strategy == "confidence":
-            told = time_of_masked_share(draft.algorithm, draft.masked, turn.clock)
-        self._reveal(draft, changes & masked, told)
+            at_t = time_of_masked_share(draft.algorithm, draft.masked, block.real)
+        self._reveal(draft, changes & masked, at_t)
         draft.x.masked_fill_(changes & visible, draft.algorithm.layout.mask_id)
 
     def _sigma(self, draft: Draft, most: Tensor, visible: Tensor, *, looping: bool) -> Tensor:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.options import check_whole_number, is_number
-from discrete_diffusion.types import FilledRows
+from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.types import Conditions, SampleOutput
 
 
-class RowAncestral:
-    """Draws masked rows given the others, from the model that ``MaskedFeatures`` trains.
+@dataclass(kw_only=True)
+class RowAncestral(Sampler[MaskedFeatures]):
+    """Row-ancestral: hidden rows are revealed step by step, observed ones returned unchanged.
+
+    Draws masked rows given the others, from the model that ``MaskedFeatures`` trains.
 
     ``objective=mask``: every masked row draws when it is revealed, as absorbing noise has it; a
     step of the grid from t to s reveals those with 1 - alpha(s) <= u < 1 - alpha(t), u uniform, all
@@ -29,57 +35,58 @@ class RowAncestral:
     ``temperature``: scales all noise that is added, so 0 is the mean: of a revealed row
     N(xhat, I), in scaled units, or of the steps of DDPM, whose start is scaled too. None is 0 for
     ``mask``, which then fills in conditional means, and 1 for ``ddpm``.
-    ``default_steps``: of the grid, unless the request says.
+    ``default_steps``: of the grid, unless ``steps`` are given.
     """
 
-    name: ClassVar[str] = "row-ancestral"
-    state: ClassVar[str] = "features"
+    name = "row-ancestral"
+    state = "features"
+    algorithms = ("masked-features",)
 
-    def __init__(self, *, default_steps: int = 8, temperature: float | None = None) -> None:
-        check_whole_number("sampling.default_steps", default_steps, least=1)
+    default_steps: int = 8
+    temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        check_whole_number("sampling.default_steps", self.default_steps, least=1)
+        temperature = self.temperature
         if temperature is not None and not (is_number(temperature) and 0 <= temperature < 1e6):
             raise ValueError(f"sampling.temperature={temperature}: expected 0 or more")
-        self.default_steps, self.temperature = default_steps, temperature
 
-    def check_steps(self, steps: int | None) -> None:
-        """Raise ``ValueError`` for a number of ``steps`` below 1."""
-        if steps is not None and steps < 1:
-            raise ValueError(f"steps={steps}: expected at least 1")
-
-    @torch.no_grad()
-    def fill(
+    def sample(
         self,
         algorithm: MaskedFeatures,
-        rows: Tensor,
-        masked: Tensor,
         real: Tensor,
         *,
         generator: torch.Generator,
         steps: int | None = None,
-    ) -> FilledRows:
-        """Fill the ``masked`` rows, Bool[B, N], of ``rows`` Float[B, N, M], which are raw values;
-        what stands in masked rows is not read. ``real``: Bool[B, N], rows that are there.
+        clamp: Tensor | None = None,
+        conditions: Conditions | None = None,
+    ) -> SampleOutput:
+        """Fill the rows that ``clamp`` Float[B, N, M], raw values, leaves free: those that are NaN.
 
-        The algorithm is in eval mode meanwhile. Raises ``ValueError`` for shapes that do not fit.
+        ``real``: Bool[B, N], rows that are there. Others come back as they are, like given ones.
+
+        Raises ``ValueError`` for no ``clamp``, one of another shape, or a row that is NaN in part.
         """
-        self.check_steps(steps)
-        if rows.ndim != 3 or rows.shape[:2] != masked.shape or masked.shape != real.shape:
+        self.check(algorithm, steps)
+        if clamp is None or clamp.ndim != 3 or clamp.shape[:2] != real.shape:
+            got = "none" if clamp is None else tuple(clamp.shape)
             raise ValueError(
-                f"expected rows (B, N, M), masked (B, N) and real (B, N); got {tuple(rows.shape)}, "
-                f"{tuple(masked.shape)} and {tuple(real.shape)}"
+                f"clamp: expected rows {(*real.shape, 'M')}, NaN where free; got {got}"
             )
-        masked = masked & real
+        missing = clamp.isnan()
+        masked = missing.all(dim=-1) & real
+        if (partly := missing.any(dim=-1) & ~missing.all(dim=-1)).any():
+            sample, row = partly.nonzero()[0].tolist()
+            raise ValueError(f"clamp: row {row} of sample {sample} is NaN in part")
         steps = self.default_steps if steps is None else steps
-        was_training = algorithm.training
-        algorithm.eval()
-        try:
-            x = algorithm.scaling(rows).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
+        with eval_mode(algorithm):
+            x = algorithm.scaling(clamp).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
             run = self._reveal if algorithm.objective == "mask" else self._denoise
-            x, nfe = run(algorithm, x, masked, real, steps, generator)
-        finally:
-            algorithm.train(was_training)
-        filled = torch.where(masked.unsqueeze(-1), algorithm.scaling.inverse(x), rows.float())
-        return FilledRows(filled, nfe)
+            x, nfe = run(
+                algorithm, x, masked, real, algorithm.encoded(conditions), steps, generator
+            )
+        filled = torch.where(masked.unsqueeze(-1), algorithm.scaling.inverse(x), clamp.float())
+        return SampleOutput(filled, nfe, torch.zeros_like(nfe).double())
 
     def _reveal(
         self,
@@ -87,6 +94,7 @@ class RowAncestral:
         x: Tensor,
         masked: Tensor,
         real: Tensor,
+        given: dict[str, Any],
         steps: int,
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
@@ -98,7 +106,8 @@ class RowAncestral:
             some = reveal.any(dim=1).nonzero().squeeze(1)  # (R,)
             if some.numel() == 0:
                 continue
-            xhat = algorithm.denoise_masked(x[some], masked[some], real[some])
+            of_some = {name: value[some] for name, value in given.items()}
+            xhat = algorithm.denoise_masked(x[some], masked[some], real[some], of_some)
             drawn = xhat + self._noise(xhat, 0.0, generator)
             x[some] = torch.where(reveal[some].unsqueeze(-1), drawn, x[some])
             masked = masked & ~reveal
@@ -111,6 +120,7 @@ class RowAncestral:
         x: Tensor,
         masked: Tensor,
         real: Tensor,
+        given: dict[str, Any],
         steps: int,
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
@@ -120,10 +130,11 @@ class RowAncestral:
             torch.linspace(last, -1, min(steps, last + 1) + 1, dtype=torch.float64).round().long()
         )
         noisy = masked[some].unsqueeze(-1)
+        of_some = {name: value[some] for name, value in given.items()}
         state = torch.where(noisy, self._noise(x[some], 1.0, generator), x[some])  # (R, N, M)
         for step in pairwise(grid.to(x.device)):
             k, j = (index.expand(len(state)) for index in step)
-            xhat = algorithm.denoise_noised(state, masked[some], k, real[some])
+            xhat = algorithm.denoise_noised(state, masked[some], k, real[some], of_some)
             mean, variance = gaussian.posterior(state, xhat, k, j)
             drawn = mean + variance.sqrt() * self._noise(state, 1.0, generator)
             state = torch.where(noisy, drawn.float(), state)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.sampling.calls import time_of_masked_share
 
 
@@ -25,7 +26,6 @@ class KnownLogProb:
     num_batches: int
 
 
-@torch.no_grad()
 def log_prob_of(
     algorithm: TokenAlgorithm,
     tokens: Tensor,
@@ -41,11 +41,11 @@ def log_prob_of(
 
         log p(known) = sum_k log D_{l_k}(x_{l_k} | x_{l_1}, ..., x_{l_{k-1}})
 
-    l_1, l_2, ... ascending by block and position, the network being told the time at which as many
+    l_1, l_2, ... ascending by block and position, the network's time being that at which as many
     tokens are masked. Exact where the network's predictions are those of one joint distribution;
     a trained network's depend a little on the order.
 
-    For other noise D is asked once, at t = 1 on noise drawn from the prior, and the tokens' logs
+    For other noise D is computed once, at t = 1 on noise drawn from the prior, and the tokens' logs
     add up: an approximation that takes them for independent.
 
     Raises ``ValueError`` if the algorithm has ``blocks`` and would not see a known token, see
@@ -58,14 +58,9 @@ def log_prob_of(
         )
     if len(tokens) == 0:
         return KnownLogProb(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0, 0)
-    was_training = algorithm.training
-    algorithm.eval()
-    try:
-        if algorithm.process.absorbing:
-            return _by_chain_rule(algorithm, tokens, known, real, generator, batch_size)
-        return _from_noise(algorithm, tokens, known, real, generator, batch_size)
-    finally:
-        algorithm.train(was_training)
+    score = _by_chain_rule if algorithm.process.absorbing else _from_noise
+    with eval_mode(algorithm):
+        return score(algorithm, tokens, known, real, generator, batch_size)
 
 
 def first_unseen(algorithm: TokenAlgorithm, known: Tensor, real: Tensor) -> tuple[int, int] | None:
@@ -102,9 +97,9 @@ def _by_chain_rule(
     for k in range(int(count.max())):
         rows = (count > k).nonzero().squeeze(1)
         position = order[rows, k]
-        asked = torch.stack([x[rows], real[rows].long()], dim=1)
-        asked = torch.cat([asked.flatten(1), position.unsqueeze(1)], dim=1)
-        distinct, which = asked.unique(dim=0, return_inverse=True)
+        states = torch.stack([x[rows], real[rows].long()], dim=1)
+        states = torch.cat([states.flatten(1), position.unsqueeze(1)], dim=1)
+        distinct, which = states.unique(dim=0, return_inverse=True)
         batches = distinct.split(batch_size)
         log_d0 = torch.cat([_log_d0_at(algorithm, part, length) for part in batches])
         token = tokens[rows, position]
@@ -115,13 +110,13 @@ def _by_chain_rule(
     return KnownLogProb(log_prob, num_evaluated, num_batches)
 
 
-def _log_d0_at(algorithm: TokenAlgorithm, asked: Tensor, length: int) -> Tensor:
-    """log D Float[R, V] at one position: asked Int[R, 2 L + 1] holds x, real and the position."""
-    x, real, position = asked[:, :length], asked[:, length:-1].bool(), asked[:, -1]
-    clock = real
+def _log_d0_at(algorithm: TokenAlgorithm, states: Tensor, length: int) -> Tensor:
+    """log D Float[R, V] at one position: states Int[R, 2 L + 1] holds x, real and the position."""
+    x, real, position = states[:, :length], states[:, length:-1].bool(), states[:, -1]
+    of_block = real
     if algorithm.blocks is not None:
-        clock = real & (algorithm.blocks == algorithm.blocks[position].unsqueeze(1))
-    t = time_of_masked_share(algorithm, x == algorithm.layout.mask_id, clock)
+        of_block = real & (algorithm.blocks == algorithm.blocks[position].unsqueeze(1))
+    t = time_of_masked_share(algorithm, x == algorithm.layout.mask_id, of_block)
     here = torch.arange(len(x), device=x.device)
     return algorithm.denoise(x, t, real)[here, position]
 

@@ -1,29 +1,63 @@
-"""``Unmasking``: what samplers share that choose the next tokens by the network's predictions."""
+"""Samplers that choose which tokens to reveal next by the network's predictions."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from discrete_diffusion.categorical import draw
-from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.sampling.calls import (
-    check_tokens_per_call,
-    number_of_calls,
-    time_of_masked_share,
-)
-from discrete_diffusion.sampling.draft import Draft, Turn
-from discrete_diffusion.sampling.scores import READ_TOKENS, SCORES
+from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.categorical import draw, uniform_draws
+from discrete_diffusion.naming import check_name
+from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.sampling.calls import number_of_calls, time_of_masked_share
+from discrete_diffusion.sampling.draft import Block, Draft
+from discrete_diffusion.sampling.tokens import TokenSampler
+
+_ROUNDING = 1e-6
+"""Nats: what float32 leaves of a sum of entropies less its largest."""
 
 
-class Unmasking(Sampler):
+def entropy_of(log_probs: Tensor) -> Tensor:
+    """-sum_y p(y) log p(y), nats: Float[N, V] -> Float[N]."""
+    return -(log_probs.exp() * log_probs).sum(dim=-1)
+
+
+def _drawn_log_prob(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
+    assert tokens is not None
+    return log_d0.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+
+
+def _margin(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
+    first, second = log_d0.exp().topk(2, dim=-1).values.unbind(dim=-1)
+    return first - second
+
+
+SCORES: dict[str, Callable[[Tensor, Tensor | None, torch.Generator], Tensor]] = {
+    "confidence": _drawn_log_prob,
+    "margin": _margin,
+    "entropy": lambda log_d0, tokens, generator: -entropy_of(log_d0),
+    "random": lambda log_d0, tokens, generator: uniform_draws(
+        tuple(log_d0.shape[:1]), generator, log_d0.device
+    ),
+}
+"""Which position to reveal first: the highest score, Float[N], of D at N masked positions, log_d0
+Float[N, V], the tokens Int[N] drawn of it (None unless the score is one of ``READ_TOKENS``) and a
+generator."""
+READ_TOKENS = ("confidence",)
+"""Scores that read the tokens drawn, not the distributions alone."""
+
+
+@dataclass(kw_only=True)
+class Unmasking(TokenSampler):
     """Ask the network about all MASKs, reveal those that come first by some score, and ask again.
 
     t is always the time at which as many of the real positions are masked as really are (of the
-    block's, for algorithms with ``blocks``): a network is shown the noise that it is told. Every
-    call reveals at least one token, so a sample costs at most one call per free token.
+    block's, for algorithms with ``blocks``), so that it fits what the network sees. Every call
+    reveals at least one token, so a sample costs at most one call per free token.
 
     A score that reads the distributions alone leaves one token per call exact, if D is and does not
     depend on t: any order chosen from what is visible is. One that reads the tokens drawn is not.
@@ -32,19 +66,10 @@ class Unmasking(Sampler):
     """
 
     absorbing_only = True
-    order: str
+    order: str = field(init=False)
     """The score, one of ``SCORES``."""
 
-    def __init__(
-        self,
-        *,
-        groups_in_turn: bool = False,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        guidance: float = 1.0,
-    ) -> None:
-        super().__init__(temperature=temperature, top_p=top_p, guidance=guidance)
-        self.groups_in_turn = groups_in_turn
+    groups_in_turn: bool = False
 
     @abstractmethod
     def _number(
@@ -52,72 +77,60 @@ class Unmasking(Sampler):
     ) -> Tensor:
         """Int[R, 1]: how many tokens to reveal, at least 1.
 
-        ``log_d0``: Float[N, V], D before it is narrowed, at the N MASKs ``here`` Bool[R, L] whose
-        turn it is. ``order``: Int[R, L], positions by score, those MASKs first. ``num``: Int[R, 1],
-        how many the turn had to begin with. ``steps``: what the request says.
+        ``log_d0``: Float[N, V], D before it is narrowed, at the N MASKs ``here`` Bool[R, L] of
+        the block. ``order``: Int[R, L], positions by score, those MASKs first. ``num``: Int[R, 1],
+        how many the block had at first. ``steps``: of the request, or None.
         """
 
     def _run(self, draft: Draft) -> None:
         group = draft.algorithm.layout.group
-        for turn in draft.turns:
+        for block in draft.blocks:
             if not self.groups_in_turn:
-                self._fill(draft, turn)
+                self._fill(draft, block)
                 continue
             for g in group.unique():
-                self._fill(draft, Turn(turn.free & (group == g), turn.clock))
+                self._fill(draft, Block(block.free & (group == g), block.real))
 
-    def _fill(self, draft: Draft, turn: Turn) -> None:
-        num = turn.free.sum(dim=1, keepdim=True)
-        generator = draft.request.generator
+    def _fill(self, draft: Draft, block: Block) -> None:
+        num = block.free.sum(dim=1, keepdim=True)
         while True:
             masked = draft.masked
-            waiting = masked & turn.free
+            waiting = masked & block.free
             rows = waiting.any(dim=1).nonzero().squeeze(1)
             if rows.numel() == 0:
                 return
             here = waiting[rows]
-            t = time_of_masked_share(draft.algorithm, masked[rows], turn.clock[rows])
-            wide_d0, support = self._ask(draft, rows, here, t)
+            t = time_of_masked_share(draft.algorithm, masked[rows], block.real[rows])
+            wide_d0, support = self._log_d0(draft, rows, t)[here], draft.support_at(rows, here)
             log_d0, log_kept = self._shaped(wide_d0, support)  # (N, V), (N,)
             wide_d0 = log_d0 if support is None else self._shaped(wide_d0, None)[0]
-            tokens = draw(log_d0, generator) if self.order in READ_TOKENS else None
+            tokens = draw(log_d0, draft.generator) if self.order in READ_TOKENS else None
             score = torch.full(here.shape, -torch.inf, dtype=torch.float64, device=here.device)
-            score[here] = SCORES[self.order](log_d0, tokens, generator).double()
+            score[here] = SCORES[self.order](log_d0, tokens, draft.generator).double()
             order = score.argsort(dim=1, descending=True, stable=True)
-            number = self._number(wide_d0, here, order, num[rows], draft.request.steps)
+            number = self._number(wide_d0, here, order, num[rows], draft.steps)
             chosen = (order.argsort(dim=1) < number) & here
             picked = chosen[here]  # (N,)
             reveal = torch.zeros_like(waiting)
             reveal[rows] = chosen
-            new = draw(log_d0[picked], generator) if tokens is None else tokens[picked]
+            new = draw(log_d0[picked], draft.generator) if tokens is None else tokens[picked]
             draft.write(reveal, new, log_kept[picked])
             draft.record()
 
 
+@dataclass(kw_only=True)
 class EvenUnmasking(Unmasking):
     """As many tokens in every call.
 
-    ``tokens_per_call``: how many at most; ``steps`` says instead how many calls are made, among
+    ``tokens_per_call``: how many at most; ``steps`` sets instead the number of calls, among
     which the tokens are spread evenly (per block, and per group in turn).
     """
 
-    def __init__(
-        self,
-        *,
-        tokens_per_call: int = 1,
-        groups_in_turn: bool = False,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        guidance: float = 1.0,
-    ) -> None:
-        super().__init__(
-            groups_in_turn=groups_in_turn,
-            temperature=temperature,
-            top_p=top_p,
-            guidance=guidance,
-        )
-        check_tokens_per_call(tokens_per_call)
-        self.tokens_per_call = tokens_per_call
+    tokens_per_call: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole_number("sampling.tokens_per_call", self.tokens_per_call, least=1)
 
     def _number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
@@ -126,3 +139,82 @@ class EvenUnmasking(Unmasking):
         done = num - here.sum(dim=1, keepdim=True)
         call = done * calls // num
         return -(-(call + 1) * num // calls) - done
+
+
+class Confidence(EvenUnmasking):
+    """Confidence order: the tokens that the network is surest of come first.
+
+    Score: the probability that D gives to the token drawn (MaskGIT, arXiv 2202.04200; LLaDA,
+    arXiv 2502.09992). It reads drawn tokens, so that likely ones get in earlier than they should:
+    the samples are those of a sharpened model, even one token per call. With a narrowed ``support``
+    the order reads narrowed draws, and ``log_weights`` do not undo the tilt."""
+
+    name = order = "confidence"
+
+
+class Margin(EvenUnmasking):
+    """Margin order: the positions whose two likeliest tokens are furthest apart come first.
+
+    Score: the largest less the second largest probability of D (Kim et al., arXiv 2502.06768).
+    It reads the distributions alone: exact one token per call, where D is."""
+
+    name = order = "margin"
+
+
+class Entropy(EvenUnmasking):
+    """Entropy order: the positions of the least doubt come first.
+
+    Score: minus the entropy of D, nats (Ye et al., arXiv 2508.15487). It reads the distributions
+    alone: exact one token per call, where D is."""
+
+    name = order = "entropy"
+
+
+@dataclass(kw_only=True)
+class EntropyBounded(Unmasking):
+    """Entropy-bounded unmasking: as many tokens per call as can be drawn apart without much harm.
+
+    Reveal the longest run of positions 1..k, in ``order``, with
+
+        H_1 + ... + H_k - max(H_1, ..., H_k) <= budget,      H_l the entropy of D_l, nats
+
+    (EB, Ben-Hamu et al., arXiv 2505.24857). The left side bounds the information that the k tokens
+    have on each other, which is what drawing them independently loses in this call. The first is
+    always revealed: budget 0 is one token per call, exact where D is, unless tokens are certain.
+
+    ``order``: ``random``, every order equally likely, as in training; or, as published,
+    ``entropy``, least first, ``margin`` or ``confidence``. Deviation: ``random`` is the default,
+    because the others keep less of the distribution of a trained network.
+
+    Raises ``ValueError`` for a negative budget, an unknown order, or if ``steps`` is given.
+    """
+
+    name = "entropy-bounded"
+
+    budget: float = 1.2
+    order: str = "random"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.budget < float("inf"):
+            raise ValueError(
+                f"sampling.budget={self.budget}: expected nats per call, a finite number >= 0"
+            )
+        check_name("sampling.order", self.order, SCORES)
+
+    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
+        if steps is not None:
+            raise ValueError(
+                "entropy-bounded sampling chooses its own number of calls; leave steps unset and "
+                "set sampling.budget"
+            )
+        super().check(algorithm, steps)
+
+    def _number(
+        self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
+    ) -> Tensor:
+        entropy = torch.zeros(here.shape, dtype=torch.float64, device=here.device)
+        entropy[here] = entropy_of(log_d0).double()
+        entropy = entropy.gather(1, order)  # first to last
+        lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
+        return (lost <= self.budget + _ROUNDING).sum(dim=1, keepdim=True)

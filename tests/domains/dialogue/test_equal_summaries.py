@@ -25,7 +25,7 @@ from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.evaluation.equal_terms import EqualTerms
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import LossOutput, SummaryDraws
+from discrete_diffusion.types import LossOutput, SampleOutput
 
 SPLIT = [0.6, 0.2, 0.2]
 TERMS = EqualTerms(num_samples=5, bound_samples=6, bound_draws=3, batch_size=4)
@@ -96,13 +96,18 @@ def test_a_model_that_does_not_see_the_dialogue_has_no_rise(both):
 class Repeating:
     """Writes the reference of a dialogue, but for some pairs that of another."""
 
+    state = "latent"
+
     def __init__(self, data, wrong=()) -> None:
         self.ids, self.wrong = data.ids["test"], torch.tensor(wrong)
 
-    def summarise(self, algorithm, sources, *, target_length, generator, steps=None):
-        rows = (sources.unsqueeze(1) == self.ids.sources).all(dim=-1).long().argmax(dim=1)
+    def sample(self, algorithm, real, *, generator, steps=None, conditions=None):
+        rows = (
+            (conditions["source"].unsqueeze(1) == self.ids.sources).all(dim=-1).long().argmax(dim=1)
+        )
         rows = torch.where(torch.isin(rows, self.wrong), (rows + 1) % 8, rows)
-        return SummaryDraws(self.ids.targets[rows], torch.full((len(sources),), 7))
+        calls = torch.full((len(real),), 7)
+        return SampleOutput(self.ids.targets[rows], calls, torch.zeros(len(real)))
 
 
 def test_scores_are_those_of_the_summaries_drawn(both, tmp_path):

@@ -19,7 +19,7 @@ from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.types import SummaryDraws
+from discrete_diffusion.types import SampleOutput
 from fake_processes import in_processes
 
 S, T = 52, 16
@@ -98,21 +98,25 @@ def test_one_pair_has_no_other(data):
 class LookUp:
     """A sampler of summaries that reads the sources itself: says the true one."""
 
+    state = "latent"
+
     def __init__(self, data, split="test"):
         self.ids = data.ids[split]
 
-    def summarise(self, algorithm, sources, *, target_length, generator, steps=None):
-        same = (sources.unsqueeze(1) == self.ids.sources).all(dim=-1)
-        targets = self.ids.targets[same.long().argmax(dim=1), :target_length]
-        return SummaryDraws(targets, torch.ones(len(sources)).long())
+    def sample(self, algorithm, real, *, generator, steps=None, conditions=None):
+        same = (conditions["source"].unsqueeze(1) == self.ids.sources).all(dim=-1)
+        targets = self.ids.targets[same.long().argmax(dim=1), : real.shape[1]]
+        return SampleOutput(targets, torch.ones(len(real)).long(), torch.zeros(len(real)))
 
 
 class Rolling:
     """A sampler of summaries that are noise."""
 
-    def summarise(self, algorithm, sources, *, target_length, generator, steps=None):
-        targets = torch.randint(71, (len(sources), target_length), generator=generator)
-        return SummaryDraws(targets, torch.ones(len(sources)).long())
+    state = "latent"
+
+    def sample(self, algorithm, real, *, generator, steps=None, conditions=None):
+        targets = torch.randint(71, tuple(real.shape), generator=generator)
+        return SampleOutput(targets, torch.ones(len(real)).long(), torch.zeros(len(real)))
 
 
 def test_batches_have_noise_of_their_own_and_exchanged_dialogues_the_same():

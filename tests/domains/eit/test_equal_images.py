@@ -14,7 +14,7 @@ from discrete_diffusion.domains.eit.equal_images import (
     score_images_drawn,
 )
 from discrete_diffusion.evaluation.equal_terms import EqualTerms
-from discrete_diffusion.types import FieldSamples
+from discrete_diffusion.types import SampleOutput
 
 TERMS = EqualTerms(num_samples=3, draws=2)
 
@@ -38,11 +38,14 @@ def both(tmp_path_factory):
 class Constant:
     """Draws 1 everywhere, or NaN."""
 
+    state = "field"
+
     def __init__(self, value: float = 1.0) -> None:
         self.value = value
 
-    def draw(self, algorithm, shape, conditions, *, generator, steps=None):
-        return FieldSamples(torch.full(shape, self.value), torch.full((shape[0],), 5))
+    def sample(self, algorithm, real, *, generator, steps=None, conditions=None):
+        images, calls = torch.full(real.shape, self.value), torch.full((len(real),), 5)
+        return SampleOutput(images, calls, torch.zeros(len(real)))
 
 
 def test_errors_are_those_of_the_images_drawn(both, tmp_path):

@@ -25,8 +25,8 @@ from discrete_diffusion.domains.eit.pictures import draw_reconstructions
 from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
 from discrete_diffusion.evaluation.table import markdown
 from discrete_diffusion.evaluation.trained_model import Model
+from discrete_diffusion.sampling.fields import Ode
 from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.ode import Ode
 from gaussian_images import GaussianImages, exact_flow
 
 DATA = level_images()

@@ -19,8 +19,8 @@ from discrete_diffusion.domains.eit.levels import LEVELS, levels_to_conductivity
 from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling.ancestral import Ancestral
+from discrete_diffusion.sampling.fields import Ode
 from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.ode import Ode
 from fake_processes import in_processes
 from gaussian_images import GaussianImages, exact_flow
 
@@ -43,9 +43,9 @@ def test_mean_deviation_and_first_are_those_of_the_draws_of_each_sample():
     seen: list[torch.Tensor] = []
 
     class Recording(MapSampler):
-        def draw(self, *args, **options):
-            output = super().draw(*args, **options)
-            seen.append(output.images)
+        def sample(self, *args, **options):
+            output = super().sample(*args, **options)
+            seen.append(output.x0)
             return output
 
     found = reconstruct(Recording(), num=7, draws=3, batch_size=7, steps=5)

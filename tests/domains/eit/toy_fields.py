@@ -20,7 +20,7 @@ from discrete_diffusion.domains.eit.levels import (
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import FieldSamples
+from discrete_diffusion.types import SampleOutput
 from gaussian_images import GaussianImages
 
 SIZE, NODES = 3, 4
@@ -110,14 +110,18 @@ class Nothing(nn.Module):
 class MapSampler:
     """Draws the map's image and noise of deviation ``noise``; remembers what it was asked for."""
 
+    state = "field"
+
     def __init__(self, noise: float = 1.0, *, blind: bool = False) -> None:
         self.noise, self.blind = noise, blind
         self.asked: list[tuple[int, ...]] = []
 
-    def draw(self, algorithm, shape, conditions, *, generator, steps=None) -> FieldSamples:
+    def sample(self, algorithm, real, *, generator, steps=None, conditions=None) -> SampleOutput:
         assert not algorithm.training
+        shape = tuple(real.shape)
         self.asked.append(shape)
         noise = torch.randn(shape, generator=generator)
         known = images_of_maps(conditions["dtn"]).reshape(shape).float()
         nfe = torch.full(shape[:1], 1 if steps is None else steps)
-        return FieldSamples((0.0 if self.blind else known) + self.noise * noise, nfe)
+        images = (0.0 if self.blind else known) + self.noise * noise
+        return SampleOutput(images, nfe, torch.zeros(shape[:1]))

@@ -58,8 +58,9 @@ def test_the_exact_model_explains_what_can_be_explained():
     algorithm = ChainModel(rho)
 
     class ExactSampler(SpreadSampler):
-        def fill(self, algorithm, rows, masked, real, *, generator, steps=None):
-            output = super().fill(algorithm, rows, masked, real, generator=generator)
+        def sample(self, algorithm, real, *, clamp, generator, steps=None):
+            output = super().sample(algorithm, real, clamp=clamp, generator=generator)
+            rows, masked = clamp.nan_to_num(0.0), clamp.isnan().all(dim=-1)
             expected, covariance = algorithm.predict(rows, masked, real), algorithm.covariance(6)
             for w in range(len(rows)):
                 hidden, seen = masked[w].nonzero()[:, 0], (~masked[w]).nonzero()[:, 0]
@@ -67,9 +68,9 @@ def test_the_exact_model_explains_what_can_be_explained():
                 left = covariance[hidden][:, hidden] - between.T @ torch.linalg.solve(
                     covariance[seen][:, seen], between
                 )
-                noise = (output.rows - expected)[w, hidden].double()
+                noise = (output.x0 - expected)[w, hidden].double()
                 drawn = expected[w, hidden].double() + torch.linalg.cholesky(left) @ noise
-                output.rows[w, hidden] = drawn.float()
+                output.x0[w, hidden] = drawn.float()
                 variances.append(left.diagonal())
             return output
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Examples
 from discrete_diffusion.domains.regions import RegionDataset
-from discrete_diffusion.types import FilledRows
+from discrete_diffusion.types import SampleOutput
 
 SHARES = {"train": 60, "val": 12, "test": 12}
 
@@ -71,8 +71,10 @@ class ChainModel(nn.Module):
 class SpreadSampler:
     """What the model expects, and noise of the generator on it; two calls a window."""
 
-    def fill(self, algorithm, rows, masked, real, *, generator, steps=None) -> FilledRows:
+    def sample(self, algorithm, real, *, clamp, generator, steps=None) -> SampleOutput:
+        rows, masked = clamp.nan_to_num(0.0), clamp.isnan().all(dim=-1)
         expected = algorithm.predict(rows, masked, real)
         noise = torch.randn(rows.shape, generator=generator)
         filled = torch.where(masked.unsqueeze(-1), expected + noise, rows)
-        return FilledRows(filled, torch.full((len(rows),), 2 if steps is None else steps))
+        calls = torch.full((len(rows),), 2 if steps is None else steps)
+        return SampleOutput(filled, calls, torch.zeros(len(rows)))

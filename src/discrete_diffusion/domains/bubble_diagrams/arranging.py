@@ -290,6 +290,6 @@ class _Network:
 
     def _denoised(self, x: Tensor) -> Tensor:
         layout = self.algorithm.layout
-        real = x != layout.pad_id
+        real = layout.is_real(x)
         t = time_of_masked_share(self.algorithm, x == layout.mask_id, real)
         return self.algorithm.denoise(x, t, real)

@@ -26,7 +26,7 @@ from discrete_diffusion.shards import Shard
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import TokenAlgorithm
-    from discrete_diffusion.sampling import Sampler
+    from discrete_diffusion.sampling import TokenSampler
     from discrete_diffusion.types import SampleOutput
 
 _EXACT_SAMPLERS = ("first-hitting", "autoregressive")
@@ -58,7 +58,7 @@ class Completions:
 
 
 def complete(
-    sampler: Sampler,
+    sampler: TokenSampler,
     algorithm: TokenAlgorithm,
     partials: Sequence[PartialDiagram],
     *,
@@ -96,8 +96,7 @@ def complete(
         raise ValueError("no partial diagrams to complete; give at least one")
     if node_order not in NODE_ORDERS:
         raise ValueError(unknown_name("node order", node_order, NODE_ORDERS))
-    sampler.check(algorithm)
-    sampler.check_steps(algorithm, steps)
+    sampler.check(algorithm, steps)
     lines = range(1, len(partials) + 1) if lines is None else lines
     device = algorithm.layout.support.device
     batch_size = rows_at_once(device) if batch_size is None else batch_size
@@ -128,7 +127,7 @@ def _numbered_as_given(
 ) -> Completions:
     """The samples with the rooms back at their own numbers."""
     back = torch.cat([part.orders for part in arranged]).argsort(dim=1)
-    num_rooms = (output.tokens[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
+    num_rooms = (output.x0[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
 
     def numbered(x: Tensor) -> Tensor:
         return relabel(x, num_rooms[: len(x)], back[: len(x)], vocab)
@@ -136,7 +135,7 @@ def _numbered_as_given(
     metadata = [
         {**part.partial.metadata, "given": part.line} for part in arranged for _ in part.tokens
     ]
-    diagrams = zip(decode(numbered(output.tokens), vocab), metadata, strict=True)
+    diagrams = zip(decode(numbered(output.x0), vocab), metadata, strict=True)
     frames = output.trajectory
     return Completions(
         diagrams=[replace(diagram, metadata=known) for diagram, known in diagrams],
@@ -150,7 +149,7 @@ def _numbered_as_given(
 
 
 def approximations(
-    sampler: Sampler, algorithm: TokenAlgorithm, completed: Completions
+    sampler: TokenSampler, algorithm: TokenAlgorithm, completed: Completions
 ) -> list[str]:
     """Why completions are not exact draws of the model's conditional; empty if they are."""
     if not completed.network_calls.any():
@@ -174,7 +173,7 @@ def approximations(
 
 
 def _approximate_order(
-    sampler: Sampler, algorithm: TokenAlgorithm, completed: Completions
+    sampler: TokenSampler, algorithm: TokenAlgorithm, completed: Completions
 ) -> Iterator[str]:
     """Why drawing in the sampler's order and numbers is not drawing from the model."""
     ordered = sampler.name in _EXACT_ORDERS and getattr(sampler, "order", "") != "confidence"

@@ -19,8 +19,7 @@ from discrete_diffusion.evaluation.conditional_samples import (
     draw_conditional,
     first_examples,
 )
-from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.types import SummaryDraws
+from discrete_diffusion.types import SampleOutput
 from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def summarise_held_out(
 
     def draw(given: Tensors, generator: torch.Generator) -> Tensors:
         drawn = _sampled(model, given["sources"], data.target_length, generator)
-        return {"targets": drawn.targets, "nfe": drawn.nfe.double()}
+        return {"targets": drawn.x0[:, -data.target_length :], "nfe": drawn.nfe.double()}
 
     def drawn_from(sources: Tensor) -> ConditionalSamples:
         return draw_conditional(model, {"sources": sources}, draw, entropy=(seed, _SUMMARY_STREAM))
@@ -141,22 +140,16 @@ def summarise_held_out(
 
 def _sampled(
     model: Model, sources: Tensor, target_length: int, generator: torch.Generator
-) -> SummaryDraws:
-    """One summary per row of ``sources`` Int[B, S], dialogues with PAD behind; by a sampler of ids,
-    those behind a dialogue that is given."""
+) -> SampleOutput:
+    """Summaries of dialogues ``sources`` Int[B, S] with PAD behind: the last ``target_length`` ids
+    of the samples. A sampler of tokens draws them behind a dialogue that is given."""
     algorithm, sampler = model.algorithm, model.sampler
-    if not isinstance(sampler, Sampler):
-        return sampler.summarise(
-            algorithm, sources, target_length=target_length, generator=generator, steps=model.steps
-        )
-    clamp = sources.masked_fill(sources == algorithm.layout.pad_id, -1)
-    free = torch.full_like(sources[:, :1], -1).expand(-1, target_length)
-    real = torch.cat([torch.zeros_like(sources), torch.ones_like(free)], dim=1).bool()
-    output = sampler.sample(
-        algorithm,
-        real,
-        clamp=torch.cat([clamp, free], dim=1),
-        generator=generator,
-        steps=model.steps,
-    )
-    return SummaryDraws(output.tokens[:, sources.shape[1] :], output.nfe)
+    free = torch.ones(len(sources), target_length, dtype=torch.bool, device=sources.device)
+    asked: dict[str, Any] = {"real": free, "conditions": {"source": sources}}
+    if sampler.state == "tokens":
+        given = sources.masked_fill(~algorithm.layout.is_real(sources), -1)
+        asked = {
+            "real": torch.cat([torch.zeros_like(sources).bool(), free], dim=1),
+            "clamp": torch.cat([given, -free.long()], dim=1),
+        }
+    return sampler.sample(algorithm, **asked, generator=generator, steps=model.steps)

@@ -20,8 +20,6 @@ from discrete_diffusion.evaluation.conditional_samples import (
     draw_conditional,
     first_examples,
 )
-from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.types import FieldSamples
 from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
@@ -150,11 +148,17 @@ def _draw_images(
     """``mean``, ``deviation``, ``first`` and ``nfe`` of ``draws`` images of ``shape`` (C, H, W) per
     row of the conditions."""
     repeated = {name: repeat(x, "b ... -> (b d) ...", d=draws) for name, x in conditions.items()}
+    positions = (math.prod(shape),) if model.sampler.state == "tokens" else shape
     images, nfe = [], []
     for rows in torch.arange(len(repeated["dtn"])).split(model.rows_at_once):
-        given = {name: x[rows] for name, x in repeated.items()}
-        output = _sampled(model, given, generator, (len(rows), *shape))
-        images.append(output.images.float().cpu())
+        output = model.sampler.sample(
+            model.algorithm,
+            torch.ones(len(rows), *positions, dtype=torch.bool, device=model.device),
+            generator=generator,
+            steps=model.steps,
+            conditions={name: x[rows] for name, x in repeated.items()},
+        )
+        images.append(as_images(output.x0).reshape(len(rows), *shape).cpu())
         nfe.append(output.nfe.cpu())
     by_sample = rearrange(torch.cat(images), "(b d) ... -> b d ...", d=draws)
     return {
@@ -163,17 +167,3 @@ def _draw_images(
         "first": by_sample[:, 0],
         "nfe": rearrange(torch.cat(nfe).double(), "(b d) -> b d", d=draws).mean(dim=1),
     }
-
-
-def _sampled(
-    model: Model, conditions: Tensors, generator: torch.Generator, shape: tuple[int, ...]
-) -> FieldSamples:
-    """One image of ``shape`` (B, C, H, W) per row of the conditions."""
-    algorithm, sampler = model.algorithm, model.sampler
-    if not isinstance(sampler, Sampler):
-        return sampler.draw(algorithm, shape, conditions, generator=generator, steps=model.steps)
-    real = torch.ones(shape[0], math.prod(shape[1:]), dtype=torch.bool, device=model.device)
-    output = sampler.sample(
-        algorithm, real, generator=generator, steps=model.steps, conditions=conditions
-    )
-    return FieldSamples(as_images(output.tokens).reshape(shape), output.nfe)

@@ -91,8 +91,11 @@ def fill_held_out(
         return {"rows": algorithm.predict(**windows).float()}
 
     def fill(windows: Tensors, generator: torch.Generator) -> Tensors:
-        output = sampler.fill(algorithm, **windows, generator=generator, steps=model.steps)
-        return {"rows": output.rows.float(), "nfe": output.nfe}
+        clamp = windows["rows"].masked_fill(windows["masked"].unsqueeze(-1), torch.nan)
+        output = sampler.sample(
+            algorithm, windows["real"], clamp=clamp, generator=generator, steps=model.steps
+        )
+        return {"rows": output.x0.float(), "nfe": output.nfe}
 
     def drawn(draw: Callable[[Tensors, torch.Generator], Tensors]) -> ConditionalSamples:
         return draw_conditional(

@@ -16,7 +16,7 @@ from discrete_diffusion.data.npz_file import open_npz
 from discrete_diffusion.data.stored_arrays import StoredArrays, names_of, numbers_of
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms.row_scaling import RowScaling
+    from discrete_diffusion.algorithms.scaling import RowScaling
 
 Flags = NDArray[np.bool_]
 

@@ -12,6 +12,7 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor
 
+from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.domain import Sampled
 from discrete_diffusion.domains.regions import RegionDataset
@@ -22,7 +23,6 @@ from discrete_diffusion.domains.regions.row_files import write_rows
 from discrete_diffusion.domains.regions.row_scores import fit_baselines, score_filling
 from discrete_diffusion.domains.regions.sampling import check_finite, shown_scores
 from discrete_diffusion.evaluation.held_out import UnreadableDataError, checkpoint_data
-from discrete_diffusion.evaluation.measuring import eval_mode
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
@@ -148,8 +148,10 @@ def _fill(
     def fill(numbered: tuple[int, Tensor]) -> tuple[Tensor, Tensor]:
         k, windows = numbered
         generator = make_generator(seed, _GIVEN_STREAM, k, device=device)
-        done = sampler.fill(algorithm, *on_device(windows), generator=generator, steps=model.steps)
-        return done.rows.cpu(), done.nfe.cpu()
+        hidden, masked, real = on_device(windows)
+        clamp = hidden.masked_fill(masked.unsqueeze(-1), torch.nan)
+        done = sampler.sample(algorithm, real, clamp=clamp, generator=generator, steps=model.steps)
+        return done.x0.cpu(), done.nfe.cpu()
 
     with eval_mode(algorithm):
         predicted = torch.cat(model.shard.map(predict, parts(len(given))))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import row_scaling
-from discrete_diffusion.algorithms.row_scaling import RowScaling
+from discrete_diffusion.algorithms.scaling import RowScaling
 
 
 def rows() -> tuple[torch.Tensor, torch.Tensor]:
@@ -57,7 +56,7 @@ def test_the_size_of_chunks_changes_nothing(how, monkeypatch):
         shift, scale = torch.zeros(3), expected.amax(dim=0)
     scale = torch.where(scale > 0, scale, 1.0).float()
     for size in (1, 2, 3, 100):
-        monkeypatch.setattr(row_scaling, "CHUNK", size)
+        monkeypatch.setattr("discrete_diffusion.algorithms.scaling.CHUNK", size)
         scaling = RowScaling(how, 3)
         scaling.fit(x0, real)
         assert torch.allclose(scaling.shift, shift.float(), rtol=1e-7)

@@ -1,4 +1,4 @@
-"""Schedules given by a noise level sigma(t): linear and geometric."""
+"""Schedules that all tokens share: log-linear, cosine, and those of a noise level sigma(t)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,46 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.noise_schedules.base import Schedule, precise_complement
+
+
+class LogLinear(Schedule):
+    """alpha(t) = 1 - t: the corrupted share is the time (Sahoo et al., arXiv 2406.07524).
+
+    Deviation: the paper's 1 - (1 - eps) t misses alpha(1) = 0; rescaled at both ends it is 1 - t.
+    """
+
+    def alpha(self, t: Tensor) -> Tensor:
+        return 1 - t
+
+    def one_minus_alpha(self, t: Tensor) -> Tensor:
+        return t
+
+    def dalpha(self, t: Tensor) -> Tensor:
+        return -torch.ones_like(t)
+
+    def inverse(self, u: Tensor) -> Tensor:
+        return u
+
+
+class Cosine(Schedule):
+    """alpha(t) = 1 - cos(pi (1 - t) / 2) (MaskGIT, arXiv 2202.04200; MDLM, arXiv 2406.07524).
+
+    alpha is evaluated as 2 sin^2(pi (1 - t) / 4) and 1 - alpha as sin(pi t / 2): the textbook
+    subtraction is 0 in float32 near t = 1 and negative near t = 0.
+    """
+
+    def alpha(self, t: Tensor) -> Tensor:
+        kept = 2 * torch.sin(math.pi / 4 * (1 - t)).square()
+        return precise_complement(self.one_minus_alpha(t), kept)
+
+    def one_minus_alpha(self, t: Tensor) -> Tensor:
+        return torch.sin(math.pi / 2 * t)
+
+    def dalpha(self, t: Tensor) -> Tensor:
+        return -math.pi / 2 * torch.sin(math.pi / 2 * (1 - t))
+
+    def inverse(self, u: Tensor) -> Tensor:
+        return 2 / math.pi * torch.asin(u)
 
 
 class SigmaSchedule(Schedule):
@@ -32,8 +72,8 @@ class SigmaSchedule(Schedule):
         super().__init__()
         if not 0 <= sigma_min < sigma_max or sigma_max - sigma_min > 80:
             raise ValueError(
-                f"sigma_min={sigma_min}, sigma_max={sigma_max}: expected 0 <= sigma_min < "
-                "sigma_max, at most 80 apart"
+                f"noise.sigma_min={sigma_min}, noise.sigma_max={sigma_max}: expected "
+                "0 <= sigma_min < sigma_max, at most 80 apart"
             )
         self.sigma_min, self.sigma_max = float(sigma_min), float(sigma_max)
         self.total = self.sigma_max - self.sigma_min
@@ -96,7 +136,7 @@ class Geometric(SigmaSchedule):
     def __init__(self, *, sigma_min: float = 1e-3, sigma_max: float = 10.0) -> None:
         super().__init__(sigma_min=sigma_min, sigma_max=sigma_max)
         if sigma_min <= 0:
-            raise ValueError("sigma_min=0: a geometric schedule needs sigma_min > 0; try 1e-3")
+            raise ValueError("noise.sigma_min=0: noise=geometric needs more than 0; try 1e-3")
         self.log_ratio = math.log(self.sigma_max / self.sigma_min)
 
     def rise(self, t: Tensor) -> Tensor:

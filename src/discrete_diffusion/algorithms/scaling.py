@@ -1,4 +1,4 @@
-"""``RowScaling``: features on one scale, as a network likes them."""
+"""Numbers on one scale, as networks and noise like them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,54 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 
 SCALINGS = ("zscore", "max", "none")
 CHUNK = 16
 """Windows that are worked on in float64 at once; a split may fill much of the memory."""
 
 
-class RowScaling(nn.Module):
-    """(x - shift) / scale per feature, fitted to the training rows and kept in the checkpoint.
+class Scaling(nn.Module):
+    """(x - shift) / scale, fitted to the training data and kept in the checkpoint."""
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.zeros(shape))
+        self.register_buffer("scale", torch.ones(shape))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Raw values to scaled ones, Float32."""
+        return (x.float() - self.shift) / self.scale
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Scaled values to raw ones, Float32."""
+        return x.float() * self.scale + self.shift
+
+    def _set(self, shift: Tensor, scale: Tensor) -> None:
+        """What does not vary keeps its scale."""
+        self.shift.copy_(shift)
+        self.scale.copy_(torch.where(scale > 0, scale, 1.0))
+
+
+class FieldScaling(Scaling):
+    """(x - mean) / deviation per channel, over all pixels of the training images. Images are
+    Float[B, C, H, W]."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels, 1, 1)
+
+    def fit(self, x0: Tensor) -> None:
+        """``x0`` Float[M, C, H, W]: the training images."""
+        if len(x0):
+            pixels, over = x0.double(), (0, 2, 3)
+            self._set(pixels.mean(over, keepdim=True)[0], pixels.std(over, keepdim=True)[0])
+
+
+class RowScaling(Scaling):
+    """(x - shift) / scale per feature of rows Float[B, N, M].
 
     ``zscore``: shift the mean, scale the standard deviation. ``max``: divide by the largest value.
     ``none``: leave values as they are. A feature that is constant (``zscore``), or 0 (``max``),
@@ -23,14 +62,9 @@ class RowScaling(nn.Module):
     """
 
     def __init__(self, how: str, num_features: int) -> None:
-        super().__init__()
-        if how not in SCALINGS:
-            raise ValueError(unknown_name("algo.normalise", how, SCALINGS))
+        super().__init__(num_features)
+        check_name("algo.normalise", how, SCALINGS)
         self.how = how
-        self.register_buffer("shift", torch.zeros(num_features))
-        self.register_buffer("scale", torch.ones(num_features))
-        self.shift: Tensor
-        self.scale: Tensor
 
     def fit(self, x0: Tensor, real: Tensor) -> None:
         """``x0`` Float[W, N, M], ``real`` Bool[W, N]: the rows of training.
@@ -46,29 +80,19 @@ class RowScaling(nn.Module):
         if self.how == "none" or num == 0:
             return
         shift = torch.zeros(x0.shape[-1], dtype=torch.float64, device=x0.device)
+        scale = torch.zeros_like(shift)
         if self.how == "max":
-            scale = torch.zeros_like(shift)
             for rows in _real_rows(x0, real):
                 scale = torch.maximum(scale, rows.amax(dim=0))
         else:
             for rows in _real_rows(x0, real):
                 shift += rows.sum(dim=0)
             shift /= num
-            squares = torch.zeros_like(shift)
             for rows in _real_rows(x0, real):
-                squares += (rows - shift).square().sum(dim=0)
-            scale = (squares / num).sqrt()
+                scale += (rows - shift).square().sum(dim=0)
+            scale = (scale / num).sqrt()
             scale = torch.where(scale > 1e-9 * shift.abs(), scale, 0.0)
-        self.shift.copy_(shift)
-        self.scale.copy_(torch.where(scale > 0, scale, 1.0))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Raw values to scaled ones, Float32[B, N, M]."""
-        return (x.float() - self.shift) / self.scale
-
-    def inverse(self, x: Tensor) -> Tensor:
-        """Scaled values to raw ones, Float32[B, N, M]."""
-        return x.float() * self.scale + self.shift
+        self._set(shift, scale)
 
 
 def _real_rows(x0: Tensor, real: Tensor) -> Iterator[Tensor]:
