@@ -16,6 +16,20 @@ def _elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def refusal(tmp_path) -> Callable[..., str]:
+    """Compare what is refused before anything is written, for a reason that is returned."""
+    from discrete_diffusion.cli.compare import compare
+
+    def run(*words: str) -> str:
+        with pytest.raises((ValueError, FileNotFoundError)) as found:
+            compare(words)
+        assert not (tmp_path / "comparison").exists()
+        return str(found.value)
+
+    return run
+
+
+@pytest.fixture
 def failure(capsys) -> Callable[..., str]:
     """Run a command that a user's error ends: with status 1 and a sentence, which is returned."""
 

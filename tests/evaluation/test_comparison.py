@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
-from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells
+from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
+from discrete_diffusion.domains.cell_measurement import CellMeasurement, TokenCells
 from discrete_diffusion.domains.dialogue.comparing import DialogueCells
 from discrete_diffusion.domains.eit.comparing import ImageCells
 from discrete_diffusion.evaluation.comparison import (
@@ -41,8 +44,20 @@ def model(name: str, bounds: torch.Tensor, **options) -> ComparedModel:
         "quantity": "nats per unordered diagram",
         "values": {"nelbo": bounds},
         "metrics": {"valid": [0.5] * len(bounds)},
+        "config": OmegaConf.create(),
+        "folder": Path(),
     }
     return ComparedModel(algorithm=name, **{**fields, **options})
+
+
+def compared(
+    *models: ComparedModel,
+    seeds: tuple[int, ...] = (0,),
+    by: CellMeasurement | None = None,
+    baselines: tuple[Baseline, ...] = (),
+) -> Comparison:
+    by = by or TokenCells(DiagramReport)
+    return Comparison(models, seeds, by.measures, by.columns, "test", 1, baselines)
 
 
 def test_one_seed_is_a_paired_t_statistic():
@@ -90,14 +105,14 @@ def test_other_shapes_are_refused():
 
 def test_different_quantities_share_no_column():
     with pytest.raises(ValueError, match="different quantities"):
-        Comparison((model("a", bounds(1)), model("b", bounds(1), quantity="bits")), (0,))
+        compared(model("a", bounds(1)), model("b", bounds(1), quantity="bits"))
 
 
 def test_rows_and_table_are_those_of_the_numbers():
     first, other = bounds(2), bounds(2, shift=1.5)
     metrics = {"valid": [0.25, 0.75], "network_calls": [20.0, 21.0], "unheard_of": [1.0, 1.0]}
     replaced = model("ar", other, instead_of="bd-denoiser", metrics=metrics)
-    comparison = Comparison((model("mdlm", first), replaced), (0, 7), columns=DiagramCells.columns)
+    comparison = compared(model("mdlm", first), replaced, seeds=(0, 7))
     rows = comparison.rows()
     assert rows[0]["difference"] is None
     assert rows[1]["difference"] == pytest.approx(float((other - first).mean()))
@@ -117,7 +132,7 @@ def test_rows_and_table_are_those_of_the_numbers():
     assert cells[2][3].startswith(f"{rows[1]['difference']:+.2f} ± ")
     assert cells[2][4] == "50.0 ± 25.0"  # over seeds
     assert cells[1][-1] == ""  # not measured for mdlm
-    notes = " ".join(table_notes(comparison, split="test", draws=1))
+    notes = " ".join(table_notes(comparison))
     assert "1 noise draw each" in notes
     assert "over held-out samples and seeds; of a difference too, paired by sample and se" in notes
     assert "ar cannot use bd-denoiser" in notes
@@ -137,7 +152,7 @@ def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
     models = [images("flow-matching", False, errors[0]), images("mdlm", True, errors[1])]
     models.append(images("udlm", True, errors[2]))
     ridge = Baseline("ridge", {"relative_l2": errors[2][0]}, {"pixel_accuracy": 0.5})
-    comparison = Comparison(tuple(models), (0,), (ridge,), ImageCells.measured, ImageCells.columns)
+    comparison = compared(*models, by=ImageCells(), baselines=(ridge,))
     assert comparison.measures == ["relative_l2", "nelbo"]
     rows = comparison.rows()
     apart = paired_difference(errors[2], errors[0])
@@ -148,7 +163,7 @@ def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
     assert (rows[0]["nelbo"], rows[1]["difference"]) == (None, None)
     values = [m.values["nelbo"] for m in models[1:]]
     assert rows[2]["difference"] == paired_difference(values[1], values[0]).mean
-    heads, cells = table_cells(comparison)
+    heads, cells = table_cells(comparison, {})
     assert heads[2:6] == [
         "relative L2 of the mean of 8 draws ↓",
         "relative L2, difference to flow-matching ↓",
@@ -163,7 +178,7 @@ def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
     assert cells[0][4:] == ["–", "", "0.250 ± 0.013", "0.90", "75.0"]
     assert cells[3][0] == "ridge"
     assert cells[3][4:] == ["–", "", "", "", "50.0"]
-    notes = " ".join(table_notes(comparison, split="test", draws=1))
+    notes = " ".join(table_notes(comparison))
     assert "No bound of flow-matching: it would be of the density of numbers" in notes
     assert "of relative L2 and the bound over held-out samples" in notes
 
@@ -177,13 +192,11 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
         for name, each in zip(("latent-seq2seq", "mdlm"), values, strict=True)
     )
     frequent = Baseline("most frequent", {"rouge_l": values[0]["rouge_l"][0]}, {"exact_match": 0.0})
-    comparison = Comparison(
-        models, (0,), (frequent,), DialogueCells.measured, DialogueCells.columns
-    )
+    comparison = compared(*models, by=DialogueCells(), baselines=(frequent,))
     assert comparison.mean(models[1], "rouge_l") == float(values[1]["rouge_l"].mean())
     assert comparison.mean(models[1], "slot_accuracy") == 0.5
     assert math.isnan(comparison.mean(models[1], "relative_l2"))
-    heads, cells = table_cells(comparison)
+    heads, cells = table_cells(comparison, {})
     assert heads[2:] == [
         "bound, nats per summary ↓",
         "bound, difference to latent-seq2seq ↓",
@@ -199,7 +212,7 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
     assert cells[1][6:] == ["25.0 ± 7.0", "50.0", "0.310", "6.25"]
     assert cells[2][2:6] == ["–", "", cells[0][4], cells[2][5]]
     assert cells[2][5].startswith("0.000")
-    notes = " ".join(table_notes(comparison, split="test", draws=1))
+    notes = " ".join(table_notes(comparison))
     assert "A summary is drawn of each of the first 40 dialogues of the test split" in notes
     assert "of the bound and ROUGE-L over held-out samples" in notes
 
@@ -207,22 +220,20 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
 def test_models_without_a_measure_in_common_are_refused():
     alone = images("flow-matching", False, bounds(1))
     with pytest.raises(ValueError, match=r"of all of flow-matching \(dit\), mdlm \(dit\)"):
-        Comparison((alone, model("mdlm", bounds(1))), (0,))
+        compared(alone, model("mdlm", bounds(1)), by=ImageCells())
 
 
 def test_one_seed_has_the_error_of_a_share_of_samples():
     metrics = {"valid": [0.9], "mode_coverage": [0.5], "num_samples": [400]}
-    comparison = Comparison(
-        (model("mdlm", bounds(1), metrics=metrics),), (3,), columns=DiagramCells.columns
-    )
-    heads, cells = table_cells(comparison)
+    comparison = compared(model("mdlm", bounds(1), metrics=metrics), seeds=(3,))
+    heads, cells = table_cells(comparison, {})
     assert not any("difference" in head for head in heads)  # to itself
     bound = comparison.models[0].values["nelbo"][0]
     error = float(bound.std()) / math.sqrt(40)
     assert cells[0][2] == f"{float(bound.mean()):.2f} ± {error:.2f}"
     assert cells[0][3] == "90.0 ± 1.5"  # 100 sqrt(0.9 * 0.1 / 400)
     assert cells[0][4] == "50.0"  # no share of samples
-    notes = " ".join(table_notes(comparison, split="test", draws=2))
+    notes = " ".join(table_notes(comparison))
     assert "400 samples of every model." in notes
     assert "One training seed (3)" in notes
 

@@ -119,7 +119,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     overrides = with_open_keys(command, overrides)
     sweeps = bool({"-m", "--multirun"} & set(flags))
     if command == "compare":
-        from discrete_diffusion.cli.compare.arguments import read_words
+        from discrete_diffusion.cli.compare.request import read_words
 
         overrides = read_words(overrides, flags)
     if not sweeps and not {"-h", "--help", "--hydra-help"} & set(flags):

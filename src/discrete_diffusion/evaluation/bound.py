@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,9 +54,9 @@ class BoundEstimate:
         """What is quoted, over the number of tokens of the samples."""
         return self.headline[1] * (self.per_token / self.per_sample)
 
-    def as_dict(self) -> dict[str, float | int | str]:
+    def as_dict(self) -> dict[str, float | int]:
         """For ``metrics.json``: each number under the name of the quantity it bounds."""
-        out: dict[str, float | int | str] = {
+        out = {
             f"nelbo_{self.quantity}": self.per_sample,
             "nelbo_standard_error": self.standard_error,
             f"nelbo_{self.quantity}_per_token": self.per_token,
@@ -65,6 +66,30 @@ class BoundEstimate:
             out["nelbo_unordered"] = self.unordered
             out["nelbo_unordered_standard_error"] = self.unordered_standard_error
         return out
+
+
+@dataclass(frozen=True)
+class BoundBySize:
+    """The bound of the samples of each size. ``unit``: what sizes count, e.g. nodes; ``estimates``:
+    by size, smallest first. A single sample of a size has no standard error."""
+
+    unit: str
+    estimates: Mapping[int, BoundEstimate]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``metrics.json``: a list per column, an entry per size."""
+        found = self.estimates.values()
+        return {
+            "unit": self.unit,
+            "quantity": next(estimate.headline[0] for estimate in found),
+            "size": list(self.estimates),
+            "num_samples": [estimate.num_samples for estimate in found],
+            "nelbo": [estimate.headline[1] for estimate in found],
+            "standard_error": [
+                estimate.headline[2] if estimate.num_samples > 1 else None for estimate in found
+            ],
+            "nelbo_per_token": [estimate.headline_per_token for estimate in found],
+        }
 
 
 @dataclass(frozen=True)
@@ -81,15 +106,23 @@ class SampleBounds:
         """Float[M]: less ``log_num_orders`` where there is any."""
         return self.nelbo if self.log_num_orders is None else self.nelbo - self.log_num_orders
 
-    def __getitem__(self, rows: Tensor) -> SampleBounds:
-        orders = None if self.log_num_orders is None else self.log_num_orders[rows]
-        return SampleBounds(self.nelbo[rows], self.num_real[rows], orders)
-
     def estimate(self, quantity: str) -> BoundEstimate:
         """Over all of them."""
         meter = BoundMeter()
         meter.add(self.nelbo, self.num_real, self.log_num_orders)
         return meter.estimate(quantity)
+
+    def by_size(self, sizes: Tensor, quantity: str, *, unit: str) -> BoundBySize:
+        """By ``sizes`` Int[M]. Weighted with their numbers of samples, the estimates add up to that
+        of all."""
+        estimates = {}
+        for size in sizes.unique().tolist():
+            rows, orders = sizes == size, self.log_num_orders
+            some = SampleBounds(
+                self.nelbo[rows], self.num_real[rows], None if orders is None else orders[rows]
+            )
+            estimates[size] = some.estimate(quantity)
+        return BoundBySize(unit, estimates)
 
 
 class BoundMeter:
@@ -112,17 +145,13 @@ class BoundMeter:
         count, total, squares, tokens, unordered, unordered_squares = self.sums.tolist()
         if count == 0:
             return BoundEstimate(quantity, math.nan, math.nan, math.nan, None, None, 0)
-        no_orders = quantity not in ORDERINGS
+        of_unordered: tuple[float | None, float | None] = (None, None)
+        if quantity in ORDERINGS:
+            error = _standard_error(count, unordered, unordered_squares)
+            of_unordered = (unordered / count, error)
+        error = _standard_error(count, total, squares)
         return BoundEstimate(
-            quantity=quantity,
-            per_sample=total / count,
-            standard_error=_standard_error(count, total, squares),
-            per_token=total / tokens,
-            unordered=None if no_orders else unordered / count,
-            unordered_standard_error=(
-                None if no_orders else _standard_error(count, unordered, unordered_squares)
-            ),
-            num_samples=int(count),
+            quantity, total / count, error, total / tokens, *of_unordered, int(count)
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -65,52 +65,7 @@ class BoundByTime:
         return {name: rounded(values[:, g]) for g, name in enumerate(self.groups)}
 
 
-def bound_by_time(
-    algorithm: TokenAlgorithm,
-    batches: Iterable[Batch],
-    *,
-    num_bins: int = 20,
-    draws: int = 1,
-    seed: int,
-    stream: tuple[int, ...] = (),
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
-) -> BoundByTime:
-    """Measure the integrand of ``general_bound``, ``draws`` times per sample and bin, in eval mode.
-
-    Within a bin t is uniform and spread evenly over a batch, so the mean over bins is the bound of
-    ``estimate_bound`` (for an algorithm of T discrete steps, that of infinitely many), without
-    bias but with more variance: near t = 0 the integrand is rarely not 0, and then large, so the
-    first bin's error is itself uncertain. Report the bound of ``estimate_bound``. ``stream`` and
-    ``shard`` as for that one.
-
-    Raises ``ValueError`` for less than one bin or draw, or no sample.
-    """
-    if num_bins < 1 or draws < 1:
-        raise ValueError(f"num_bins={num_bins}, draws={draws}: expected at least 1 of each")
-    groups = _Groups(algorithm)
-
-    def measure(numbered: tuple[int, Batch]) -> _Measured:
-        b, batch = numbered
-        moved = batch.to(device)
-        by_bin = []
-        for k in range(num_bins):
-            found = []
-            for d in range(draws):
-                generator = make_generator(seed, *stream, b, k, d, device=device)
-                u = draw_times("low_discrepancy", len(moved), generator, moved.x0.device)
-                t = ((k + u) / num_bins).clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
-                found.append(groups.measure(moved, t, generator))
-            by_bin.append(_over_draws(found))
-        return _stacked(by_bin)
-
-    with eval_mode(algorithm):
-        parts = (shard or Shard()).map(measure, enumerate(batches))
-    return _joined(parts, algorithm)
-
-
-@dataclass(frozen=True)
-class _Measured:
+class _Measured(NamedTuple):
     """Of a batch of B, for G groups; of all T bins with an axis before those.
 
     ``integrand``: Float64[B, G]. ``cross_entropy``, ``num_tokens``: Float64[G], summed over the
@@ -122,69 +77,84 @@ class _Measured:
     num_tokens: Tensor
 
 
-def _stacked(parts: list[_Measured]) -> _Measured:
-    return _Measured(
-        torch.stack([part.integrand for part in parts]),
-        torch.stack([part.cross_entropy for part in parts]),
-        torch.stack([part.num_tokens for part in parts]),
-    )
+def bound_by_time(
+    algorithm: TokenAlgorithm,
+    batches: Iterable[Batch],
+    *,
+    num_bins: int = 20,
+    seed: int,
+    stream: tuple[int, ...] = (),
+    device: torch.device | str = "cpu",
+    shard: Shard | None = None,
+) -> BoundByTime:
+    """Measure the integrand of ``general_bound`` once per sample and bin, in eval mode.
 
+    Within a bin t is uniform and spread evenly over a batch, so the mean over bins is the bound of
+    ``estimate_bound`` (for an algorithm of T discrete steps, that of infinitely many), without
+    bias but with more variance: near t = 0 the integrand is rarely not 0, and then large, so the
+    first bin's error is itself uncertain. Report the bound of ``estimate_bound``. ``stream`` and
+    ``shard`` as for that one.
 
-def _over_draws(parts: list[_Measured]) -> _Measured:
-    all_draws = _stacked(parts)
-    return _Measured(
-        all_draws.integrand.mean(dim=0),
-        all_draws.cross_entropy.sum(dim=0),
-        all_draws.num_tokens.sum(dim=0),
-    )
+    Raises ``ValueError`` for less than one bin, or no sample.
+    """
+    if num_bins < 1:
+        raise ValueError(f"num_bins={num_bins}: expected at least 1")
 
+    def measure(numbered: tuple[int, Batch]) -> _Measured:
+        b, batch = numbered
+        moved, bins = batch.to(device), []
+        for k in range(num_bins):
+            generator = make_generator(seed, *stream, b, k, 0, device=device)
+            u = draw_times("low_discrepancy", len(moved), generator, moved.x0.device)
+            t = ((k + u) / num_bins).clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
+            bins.append(_measure(algorithm, moved, t, generator))
+        return _Measured(*map(torch.stack, zip(*bins, strict=True)))
 
-class _Groups:
-    """Measures an algorithm group by group."""
-
-    def __init__(self, algorithm: TokenAlgorithm) -> None:
-        self.algorithm, layout = algorithm, algorithm.layout
-        self.masks = [layout.group == g for g in range(len(layout.group_names))]
-
-    def measure(self, batch: Batch, t: Tensor, generator: torch.Generator) -> _Measured:
-        """One batch corrupted at times t Float64[B]."""
-        algorithm, process = self.algorithm, self.algorithm.process
-        xt = process.corrupt(batch.x0, t, batch.real, generator)
-        conditions = algorithm.teacher_forcing(batch)
-        weights = algorithm.log_prediction(xt, t, batch.real, conditions)
-        log_d0 = log_softmax_on(weights, algorithm.layout.support)
-        log_p = process.posterior_log_probs(xt, log_d0, t, torch.zeros_like(t))
-        nll = -log_p.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1).double()
-        uncertain = uncertain_positions(process, xt, batch.real)
-        terms = general_bound(process, xt, batch.x0, weights, t, batch.real)
-        here = [uncertain & mask for mask in self.masks]
-        return _Measured(
-            torch.stack([terms[:, mask].sum(dim=1) for mask in self.masks], dim=1).double().cpu(),
-            torch.stack([nll[rows].sum() for rows in here]).cpu(),
-            torch.stack([rows.sum() for rows in here]).double().cpu(),
-        )
-
-
-def _joined(parts: list[_Measured], algorithm: TokenAlgorithm) -> BoundByTime:
-    """Of all batches. ``ValueError`` without a sample."""
-    num = sum(part.integrand.shape[1] for part in parts)
-    if num == 0:
+    with eval_mode(algorithm):
+        parts = (shard or Shard()).map(measure, enumerate(batches))
+    if not any(part.integrand.shape[1] for part in parts):
         raise ValueError("no samples to measure the bound on; give a split that is not empty")
-    layout, num_groups = algorithm.layout, len(algorithm.layout.group_names)
     integrand = torch.cat([part.integrand for part in parts], dim=1)  # (T, M, G)
     total = integrand.sum(dim=2)  # (T, M)
     cross_entropy = torch.stack([part.cross_entropy for part in parts]).sum(dim=0)  # (T, G)
     num_tokens = torch.stack([part.num_tokens for part in parts]).sum(dim=0)
-    log_k = layout.num_legal.double().log().cpu()
+    log_k = algorithm.layout.num_legal.double().log()
     return BoundByTime(
-        groups=layout.group_names,
+        groups=algorithm.layout.group_names,
         integrand=integrand.mean(dim=1),
         standard_error=_standard_error(total),
         cross_entropy=cross_entropy / num_tokens,  # 0 / 0: NaN
-        uniform=torch.stack([log_k[(layout.group == g).cpu()].mean() for g in range(num_groups)]),
+        uniform=torch.stack([log_k[rows].cpu().mean() for rows in _groups(algorithm)]),
         nelbo_standard_error=float(_standard_error(total.mean(dim=0))),
-        num_samples=num,
+        num_samples=total.shape[1],
     )
+
+
+def _measure(
+    algorithm: TokenAlgorithm, batch: Batch, t: Tensor, generator: torch.Generator
+) -> _Measured:
+    """A batch corrupted at times t Float64[B]."""
+    process = algorithm.process
+    xt = process.corrupt(batch.x0, t, batch.real, generator)
+    conditions = algorithm.teacher_forcing(batch)
+    weights = algorithm.log_prediction(xt, t, batch.real, conditions)
+    log_d0 = log_softmax_on(weights, algorithm.layout.support)
+    log_p = process.posterior_log_probs(xt, log_d0, t, torch.zeros_like(t))
+    nll = -log_p.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1).double()
+    uncertain = uncertain_positions(process, xt, batch.real)
+    terms = general_bound(process, xt, batch.x0, weights, t, batch.real)
+    groups = _groups(algorithm)
+    return _Measured(
+        torch.stack([terms[:, group].sum(dim=1) for group in groups], dim=1).double().cpu(),
+        torch.stack([nll[uncertain & group].sum() for group in groups]).cpu(),
+        torch.stack([(uncertain & group).sum() for group in groups]).double().cpu(),
+    )
+
+
+def _groups(algorithm: TokenAlgorithm) -> list[Tensor]:
+    """Bool[L] of every group: its positions."""
+    layout = algorithm.layout
+    return [layout.group == g for g in range(len(layout.group_names))]
 
 
 def _standard_error(values: Tensor) -> Tensor:

@@ -78,7 +78,6 @@ def measure_calibration(
     batches: Iterable[Batch],
     *,
     shares: Sequence[float] = MASKED_SHARES,
-    num_bins: int = NUM_BINS,
     seed: int,
     stream: tuple[int, ...] = (),
     device: torch.device | str = "cpu",
@@ -98,14 +97,14 @@ def measure_calibration(
 
     def measure(numbered: tuple[int, Batch]) -> tuple[Tensor, Tensor]:
         b, batch = numbered
-        sums, num_positions = torch.zeros(3, *shape, num_bins).double(), torch.zeros(shape).double()
+        sums, num_positions = torch.zeros(3, *shape, NUM_BINS).double(), torch.zeros(shape).double()
         moved = batch.to(device)
         for s, time in enumerate(times):
             generator = make_generator(seed, *stream, b, s, device=device)
             probs, uncertain = _predict(algorithm, moved, time, generator)
             for g in range(len(layout.group_names)):
                 rows = uncertain & (layout.group == g)
-                sums[:, s, g] = _binned(probs, moved.x0, rows, layout.support, num_bins)
+                sums[:, s, g] = _binned(probs, moved.x0, rows, layout.support)
                 num_positions[s, g] = rows.sum().cpu()
         return sums, num_positions
 
@@ -151,7 +150,7 @@ def _predict(
     return prediction.log_probs.double().exp(), uncertain
 
 
-def _binned(probs: Tensor, x0: Tensor, rows: Tensor, support: Tensor, num_bins: int) -> Tensor:
+def _binned(probs: Tensor, x0: Tensor, rows: Tensor, support: Tensor) -> Tensor:
     """Float64[3, K]: events, their probabilities and how many came true, summed by bin of p.
 
     ``rows``: Bool[B, L], the positions that count.
@@ -160,10 +159,6 @@ def _binned(probs: Tensor, x0: Tensor, rows: Tensor, support: Tensor, num_bins: 
     p = probs[rows][legal]
     ids = torch.arange(probs.shape[-1], device=x0.device)
     true = (ids == x0[rows].unsqueeze(-1))[legal].double()
-    index = (p * num_bins).long().clamp(0, num_bins - 1)
-    return torch.stack(
-        [
-            torch.bincount(index, weights=w, minlength=num_bins).cpu()
-            for w in (torch.ones_like(p), p, true)
-        ]
-    )
+    index = (p * NUM_BINS).long().clamp(0, NUM_BINS - 1)
+    weights = (torch.ones_like(p), p, true)
+    return torch.stack([torch.bincount(index, w, minlength=NUM_BINS).cpu() for w in weights])

@@ -1,14 +1,21 @@
-"""Trained models side by side: bounds, and differences paired by held-out sample."""
+"""Trained models side by side: differences, paired by held-out sample and training seed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+from discrete_diffusion.evaluation.intervals import standard_error
+from discrete_diffusion.naming import counted
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 
 @dataclass(frozen=True)
@@ -47,38 +54,32 @@ def paired_difference(values: Tensor, base: Tensor) -> PairedDifference:
     seeds = difference.mean(dim=1)
     return PairedDifference(
         mean=float(difference.mean()),
-        over_samples=_error_of_mean(difference.mean(dim=0)),
-        over_seeds=_error_of_mean(seeds) if len(seeds) > 1 else None,
+        over_samples=standard_error(difference.mean(dim=0)),
+        over_seeds=standard_error(seeds) if len(seeds) > 1 else None,
     )
-
-
-def _error_of_mean(values: Tensor) -> float:
-    """sd / sqrt(n); NaN for one value."""
-    return float(values.std() / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that every held-out sample has.
+    """A number of every held-out sample.
 
-    ``said``: in a sentence; ``head``: in the table, from the comparison; ``up``: whether more is
-    better; ``note``: what it is, a sentence from the comparison and the split.
+    ``title``: in a sentence; ``head``: in the table; ``notes``: what it is, in sentences; ``up``:
+    whether more is better.
     """
 
-    said: str
+    title: str
     head: Callable[[Comparison], str]
-    note: Callable[[Comparison, str], str]
+    notes: Callable[[Comparison], list[str]]
     up: bool = False
 
 
 @dataclass(frozen=True)
 class Column:
-    """A metric of a model. ``head``: its title; ``name``: of the metric; ``digits``: decimals, of
-    percent for shares.
+    """A metric in a table or a figure. ``head``: its title; ``name``: of the metric; ``digits``:
+    decimals, of percent for shares.
 
     ``up``: whether more is better, None where neither is. ``share``: shown as percent;
-    ``of_samples``: a share of the samples, which has a binomial standard error. ``quality``:
-    measured on samples, so that real data, baselines and other seeds have values of it.
+    ``of_samples``: a share of the samples, which has a binomial standard error.
     """
 
     head: str
@@ -87,26 +88,16 @@ class Column:
     up: bool | None = False
     share: bool = False
     of_samples: bool = False
-    quality: bool = True
-
-    @property
-    def title(self) -> str:
-        return f"{self.head}{', %' if self.share else ''}{arrow(self.up)}"
-
-
-def arrow(up: bool | None) -> str:
-    """Behind a title: which way is better."""
-    return "" if up is None else " ↑" if up else " ↓"
 
 
 @dataclass(frozen=True)
 class ComparedModel:
     """One algorithm with one backbone, trained with S seeds.
 
-    ``label``: what tables call it; ``instead_of``: the backbone that was asked for if it could not
-    be used. ``values``: by name, a measure, numbers of each of M held-out samples,
-    Float64[S, M]; the bound is in the unit of ``quantity`` (None without one). ``metrics``: by
-    name, one value per seed.
+    ``model``: its preset; ``instead_of``: the backbone that was asked for, if that one cannot be
+    used. ``quantity``: the unit of its bound, None without one. ``values``: by measure,
+    Float64[S, M], numbers of M held-out samples; ``metrics``: by name, a number per seed.
+    ``config``, ``folder``: of the run with the first seed.
     """
 
     algorithm: str
@@ -117,6 +108,8 @@ class ComparedModel:
     quantity: str | None
     values: Mapping[str, Tensor]
     metrics: Mapping[str, Sequence[float]]
+    config: DictConfig
+    folder: Path
 
     @property
     def label(self) -> str:
@@ -133,7 +126,7 @@ class ComparedModel:
         else NaN."""
         values = self.metrics.get(name, ())
         if len(values) > 1:
-            return _error_of_mean(torch.tensor(values, dtype=torch.float64))
+            return standard_error(torch.tensor(values, dtype=torch.float64))
         num, mean = self.mean("num_samples"), self.mean(name)
         if share and num > 0 and 0 <= mean <= 1:
             return math.sqrt(mean * (1 - mean) / num)
@@ -142,19 +135,38 @@ class ComparedModel:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is guessed without a network: ``values`` by name, Float64[M], and ``metrics``."""
+    """What is guessed without a network: ``values`` by measure, Float64[M], and ``metrics``."""
 
     name: str
     values: Mapping[str, Tensor]
     metrics: Mapping[str, float]
 
 
+def _bound_notes(comparison: Comparison) -> list[str]:
+    num = comparison.reference("nelbo").values["nelbo"].shape[1]
+    notes = [
+        f"The bound is of {counted(num, 'sample')} of the {comparison.split} split, the same for "
+        f"all, {counted(comparison.bound_draws, 'noise draw')} each."
+    ]
+    without = dict.fromkeys(m.algorithm for m in comparison.models if "nelbo" not in m.values)
+    if without:
+        notes.append(
+            f"No bound of {', '.join(without)}: it would be of the density of numbers, the bound "
+            "here is of the probability of ids; the two do not compare."
+        )
+    return notes
+
+
+BOUND = Measure("the bound", lambda comparison: f"bound, {comparison.quantity}", _bound_notes)
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """Models against the first of them, and against ``baselines``, on the same held-out samples.
+    """Models against the first of them, and against ``baselines``, on the same held-out samples of
+    a ``split``.
 
-    ``measured``: by name, what the measures are beside the bound, ``nelbo``; ``columns``: the
-    metrics that the table shows.
+    ``bound_draws``: noise draws of the bound per sample. ``measured``: by name, what the measures
+    are; ``columns``: the metrics of the table.
 
     Raises ``ValueError`` if their bounds are of different quantities, which never share a column,
     or nothing was measured of the samples of all of them.
@@ -162,9 +174,11 @@ class Comparison:
 
     models: tuple[ComparedModel, ...]
     seeds: tuple[int, ...]
+    measured: Mapping[str, Measure]
+    columns: tuple[Column, ...]
+    split: str
+    bound_draws: int
     baselines: tuple[Baseline, ...] = ()
-    measured: Mapping[str, Measure] = field(default_factory=dict)
-    columns: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
         found = {model.quantity for model in self.models if model.quantity is not None}
@@ -181,8 +195,13 @@ class Comparison:
 
     @property
     def measures(self) -> list[str]:
-        """Names of ``values``, those of the first model first."""
-        return list(dict.fromkeys(name for model in self.models for name in model.values))
+        """Names of the measures that some model has."""
+        return [name for name in self.measured if any(name in m.values for m in self.models)]
+
+    def short_names(self, pattern: str = "{} ({})") -> list[str]:
+        """What models are called beside each other: their algorithms, with the backbone where one
+        algorithm has several."""
+        return short_names([(m.algorithm, m.backbone) for m in self.models], pattern)
 
     def reference(self, measure: str) -> ComparedModel:
         """The model that differences of a measure are to: the first that has it."""
@@ -209,7 +228,7 @@ class Comparison:
 
     def _by_seed(self, values: Tensor) -> Tensor:
         """Float64[S, M]: what has no seed is the same for all."""
-        return values if values.ndim > 1 else values.expand(len(self.seeds), -1)
+        return values.expand(len(self.seeds), -1)
 
     def rows(self) -> list[dict[str, Any]]:
         """Numbers of every model by name, means over seeds: ``table.csv`` and ``results.json``."""
@@ -235,16 +254,20 @@ class Comparison:
         out: dict[str, float | None] = {}
         for name in self.measures:
             value, apart = self.value(model, name), self.difference(model, name)
-            out[name] = None if value is None else value.mean
-            out[f"{name}_standard_error"] = None if value is None else value.standard_error
             difference = "difference" if name == "nelbo" else f"{name}_difference"
-            out[difference] = None if apart is None else apart.mean
-            for part in ("standard_error", "over_samples", "over_seeds"):
-                key = part if part == "standard_error" else f"error_{part}"
-                out[f"{difference}_{key}"] = None if apart is None else getattr(apart, part)
+            for key, found, part in (
+                (name, value, "mean"),
+                (f"{name}_standard_error", value, "standard_error"),
+                (difference, apart, "mean"),
+                (f"{difference}_standard_error", apart, "standard_error"),
+                (f"{difference}_error_over_samples", apart, "over_samples"),
+                (f"{difference}_error_over_seeds", apart, "over_seeds"),
+            ):
+                out[key] = getattr(found, part, None)
         return out
 
 
-def stack_seeds(values: Sequence[Sequence[float]]) -> Tensor:
-    """M values of every seed -> Float64[S, M]."""
-    return torch.tensor(values, dtype=torch.float64)
+def short_names(pairs: Sequence[tuple[str, str]], pattern: str) -> list[str]:
+    """Algorithms, as ``pattern`` with their backbones where one is there with several."""
+    several = len({algorithm for algorithm, _ in pairs}) < len({*pairs})
+    return [pattern.format(*pair) if several else pair[0] for pair in pairs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discrete_diffusion.evaluation.comparison import (
@@ -11,87 +11,93 @@ from discrete_diffusion.evaluation.comparison import (
     Column,
     ComparedModel,
     Comparison,
-    Measure,
     PairedDifference,
-    arrow,
 )
 from discrete_diffusion.naming import counted
 
 MISSING = "–"
 """In the place of a value that a model does not have."""
 
+COST = (
+    Column("network calls per sample", "network_calls", 1),
+    Column("s of training", "seconds_training", 0),
+    Column("s per 1,000 samples", "seconds_per_1000_samples", 1),
+)
+"""The last columns: neither real data nor baselines have them, and they have no errors."""
+
 _LARGE = 1e6
 """Numbers from here on are shown as 1.234e+08."""
 
-
-COST = (
-    Column("network calls per sample", "network_calls", 1, quality=False),
-    Column("s of training", "seconds_training", 0, quality=False),
-    Column("s per 1,000 samples", "seconds_per_1000_samples", 1, quality=False),
-)
-"""The last columns."""
+_ARROWS = {True: " ↑", False: " ↓", None: ""}
+"""Behind a title: which way is better."""
 
 
 def table_cells(
-    comparison: Comparison, real: Mapping[str, float] | None = None
+    comparison: Comparison, real: Mapping[str, float]
 ) -> tuple[list[str], list[list[str]]]:
     """Heads and texts of the table; metrics that no model has are left out, and differences where
     there is one model. ``real``: what real data scores, the first row; baselines are the last."""
-    models, several = comparison.models, len(comparison.models) > 1
-    columns = [
+    models, measures = comparison.models, comparison.measures
+    shown = [
         column
         for column in (*comparison.columns, *COST)
         if any(math.isfinite(model.mean(column.name)) for model in models)
     ]
     heads = ["algorithm", "backbone"]
-    for measure in comparison.measures:
-        shown, first = _measure(comparison, measure), comparison.reference(measure).algorithm
-        heads.append(shown.head(comparison) + arrow(shown.up))
-        short = shown.said.removeprefix("the ")
-        of = f"{short}, " if len(comparison.measures) > 1 else ""
-        heads += [f"{of}difference to {first}{arrow(shown.up)}"] if several else []
-    cells = []
-    if real:
-        blank = [""] * (len(heads) - 1)
-        cells.append(["real data", *blank, *(_real(real, column) for column in columns)])
-    heads += [column.title for column in columns]
+    for name in measures:
+        measure, first = comparison.measured[name], comparison.reference(name).algorithm
+        heads.append(measure.head(comparison) + _ARROWS[measure.up])
+        of = f"{measure.title.removeprefix('the ')}, " if len(measures) > 1 else ""
+        heads += [f"{of}difference to {first}{_ARROWS[measure.up]}"] * (len(models) > 1)
+    blank = [""] * (len(heads) - 1)
+    rows = [["real data", *blank, *(_number(real, column) for column in shown)]] if real else []
     for model in models:
         backbone = model.backbone + (f" (for {model.instead_of})" if model.instead_of else "")
-        row = [model.algorithm, backbone, *_compared(comparison, model, several)]
-        cells.append([*row, *(_measured(model, column) for column in columns)])
-    for baseline in comparison.baselines:
-        row = [baseline.name, "", *_compared(comparison, baseline, several)]
-        cells.append([*row, *(_real(baseline.metrics, column) for column in columns)])
-    return heads, cells
+        metrics = [_mean(model, column) for column in shown]
+        rows.append([model.algorithm, backbone, *_measures(comparison, model), *metrics])
+    for guess in comparison.baselines:
+        metrics = [_number(guess.metrics, column) for column in shown]
+        rows.append([guess.name, "", *_measures(comparison, guess), *metrics])
+    titles = [f"{c.head}{', %' if c.share else ''}{_ARROWS[c.up]}" for c in shown]
+    return heads + titles, rows
 
 
-_BOUND = Measure("the bound", lambda c: f"bound, {c.quantity}", lambda c, split: "")
-
-
-def _measure(comparison: Comparison, name: str) -> Measure:
-    return _BOUND if name == "nelbo" else comparison.measured[name]
-
-
-def _compared(
-    comparison: Comparison, model: ComparedModel | Baseline, several: bool
-) -> Iterator[str]:
+def _measures(comparison: Comparison, model: ComparedModel | Baseline) -> list[str]:
     """Value and difference of every measure."""
-    for measure in comparison.measures:
-        bits = (comparison.quantity or "").startswith("bits")
-        digits = 2 if measure == "nelbo" and not bits else 3
-        yield _paired(comparison.value(model, measure), digits) or MISSING
-        if several:
-            yield _paired(comparison.difference(model, measure), digits, sign="+")
+    texts = []
+    for name in comparison.measures:
+        in_nats = name == "nelbo" and not str(comparison.quantity).startswith("bits")
+        digits = 2 if in_nats else 3
+        texts.append(_paired(comparison.value(model, name), digits) or MISSING)
+        if len(comparison.models) > 1:
+            texts.append(_paired(comparison.difference(model, name), digits, sign="+"))
+    return texts
 
 
 def _paired(found: PairedDifference | None, digits: int, sign: str = "") -> str:
     return "" if found is None else with_error(found.mean, found.standard_error, digits, sign=sign)
 
 
-def table_notes(comparison: Comparison, *, split: str, draws: int) -> list[str]:
+def _mean(model: ComparedModel, column: Column) -> str:
+    """Of a metric over seeds, with its error."""
+    scale, error = 100 if column.share else 1, math.nan
+    if column not in COST:
+        error = model.standard_error(column.name, share=column.of_samples)
+    return with_error(scale * model.mean(column.name), scale * error, column.digits)
+
+
+def _number(metrics: Mapping[str, float], column: Column) -> str:
+    if column in COST or column.name not in metrics:
+        return ""
+    return _shown((100 if column.share else 1) * metrics[column.name], column.digits)
+
+
+def table_notes(comparison: Comparison) -> list[str]:
     """What the numbers are, in sentences."""
     models, seeds = comparison.models, comparison.seeds
-    notes = [*_said_of_samples(comparison, split, draws), _said_of_errors(comparison)]
+    names = sorted(comparison.measures, key=lambda name: name != "nelbo")  # the bound first
+    notes = [note for name in names for note in comparison.measured[name].notes(comparison)]
+    notes.append(_error_note(comparison))
     if len(seeds) == 1:
         notes.append(
             f"One training seed ({seeds[0]}): no error says what training with another would give."
@@ -113,33 +119,14 @@ def table_notes(comparison: Comparison, *, split: str, draws: int) -> list[str]:
     return notes
 
 
-def _said_of_samples(comparison: Comparison, split: str, draws: int) -> list[str]:
-    """What the values of held-out samples are, a sentence per measure."""
-    notes, models = [], comparison.models
-    if "nelbo" in comparison.measures:
-        num = comparison.reference("nelbo").values["nelbo"].shape[1]
-        notes.append(
-            f"The bound is of {counted(num, 'sample')} of the {split} split, the same for all, "
-            f"{counted(draws, 'noise draw')} each."
-        )
-        without = [m.algorithm for m in models if "nelbo" not in m.values]
-        if without:
-            notes.append(
-                f"No bound of {', '.join(dict.fromkeys(without))}: it would be of the density of "
-                "numbers, the bound here is of the probability of ids; the two do not compare."
-            )
-    others = [name for name in comparison.measures if name != "nelbo"]
-    return [*notes, *(comparison.measured[name].note(comparison, split) for name in others)]
-
-
-def _said_of_errors(comparison: Comparison) -> str:
+def _error_note(comparison: Comparison) -> str:
     models, several = comparison.models, len(comparison.seeds) > 1
     over = "over held-out samples and seeds" if several else "over held-out samples"
     shares = any(
         math.isfinite(m.mean(c.name)) for m in models for c in comparison.columns if c.of_samples
     )
     others = "; of other numbers over seeds" if several else "; of shares over the samples drawn"
-    of = " and ".join(_measure(comparison, measure).said for measure in comparison.measures)
+    of = " and ".join(comparison.measured[name].title for name in comparison.measures)
     return (
         f"± is one standard error: of {of} {over}"
         + f"; of a difference too, paired by sample{' and seed' * several}" * (len(models) > 1)
@@ -158,20 +145,6 @@ def with_error(value: float, error: float, digits: int, *, sign: str = "") -> st
     """``value ± error``; the value alone without an error, nothing without a value."""
     text = _shown(value, digits, sign)
     return f"{text} ± {_shown(error, digits)}" if text and math.isfinite(error) else text
-
-
-def _measured(model: ComparedModel, column: Column) -> str:
-    error = math.nan
-    if column.quality:
-        error = model.standard_error(column.name, share=column.of_samples)
-    scale = 100 if column.share else 1
-    return with_error(scale * model.mean(column.name), scale * error, column.digits)
-
-
-def _real(real: Mapping[str, float], column: Column) -> str:
-    if not column.quality or column.name not in real:
-        return ""
-    return _shown((100 if column.share else 1) * real[column.name], column.digits)
 
 
 def _shown(value: Any, digits: int, sign: str = "") -> str:

@@ -10,8 +10,12 @@ import torch
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.data import SplitBatches, TokenDataset
-from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds, sample_bounds
-from discrete_diffusion.evaluation.bound_by_size import BoundBySize, bound_by_size
+from discrete_diffusion.evaluation.bound import (
+    BoundBySize,
+    BoundEstimate,
+    blind_bounds,
+    sample_bounds,
+)
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
 from discrete_diffusion.shards import Shard
@@ -91,7 +95,7 @@ def score_model(
     bound = bounds.estimate(data.bound)
     return ModelScores(
         bound=bound,
-        by_size=bound_by_size(bounds, batches().sizes, data.bound, unit=data.size_unit),
+        by_size=bounds.by_size(batches().sizes, data.bound, unit=data.size_unit),
         further=data.further_bounds(split, bound),
         baselines=baselines,
         by_time=bound_by_time(

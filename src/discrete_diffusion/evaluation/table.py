@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from discrete_diffusion.evaluation.bound import BoundEstimate
-from discrete_diffusion.evaluation.bound_by_size import BoundBySize
+from discrete_diffusion.evaluation.bound import BoundBySize, BoundEstimate
 from discrete_diffusion.evaluation.model_scores import ModelScores
 
 COLUMNS = ("metric", "value", "real data", "ratio")

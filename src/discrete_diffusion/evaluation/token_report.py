@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
 from discrete_diffusion.domains.domain import Report
 from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds
+from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.token_samples import draw_token_samples
 
 if TYPE_CHECKING:
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
 
 
 class TokenReport(Report):
-    """Fresh samples Int[num, L] of a model of tokens, beside a split of ``data``."""
+    """Fresh samples Int[num, L] of a model of tokens, beside a split of ``data``.
+
+    ``columns``: the numbers of samples in the table of ``compare``; ``axes``: its figure shows the
+    first of them that was measured.
+    """
+
+    columns: ClassVar[tuple[Column, ...]] = ()
+    axes: ClassVar[tuple[Column, ...]] = ()
 
     def __init__(self, data: TokenDataset, split: str = "val") -> None:
         self.data, self.split = data, split

@@ -1,6 +1,6 @@
-"""``discrete-diffusion compare``, one concept per file: the request, its cells, their folders, the
-launcher that runs them, results and table; ``command`` puts them together. What is measured of a
-cell is ``Domain.cell_measurement``."""
+"""``discrete-diffusion compare``: ``request`` reads what is asked for, ``recipes`` and ``cells``
+plan the runs, ``running`` trains and measures them in their ``folder``, ``results`` writes what is
+found. What is measured of a cell is ``Domain.cell_measurement``."""
 
 from discrete_diffusion.cli.compare.command import compare, run
 

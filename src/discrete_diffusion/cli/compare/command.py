@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compare.arguments import check_request, read_words, shared_overrides
-from discrete_diffusion.cli.compare.cells import Cell, plan_cells
-from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, measured_with
-from discrete_diffusion.cli.compare.launching import launch
-from discrete_diffusion.cli.compare.measuring import read_data
+from discrete_diffusion.cli.compare.request import check_request, read_words, shared_overrides
+from discrete_diffusion.cli.compare.running import run_cells
 from discrete_diffusion.cli.compose import compose
 from discrete_diffusion.cli.precision import check_trainer_units
+from discrete_diffusion.naming import counted
 from discrete_diffusion.stopping import Stop
 
 if TYPE_CHECKING:
-    from hydra.core.utils import JobReturn
-
-    from discrete_diffusion.evaluation.equal_terms import EqualTerms
+    from discrete_diffusion.cli.compare.cells import Cell
+    from discrete_diffusion.data import Dataset
 
 logger = logging.getLogger(__name__)
-
-_USER_ERRORS = (ValueError, TypeError, OSError)
-_LAUNCHER = ("hydra/launcher", "hydra.launcher")
 
 
 def run(config: DictConfig) -> None:
@@ -40,22 +30,22 @@ def run(config: DictConfig) -> None:
 
     hydra = HydraConfig.get()
     user_dirs = [s.path for s in hydra.runtime.config_sources if s.provider == "command-line"]
-    launcher = [o for o in hydra.overrides.hydra if o.lstrip("+").startswith(_LAUNCHER)]
+    chosen = ("hydra/launcher", "hydra.launcher")
     try:
         compare(
             list(hydra.overrides.task),
             config=config,
-            launcher=launcher,
+            launcher=[o for o in hydra.overrides.hydra if o.lstrip("+").startswith(chosen)],
             user_config_dir=user_dirs[0].removeprefix("file://") if user_dirs else None,
         )
     except (Stop, KeyboardInterrupt) as stop:
-        said = stop if isinstance(stop, Stop) else "stopped"
+        said, status = (stop, stop.exit_status) if isinstance(stop, Stop) else ("stopped", 130)
         print(
             f"discrete-diffusion: {said}; the same command goes on from there, finished cells are "
             "kept",
             file=sys.stderr,
         )
-        raise SystemExit(stop.exit_status if isinstance(stop, Stop) else 130) from None
+        raise SystemExit(status) from None
 
 
 def compare(
@@ -79,97 +69,75 @@ def compare(
     if config is None:
         config = compose("compare", overrides, user_config_dir=user_config_dir)
     check_request(config, user_config_dir)
-    cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
+    from discrete_diffusion.cli.compare.cells import plan_cells  # imports torch
     from discrete_diffusion.cli.compare.results import write_comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
+    cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
     terms = EqualTerms(
         bound_samples=config.bound_samples,
         bound_draws=config.bound_draws,
         num_samples=config.eval.num_samples,
-        draws=cells[0].measurement.draws(config.eval.draws),
+        draws=config.eval.draws if cells[0].measurement.draws_several else 0,
     )
-    out = Path(str(config.out)).absolute()
-    folders = {cell.name: CellFolder(out / "cells" / cell.name) for cell in cells}
-    for line in dict.fromkeys(_replacement(c) for c in cells if c.instead_of is not None):
+    replaced = [
+        f"{cell.algorithm} cannot use {cell.instead_of}: {cell.backbone} (model={cell.model}, "
+        f"{cell.parameters:,} parameters) takes its place"
+        for cell in cells
+        if cell.instead_of
+    ]
+    for line in dict.fromkeys(replaced):
         logger.info("%s", line)
     if not launcher:  # whose machines may be others
         for cell in cells:
-            if not folders[cell.name].is_trained:
+            if not cell.folder.is_trained:
                 check_trainer_units(cell.config.trainer)
     data = read_data(cells)
-    prints = {name: each.fingerprint() for name, each in data.items()}
-    _check_folders(cells, folders, prints, overwrite=config.overwrite)
-    missing = [c for c in cells if not _is_finished(c, folders[c.name], terms)]
-    _announce(cells, missing, folders, out)
+    _check_folders(cells, data, overwrite=config.overwrite)
+    missing = [cell for cell in cells if not cell.folder.is_finished(cell.config, terms)]
+    _announce(cells, missing)
     if missing:
-        returned = launch(
-            partial(run_cell, terms=terms),
-            {cell.name: cell.overrides for cell in missing},
-            out / "cells",
-            launcher=launcher,
-            user_config_dir=user_config_dir,
-        )
-        _raise_failures(missing, returned, folders)
-    return write_comparison(out, cells, folders, data, terms, overrides=[*overrides, *launcher])
+        run_cells(missing, terms, launcher=launcher, user_config_dir=user_config_dir)
+    return write_comparison(cells, data, terms, overrides=[*overrides, *launcher])
 
 
-def run_cell(config: DictConfig, *, terms: EqualTerms) -> None:
-    """Train a cell in the folder that the launcher made for it, or go on with it, and measure it.
+def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
+    """The data sets of the cells by name, that of the first cell first.
 
-    Raises the errors of ``train``, and ``ValueError`` if training has diverged.
+    Raises ``ValueError`` if one holds out fewer than two samples, or two do not hold the same.
     """
-    from hydra.core.hydra_config import HydraConfig
-
-    from discrete_diffusion.cli.compare.measuring import measure_cell
-    from discrete_diffusion.cli.train import train
-
-    folder = CellFolder(Path(HydraConfig.get().runtime.output_dir))
-    folder.write_plan(config)
-    logger.info("--- %s", folder.path.name)
-    if not folder.is_trained:
-        resumed = config.copy()
-        resumed.resume = str(folder.last) if folder.last.exists() else None
-        start = time.perf_counter()
-        try:
-            with _without_metrics():
-                train(resumed, folder.path)
-        finally:
-            folder.add_seconds(time.perf_counter() - start)
-    folder.write_result(measure_cell(config, folder, terms))
+    configs: dict[str, DictConfig] = {}
+    for cell in cells:
+        configs.setdefault(cell.data, cell.config)
+    first, *others = found = {name: _read(config) for name, config in configs.items()}
+    for name in others:
+        cells[0].measurement.check_same(found[first], found[name])
+    return found
 
 
-@contextmanager
-def _without_metrics() -> Iterator[None]:
-    """Leave out the line of metrics that ``train`` ends with: they are of another split than those
-    of the table, and of fewer noise draws."""
-    log = logging.getLogger("discrete_diffusion.cli.train")
+def _read(config: DictConfig) -> Dataset:
+    from discrete_diffusion.domains import build_data, complete_data
+    from discrete_diffusion.evaluation.held_out import held_out_split
 
-    def keeps(record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith("metrics:")
+    data = build_data(complete_data(config))
+    remedy = f"give it a larger share than data.split={config.data.get('split')}, or more data"
+    split = held_out_split(data, remedy=remedy)
+    if (num := len(data.splits[split])) < 2:
+        raise ValueError(
+            f"{config.data.get('path') or f'data={config.data.name}'}: the {split} split holds "
+            f"{num}, expected at least two samples to compare models on; {remedy}"
+        )
+    return data
 
-    log.addFilter(keeps)
-    try:
-        yield
-    finally:
-        log.removeFilter(keeps)
 
-
-def _check_folders(
-    cells: Sequence[Cell],
-    folders: dict[str, CellFolder],
-    fingerprints: dict[str, str],
-    *,
-    overwrite: bool,
-) -> None:
+def _check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:
     """``ValueError`` naming the cells whose folder holds another run, and what differs; with
-    ``overwrite`` such folders are cleared instead, and those with a damaged checkpoint.
-    ``fingerprints``: by data set."""
+    ``overwrite`` such folders are cleared instead, and those with a damaged checkpoint."""
+    fingerprints = {name: each.fingerprint() for name, each in data.items()}
     changed = []
     for cell in cells:
-        folder = folders[cell.name]
+        folder, result, fingerprint = cell.folder, cell.folder.result, fingerprints[cell.data]
         changes = folder.changes(cell.config)
-        result, fingerprint = folder.result, fingerprints[cell.data]
         if result is not None and result["data_fingerprint"] != fingerprint:
             changes.append(f"the data (fingerprint {result['data_fingerprint']} -> {fingerprint})")
         if overwrite and not changes and result is None and folder.is_damaged:
@@ -182,72 +150,22 @@ def _check_folders(
     if changed:
         listed = "\n  ".join(changed)
         raise ValueError(
-            f"{folders[cells[0].name].path.parent} holds other runs (was -> is); give overwrite="
-            f"true to train them anew, or another out=FOLDER:\n  {listed}"
+            f"{cells[0].out / 'cells'} holds other runs (was -> is); give overwrite=true to train "
+            f"them anew, or another out=FOLDER:\n  {listed}"
         )
 
 
-def _is_finished(cell: Cell, folder: CellFolder, terms: EqualTerms) -> bool:
-    """Measured as asked for; where no samples are, those that there are do not matter."""
-    result = folder.result
-    if result is None or result["digest"] != config_digest(cell.config):
-        return False
-    asked = {**terms.as_dict(), **measured_with(cell.config)}
-    found = {**result["terms"], **{key: result.get(key) for key in measured_with(cell.config)}}
-    if not terms.num_samples:
-        for key in ("num_samples", "draws", *measured_with(cell.config)):
-            asked.pop(key, None)
-            found.pop(key, None)
-    return found == asked
-
-
-def _announce(
-    cells: Sequence[Cell], missing: Sequence[Cell], folders: dict[str, CellFolder], out: Path
-) -> None:
-    names = {cell.name for cell in missing}
+def _announce(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
+    to_run = {cell.name for cell in missing}
     for cell in cells:
-        folder = folders[cell.name]
-        if cell.name not in names:
+        if cell.name not in to_run:
             logger.info("%s: finished, kept", cell.name)
-        elif folder.is_trained:
+        elif cell.folder.is_trained:
             logger.info("%s: trained, kept; to be measured", cell.name)
-        elif folder.last.exists():
+        elif cell.folder.last.exists():
             logger.info("%s: interrupted, goes on", cell.name)
-    plural = "" if len(cells) == 1 else "s"
-    logger.info("%d of %d cell%s to run", len(missing), len(cells), plural)
-    there = sorted(path.parent.name for path in (out / "cells").glob("*/cell.json"))
-    others = [name for name in there if name not in folders]
-    if others:
-        logger.info("also in %s, kept, not in the table: %s", out, ", ".join(others))
-
-
-def _replacement(cell: Cell) -> str:
-    return (
-        f"{cell.algorithm} cannot use {cell.instead_of}: {cell.backbone} (model={cell.model}, "
-        f"{cell.parameters:,} parameters) takes its place"
-    )
-
-
-def _raise_failures(
-    cells: Sequence[Cell], returned: Sequence[JobReturn], folders: dict[str, CellFolder]
-) -> None:
-    """``ValueError`` naming the cells that failed; errors that users cannot mend as they are."""
-    from hydra.core.utils import JobStatus
-
-    from discrete_diffusion.naming import counted
-
-    failed = []
-    for cell, job in zip(cells, returned, strict=True):
-        if job.status == JobStatus.COMPLETED:
-            continue
-        error = job._return_value  # return_value would raise it, and write a line of its own
-        if not isinstance(error, _USER_ERRORS):
-            raise error
-        failed.append(f"{cell.name}: {error} (folder {folders[cell.name].path})")
-    if failed:
-        listed = "\n  ".join(failed)
-        raise ValueError(
-            f"{len(failed)} of {counted(len(cells), 'cell')} failed; the same command keeps the "
-            "others and tries these again; delete the folder of one to train it anew:\n  "
-            f"{listed}"
-        )
+    logger.info("%d of %s to run", len(missing), counted(len(cells), "cell"))
+    there = {path.parent.name for path in (cells[0].out / "cells").glob("*/cell.json")}
+    if others := there - {cell.name for cell in cells}:
+        also = ", ".join(sorted(others))
+        logger.info("also in %s, kept, not in the table: %s", cells[0].out, also)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
@@ -16,17 +16,17 @@ from discrete_diffusion.config_files import plain
 from discrete_diffusion.options import leaves
 from discrete_diffusion.whole_files import written_whole
 
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.equal_terms import EqualTerms
+
 _FREE = (
     *("resume", "threads", "logger", "eval", "callbacks.num_samples", "trainer.devices"),
-    "plugins",
-    *("data.codes", "data.unit", "data.threshold"),
+    *("plugins", "data.codes", "data.unit", "data.threshold"),
     "data.domain",  # data.name says it too, where it is missing
+    "sampling",  # measuring depends on it, training does not
 )
-"""Config keys that may differ from one call to the next: the numbers do not depend on them, or the
+"""Config keys that may differ from one call to the next: the weights do not depend on them, or the
 fingerprint of the data tells."""
-
-_MEASURED_WITH = ("sampling",)
-"""Config keys that what is measured depends on, and training does not."""
 
 _NEUTRAL = {
     "algo.condition_dropout": 0.0,
@@ -62,8 +62,10 @@ class CellFolder:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What ``cell.json`` holds; None without one, or without all of its keys."""
-        return read_json(self.path / "cell.json", _MEASURED)
+        """What ``cell.json`` holds, its ``bounds`` as ``nelbo`` too; None without one, or without
+        all of its keys."""
+        found = read_json(self.path / "cell.json", _MEASURED)
+        return None if found is None else {**found, "nelbo": found["bounds"]}
 
     @property
     def is_damaged(self) -> bool:
@@ -78,38 +80,46 @@ class CellFolder:
             return True
         return False
 
+    def is_finished(self, config: DictConfig, terms: EqualTerms) -> bool:
+        """Measured as asked for; where no samples are, those that there are do not matter."""
+        result = self.result
+        if result is None or result["digest"] != config_digest(config):
+            return False
+        asked = {**terms.as_dict(), "sampling": _as_json(plain(config.sampling))}
+        found = {**result["terms"], "sampling": result.get("sampling")}
+        of_samples = () if terms.num_samples else ("num_samples", "draws", "sampling")
+        return all(
+            asked.get(key) == found.get(key) for key in asked | found if key not in of_samples
+        )
+
     def changes(self, config: DictConfig) -> list[str]:
         """``key was -> is`` for every value that differs from the run in this folder."""
         plan = read_json(self.path / "plan.json", ("digest", "config"))
         if plan is None or plan["digest"] == config_digest(config):
             return []
         was, now = (dict(leaves(_kept(each))) for each in (plan["config"], plain(config)))
-        keys = [key for key in {**was, **now} if was.get(key) != now.get(key)]
-        named = [
+        lines = [
             f"{key} {was.get(key, 'absent')} -> {now.get(key, 'absent')}"
-            for key in keys[:_MAX_NAMED]
+            for key in was | now
+            if was.get(key) != now.get(key)
         ]
-        return [*named, f"{len(keys) - _MAX_NAMED} more"] if len(keys) > _MAX_NAMED else named
+        more = [f"{len(lines) - _MAX_NAMED} more"] if len(lines) > _MAX_NAMED else []
+        return lines[:_MAX_NAMED] + more
 
     def write_plan(self, config: DictConfig) -> None:
         """Say what run this is; a folder of the same run is left as it is."""
         plan = {"digest": config_digest(config), "config": _kept(plain(config))}
         write_json(self.path / "plan.json", plan)
 
-    def write_result(self, result: Mapping[str, Any]) -> None:
-        """The measurements; with them the cell is finished."""
-        write_json(self.path / "cell.json", result)
+    @property
+    def seconds(self) -> float:
+        """Spent on training, as far as it was recorded."""
+        kept = read_json(self.path / "training.json", ("seconds",)) or {"seconds": 0}
+        return float(kept["seconds"])
 
     def add_seconds(self, seconds: float) -> None:
         """Of training, on top of what earlier parts of the run took."""
         write_json(self.path / "training.json", {"seconds": self.seconds + seconds})
-
-    @property
-    def seconds(self) -> float:
-        """Spent on training, as far as it was recorded."""
-        return float(
-            (read_json(self.path / "training.json", ("seconds",)) or {"seconds": 0})["seconds"]
-        )
 
     def clear(self) -> None:
         """Remove the run."""
@@ -122,23 +132,21 @@ def config_digest(config: DictConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def measured_with(config: DictConfig) -> dict[str, Any]:
-    """What else its numbers depend on, beside the terms of the comparison, as JSON gives it."""
-    return {key: json.loads(json.dumps(plain(config)[key])) for key in _MEASURED_WITH}
-
-
 def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config without ``_FREE``, ``_MEASURED_WITH`` and ``_NEUTRAL``, as JSON gives it back."""
-    kept: dict[str, Any] = json.loads(json.dumps(config))
-    free = (*_FREE, *_MEASURED_WITH)
-    for key in (*free, *_NEUTRAL):
+    """A config without ``_FREE`` and ``_NEUTRAL``, as JSON gives it back."""
+    kept: dict[str, Any] = _as_json(config)
+    for key in (*_FREE, *_NEUTRAL):
         *parents, name = key.split(".")
         node: Any = kept
         for parent in parents:
             node = node.get(parent, {})
-        if key in free or node.get(name) == _NEUTRAL[key]:
+        if key in _FREE or node.get(name) == _NEUTRAL[key]:
             node.pop(name, None)
     return kept
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
 
 
 def read_json(path: Path, keys: Collection[str]) -> dict[str, Any] | None:

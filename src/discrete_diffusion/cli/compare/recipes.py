@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compare.arguments import key_of
+from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state
+from discrete_diffusion.cli.compare.request import key_of
 from discrete_diffusion.cli.compose import quoted
 from discrete_diffusion.config_files import plain
-from discrete_diffusion.domains import (
-    available_domains,
-    data_state,
-    domain_of,
-    get_domain,
-)
+from discrete_diffusion.domains import available_domains, data_state, domain_of, get_domain
 from discrete_diffusion.models.calling import OWN_CONDITIONS
 from discrete_diffusion.models.registry import backbone_spec, usable_backbones
+from discrete_diffusion.sampling import sampler_state
 
 Compose = Callable[[Sequence[str]], DictConfig]
 """Overrides -> the ``train`` config, to be read only."""
@@ -27,22 +24,22 @@ Compose = Callable[[Sequence[str]], DictConfig]
 _STATES = ("tokens", "field", "latent")
 """What is compared: ids, and what there are ids of as well."""
 
-_FALLBACK = "dit"
-"""The backbone that stands in, if it can, where the one asked for cannot be used."""
-
 
 @dataclass(frozen=True)
 class Recipe:
     """``overrides`` compose the ``train`` config of an algorithm but for its model, backbone and
-    options; ``config`` is what they compose. ``needs``: what its backbone must offer.
-    ``is_plain``: what an experiment sets under ``algo`` was left out.
+    options; ``config`` is what they compose. ``is_plain``: what an experiment sets under ``algo``
+    was left out.
     """
 
-    state: str
-    needs: tuple[str, ...]
     overrides: tuple[str, ...]
     config: DictConfig
     is_plain: bool
+
+    @property
+    def model(self) -> str:
+        """The model preset, before a backbone is chosen."""
+        return str(self.config.model.get("name"))
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -52,24 +49,33 @@ class Recipe:
     @cached_property
     def usable(self) -> list[str]:
         """Backbones that the algorithm can use."""
-        return usable_backbones(self.needs, self.state)
+        name = str(self.config.algo.name)
+        needs = getattr(ALGORITHMS.find(name), "backbone_needs", ())
+        return usable_backbones(needs, algorithm_state(name))
 
     def reads(self, backbone: str) -> bool:
         """True if a backbone is made for such data: its state, all that comes with a sample."""
         spec, data = backbone_spec(backbone), self.config.data
-        if spec.graph and domain_of(data).graph(data) is None:
-            return False
-        needed = {*spec.conditions} - OWN_CONDITIONS
-        there = needed <= {*self.conditions}
-        return there and spec.state == self.state and spec.offers(self.conditions)
+        return (
+            spec.state == data_state(data)
+            and {*spec.conditions} - OWN_CONDITIONS <= {*self.conditions}
+            and spec.offers(self.conditions)
+            and not (spec.graph and domain_of(data).graph(data) is None)
+        )
 
-    @cached_property
-    def stand_in(self) -> str | None:
+    def stand_in(self) -> str:
         """The backbone in the place of one that cannot be used, or that is not made for such data:
-        ``dit``, the algorithm's own, or the first that can. None if none can."""
+        ``dit``, the algorithm's own, or the first that can. ``ValueError`` if none can."""
         able = [name for name in self.usable if self.reads(name)]
-        wanted = (_FALLBACK, str(self.config.algo.backbone), *able)
-        return next((name for name in wanted if name in able), None)
+        for name in ("dit", str(self.config.algo.backbone), *able):
+            if name in able:
+                return name
+        data = f"data={self.config.data.name}"
+        if self.conditions:
+            data += f" with its {', '.join(self.conditions)}"
+        names = ",".join(self.usable)
+        others = f"; give backbones=[{names}], which ignore some of it" if names else ""
+        raise ValueError(f"no backbone that it can use reads {data}{others}")
 
 
 def recipes(
@@ -80,82 +86,44 @@ def recipes(
     All have the samples of the first one's data, each in the state that it works on. Raises
     ``ValueError`` for an algorithm that works on a state that these samples do not come in.
     """
-    composed = {name: compose([*shared, f"algo={name}"]) for name in algorithms}
-    kinds = {name: _kind(str(config.algo.name)) for name, config in composed.items()}
-    for name, kind in kinds.items():
-        if _state(kind) not in _STATES:
+    configs = {name: compose([*shared, f"algo={name}"]) for name in algorithms}
+    names = [str(config.algo.name) for config in configs.values()]
+    for name, config in configs.items():
+        if (state := algorithm_state(config.algo.name)) not in _STATES:
             raise ValueError(
                 f"compare measures algorithms on {', '.join(_STATES[:-1])} and {_STATES[-1]}, and "
-                f"{name} works on {_state(kind)}; train and evaluate {name} by itself"
+                f"{name} works on {state}; train and evaluate {name} by itself"
             )
-    base = composed[algorithms[0]].data
-    return {
-        name: _recipe(name, kind, kinds.values(), base, shared, compose)
-        for name, kind in kinds.items()
-    }
+    found = {}
+    for name, config in configs.items():
+        words = [*shared, f"algo={name}"]
+        if data := _data_words(name, configs[algorithms[0]].data, config, compose):
+            words = [w for w in words if key_of(w).split(".")[0] != "data"] + data
+        words += (undone := _without_experiment(name, config, shared, compose))
+        words += _sampling_words(name, names, compose(words), compose)
+        found[name] = Recipe(tuple(words), compose(words), is_plain=bool(undone))
+    return found
 
 
-def _recipe(
-    name: str,
-    kind: Any,
-    kinds: Collection[Any],
-    base: DictConfig,
-    shared: Sequence[str],
-    compose: Compose,
-) -> Recipe:
-    words = [*shared, f"algo={name}"]
-    config = compose(words)
-    if data := _data_words(name, _state(kind), base, config.data, compose):
-        words = [w for w in words if key_of(w).split(".")[0] != "data"] + data
-    others = _of_experiment(config, shared, compose, name)
-    words += others
-    words += _sampling_words(name, kind, kinds, compose(words), compose)
-    return Recipe(
-        state=_state(kind),
-        needs=getattr(kind, "backbone_needs", ()),
-        overrides=tuple(words),
-        config=compose(words),
-        is_plain=bool(others),
-    )
-
-
-def _of_experiment(
-    config: DictConfig, shared: Sequence[str], compose: Compose, name: str
-) -> list[str]:
-    """Overrides that undo what an experiment sets under ``algo``, where it is not the algorithm's
-    own experiment: a name may mean something else there, and a backbone may not fit."""
-    if not any(key_of(word) == "experiment" for word in shared):
-        return []
-    if compose(shared).algo.name == config.algo.name:
-        return []
-    own, found = plain(compose([f"algo={name}"]).algo), plain(config.algo)
-    undone = [f"algo.{k}={_word(v)}" for k, v in own.items() if found[k] != v]
-    return undone + [f"~algo.{key}" for key in found if key not in own]
-
-
-def _data_words(
-    name: str, state: str, base: DictConfig, composed: DictConfig, compose: Compose
-) -> list[str]:
-    """Overrides that turn ``composed`` into the samples of ``base`` in the state that an algorithm
-    works on; none if it is that already."""
-    if composed == base and data_state(base) == state:
+def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compose) -> list[str]:
+    """Overrides that turn the data of ``config`` into the samples of ``base`` in the state that its
+    algorithm works on; none if it is that already."""
+    state = algorithm_state(config.algo.name)
+    if config.data == base and data_state(base) == state:
         return []
     forms = domain_of(base).forms(base)
-    wanted = forms.get(state)
-    if wanted is None:
-        known = " or ".join(f"data={each}" for each in _with_form(state))
+    if state not in forms:
+        known = " or ".join(f"data={each}" for each in _data_sets_with(state))
         raise ValueError(
             f"{name} works on {state}, and data={base.name} holds {' and '.join(forms)} only; "
             f"choose {known}, the same samples in two states, or other algos="
         )
-    own = dict(OmegaConf.to_container(compose([f"data={wanted}"]).data))  # type: ignore[arg-type]
-    values = plain(base).items()
-    changed = {key: value for key, value in values if key in own and value != own[key]}
-    changed.pop("name", None)
-    return [f"data={wanted}", *(f"data.{key}={_word(value)}" for key, value in changed.items())]
+    own = plain(compose([f"data={forms[state]}"]).data)
+    changed = {k: v for k, v in plain(base).items() if k in own and v != own[k] and k != "name"}
+    return [f"data={forms[state]}", *(f"data.{key}={_value(v)}" for key, v in changed.items())]
 
 
-def _with_form(state: str) -> list[str]:
+def _data_sets_with(state: str) -> list[str]:
     """Data sets whose samples come in two states, one of which this is."""
     return [
         name
@@ -165,50 +133,50 @@ def _with_form(state: str) -> list[str]:
     ]
 
 
-def _word(value: object) -> str:
+def _value(value: Any) -> str:
     """A value as Hydra reads it back."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, list):
-        return f"[{','.join(map(_word, value))}]"
+        return f"[{','.join(map(_value, value))}]"
     return "null" if value is None else str(value)
 
 
+def _without_experiment(
+    name: str, config: DictConfig, shared: Sequence[str], compose: Compose
+) -> list[str]:
+    """Overrides that undo what an experiment sets under ``algo``, where it is not the algorithm's
+    own experiment: a name may mean something else there, and a backbone may not fit."""
+    of_experiment = any(key_of(word) == "experiment" for word in shared)
+    if not of_experiment or compose(shared).algo.name == config.algo.name:
+        return []
+    own, found = plain(compose([f"algo={name}"]).algo), plain(config.algo)
+    undone = [f"algo.{k}={_value(v)}" for k, v in own.items() if found[k] != v]
+    return undone + [f"~algo.{key}" for key in found if key not in own]
+
+
 def _sampling_words(
-    name: str, kind: Any, kinds: Collection[Any], config: DictConfig, compose: Compose
+    name: str, names: Sequence[str], config: DictConfig, compose: Compose
 ) -> list[str]:
     """Overrides for the sampler of samples that come in two states: the algorithm's own where the
-    one asked for is for others; of ids with the
-    ``token_steps`` of the domain if nothing says otherwise. None for other data."""
-    domain = domain_of(config.data)
+    one asked for is for others of the ``names``; of ids with the ``token_steps`` of the domain if
+    nothing says otherwise. None for other data."""
+    domain, algorithm = domain_of(config.data), str(config.algo.name)
     if len(domain.forms(config.data)) < 2:
         return []
-    asked = sampler = str(config.sampling.name)
-    if not _fits(asked, kind) and any(_fits(asked, other) for other in kinds):
-        sampler = str(compose([f"algo={name}", f"data={config.data.name}"]).sampling.name)
-    default = compose([f"sampling={sampler}"]).sampling.get("default_steps")
-    steps = default if sampler != asked else config.sampling.get("default_steps")
-    words = [f"sampling={sampler}"] if sampler != asked else []
-    fewer = domain.token_steps if _state(kind) == "tokens" else None
-    if fewer is not None and default is not None and steps == default:
-        words.append(f"sampling.default_steps={fewer}")
-    return words
+    asked, words = str(config.sampling.name), []
+    if not _fits(asked, algorithm) and any(_fits(asked, other) for other in names):
+        config = compose([f"algo={name}", f"data={config.data.name}"])
+        config = compose([f"sampling={config.sampling.name}"])
+        words = [f"sampling={config.sampling.name}"]
+    default = compose([f"sampling={config.sampling.name}"]).sampling.get("default_steps")
+    fewer = domain.token_steps if algorithm_state(algorithm) == "tokens" else None
+    unsaid = default is not None and config.sampling.get("default_steps") == default
+    return [*words, f"sampling.default_steps={fewer}"] if fewer and unsaid else words
 
 
-def _fits(sampler: str, kind: Any) -> bool:
+def _fits(sampler: str, algorithm: str) -> bool:
     """True if the sampler can draw from what an algorithm trains, noise and times aside."""
-    from discrete_diffusion.sampling import sampler_state
-
-    able = getattr(kind, "samplers", None)
-    return sampler_state(sampler) == _state(kind) and (not able or sampler in able)
-
-
-def _kind(name: str) -> Any:
-    """The builder of an algorithm, which says what it works on and needs."""
-    from discrete_diffusion.algorithms import ALGORITHMS
-
-    return ALGORITHMS.find(name)
-
-
-def _state(kind: Any) -> str:
-    return str(getattr(kind, "state", "tokens"))
+    able = getattr(ALGORITHMS.find(algorithm), "samplers", None)
+    same_state = sampler_state(sampler) == algorithm_state(algorithm)
+    return same_state and (not able or sampler in able)

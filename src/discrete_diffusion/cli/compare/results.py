@@ -1,9 +1,8 @@
-"""From trained cells to numbers, and from the numbers of all cells to table, JSON and figure."""
+"""From the measurements of all cells to the table, the numbers and the figure."""
 
 from __future__ import annotations
 
 import csv
-import json
 import logging
 import math
 import shlex
@@ -12,56 +11,57 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from discrete_diffusion.cli.compare.folder import read_json, write_json
+from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
+from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells, table_notes
+from discrete_diffusion.evaluation.equal_terms import REAL_DRAWS, EqualTerms
+from discrete_diffusion.evaluation.json_values import finite
+from discrete_diffusion.naming import counted
 from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from discrete_diffusion.cli.compare.cells import Cell
-    from discrete_diffusion.cli.compare.folder import CellFolder
     from discrete_diffusion.data import Dataset
-    from discrete_diffusion.domains.cell_measurement import CellMeasurement, FigureAxis
-    from discrete_diffusion.evaluation.comparison import Comparison
-    from discrete_diffusion.evaluation.equal_terms import EqualTerms
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.comparison import Column
 
 logger = logging.getLogger(__name__)
 
-_PARETO = "pareto.png"
 _TITLE_WIDTH = 78
-"""Characters of a line of its title."""
+"""Characters of a line of the figure's title."""
 
 
 def write_comparison(
-    out: Path,
     cells: Sequence[Cell],
-    folders: dict[str, CellFolder],
     data: Mapping[str, Dataset],
     terms: EqualTerms,
     *,
     overrides: Sequence[str],
 ) -> dict[str, Any]:
-    """Write table, numbers and figures into ``out`` and print the table; returns what
-    ``results.json`` holds.
+    """Write table, numbers and figures into the folder of the comparison and print the table;
+    returns what ``results.json`` holds.
 
-    ``data``: of all cells, by name; what real data scores is measured once and kept in ``out``.
+    ``data``: of all cells, by name; what real data scores is measured once and kept.
     """
-    from discrete_diffusion.cli.compare.table import (
-        REAL_DATA,
-        print_table,
-        real_data,
-        said_of_table,
-        setting_of,
-    )
-    from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells
-    from discrete_diffusion.evaluation.json_values import finite
-
-    measurement = cells[0].measurement
-    found = {cell.name: folders[cell.name].result or {} for cell in cells}
-    comparison = _comparison(cells, found, data)
-    first = found[cells[0].name]
-    real = real_data(out / REAL_DATA, data[cells[0].data], comparison, measurement)
-    heads, rows = table_cells(comparison, real.get("metrics"))
-    notes = said_of_table(comparison, cells, data, first, terms, real)
+    out, measurement = cells[0].out, cells[0].measurement
+    found = {cell.name: cell.folder.result or {} for cell in cells}
+    first, first_data = found[cells[0].name], data[cells[0].data]
+    comparison = _comparison(cells, found, first_data, terms)
+    real = _real_data(out / "real_data.json", first_data, comparison, measurement)
+    heads, rows = table_cells(comparison, real.get("metrics", {}))
+    setting, summary = _setting(comparison, first["steps"]), first_data.summary()
+    if path := str(cells[0].config.data.get("path") or ""):
+        summary = summary.replace(path, Path(path).name)
+    seeds = f"seed{'s' * (len(comparison.seeds) > 1)} {', '.join(map(str, comparison.seeds))}"
+    notes = [f"{setting}, {seeds}. Data: {summary}.", *table_notes(comparison)]
+    if real:
+        notes.append(
+            f"Real data: {real['num_samples']:,} training samples in place of a model's, against "
+            f"the same {first['split']} split, mean of {real['draws']} draws."
+        )
+    notes += [*measurement.notes(comparison), f"{first['hardware']}."]
     results = finite(
         {
             "command": shlex.join(["discrete-diffusion", "compare", *overrides]),
@@ -80,36 +80,35 @@ def write_comparison(
             "notes": notes,
         }
     )
-    listed = "\n".join(f"* {note}" for note in notes)
-    _write(out / "table.md", f"{markdown_table(heads, rows)}\n{listed}\n")
-    _write(out / "results.json", json.dumps(results, indent=1, allow_nan=False) + "\n")
+    with written_whole(out / "table.md") as unfinished:
+        listed = "\n".join(f"* {note}" for note in notes)
+        unfinished.write_text(f"{markdown_table(heads, rows)}\n{listed}\n")
+    write_json(out / "results.json", results)
     with written_whole(out / "table.csv") as unfinished, unfinished.open("w", newline="") as file:
         names = list(dict.fromkeys(name for row in results["models"] for name in row))
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(results["models"])
     written = ["table.md", "table.csv", "results.json"]
-    written += _draw(comparison, measurement.axes, out / _PARETO, setting_of(cells, first))
-    written += measurement.show(comparison, cells, folders, out)
-    print_table(heads, rows, notes)
+    written += _draw(comparison, measurement.axes, out / "pareto.png", setting)
+    written += measurement.show(comparison, out)
+    _print(heads, rows, notes)
     logger.info("%s: %s", ", ".join(written), out)
     return results
 
 
 def _comparison(
-    cells: Sequence[Cell], found: dict[str, dict[str, Any]], data: Mapping[str, Dataset]
+    cells: Sequence[Cell], found: Mapping[str, dict[str, Any]], data: Dataset, terms: EqualTerms
 ) -> Comparison:
-    """A model per algorithm and backbone, its seeds together, in the order of the cells."""
-    from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
+    """A model per algorithm and backbone, its seeds together, in the order of the cells.
 
+    Samples that there are of some cells only, or more of some, do not compare.
+    """
     grouped: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         grouped.setdefault((cell.algorithm, cell.backbone), []).append(cell)
-    measurement = cells[0].measurement
-    measures = [
-        key for key in measurement.measures if key == "bounds" or _of_same_draws(key, found)
-    ]
-    models = []
+    measurement, models = cells[0].measurement, []
+    measures = [name for name in measurement.measures if name == "nelbo" or _same(name, found)]
     for (algorithm, backbone), group in grouped.items():
         results = [found[cell.name] for cell in group]
         models.append(
@@ -120,43 +119,36 @@ def _comparison(
                 instead_of=group[0].instead_of,
                 parameters=group[0].parameters,
                 quantity=results[0]["quantity"],
-                values=_values(results, measures),
+                values={
+                    name: torch.tensor([_numbers(r[name]) for r in results], dtype=torch.float64)
+                    for name in measures
+                    if all(result.get(name) for result in results)
+                },
                 metrics={
                     name: _numbers([result["metrics"][name] for result in results])
                     for name in results[0]["metrics"]
                     if all(name in result["metrics"] for result in results)
                 },
+                config=group[0].config,
+                folder=group[0].folder.path,
             )
         )
-    seeds = dict.fromkeys(cell.seed for cell in cells)
-    drawn = [m.values[key].shape[1] for m in models for key in m.values if key != "nelbo"]
+    drawn = [m.values[name].shape[1] for m in models for name in m.values if name != "nelbo"]
     return Comparison(
         models=tuple(models),
-        seeds=tuple(seeds),
-        baselines=measurement.baselines(next(iter(data.values())), drawn[0]) if drawn else (),
-        measured=measurement.measured,
+        seeds=tuple(dict.fromkeys(cell.seed for cell in cells)),
+        measured=measurement.measures,
         columns=measurement.columns,
+        split=found[cells[0].name]["split"],
+        bound_draws=terms.bound_draws,
+        baselines=measurement.baselines(data, drawn[0]) if drawn else (),
     )
 
 
-def _of_same_draws(key: str, found: Mapping[str, dict[str, Any]]) -> bool:
+def _same(measure: str, found: Mapping[str, dict[str, Any]]) -> bool:
     """True if all cells have a number of as many samples, drawn as often."""
-    drawn = {
-        (len(result.get(key) or ()), result["metrics"].get("draws_per_image"))
-        for result in found.values()
-    }
+    drawn = {(len(r.get(measure) or ()), r["terms"].get("draws")) for r in found.values()}
     return len(drawn) == 1
-
-
-def _values(results: Sequence[dict[str, Any]], measures: Sequence[str]) -> dict[str, Tensor]:
-    """What every held-out sample has, seeds stacked."""
-    from discrete_diffusion.evaluation.comparison import stack_seeds
-
-    return {
-        "nelbo" if key == "bounds" else key: stack_seeds([_numbers(r[key]) for r in results])
-        for key in measures
-        if all(result.get(key) for result in results)
-    }
 
 
 def _numbers(values: Sequence[float | None]) -> list[float]:
@@ -164,41 +156,64 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
     return [math.nan if value is None else float(value) for value in values]
 
 
-def _summary(result: dict[str, Any], measurement: CellMeasurement) -> dict[str, Any]:
+def _summary(result: Mapping[str, Any], measurement: CellMeasurement) -> dict[str, Any]:
     """A cell without its values per sample, which stay in ``cell.json``."""
-    kept = ("steps", "metrics", "statistics", "hardware")
     means = {
-        "bound" if key == "bounds" else key: sum(numbers) / len(numbers)
-        for key in sorted(measurement.measures)
-        if (numbers := _numbers(result.get(key) or []))
+        "bound" if name == "nelbo" else name: sum(numbers) / len(numbers)
+        for name in sorted(measurement.measures)
+        if (numbers := _numbers(result.get(name) or []))
     }
+    kept = ("steps", "metrics", "statistics", "hardware")
     return {**means, **{key: result[key] for key in kept}}
 
 
-def _write(path: Path, text: str) -> None:
-    with written_whole(path) as unfinished:
-        unfinished.write_text(text)
+def _real_data(
+    path: Path, data: Dataset, comparison: Comparison, measurement: CellMeasurement
+) -> dict[str, Any]:
+    """What real data scores at the sizes of the samples, kept in ``path``; {} without samples, and
+    where these are measured against true ones."""
+    drawn = [m.metrics["num_samples"][0] for m in comparison.models if "num_samples" in m.metrics]
+    if not drawn:
+        return {}
+    num = min(int(drawn[0]), len(data.splits["train"]))
+    made_of = {"data_fingerprint": data.fingerprint(), "num_samples": num, "draws": REAL_DRAWS}
+    kept = read_json(path, ("metrics", *made_of))
+    if kept is None or any(kept[key] != value for key, value in made_of.items()):
+        kept = {**made_of, "metrics": measurement.real_data(data, num)}
+        write_json(path, kept)
+    return kept if kept["metrics"] else {}
 
 
-def _draw(
-    comparison: Comparison, qualities: Sequence[FigureAxis], path: Path, setting: str
-) -> list[str]:
+def _setting(comparison: Comparison, steps: int) -> str:
+    """Data, steps and model of a comparison, whose model is whose where they differ."""
+    models: dict[str, list[str]] = {}
+    for model, name in zip(comparison.models, comparison.short_names("{} with {}"), strict=True):
+        models.setdefault(model.model, []).append(name)
+    whose = [f"{model} ({', '.join(names)})" for model, names in models.items()]
+    said = f"models {' and '.join(whose)}" if len(models) > 1 else f"model {', '.join(models)}"
+    data = [model.config.data for model in comparison.models]
+    return (
+        f"{' and '.join(dict.fromkeys(str(each.name) for each in data))}, {counted(steps, 'step')} "
+        f"of batch size {data[0].batch_size}, {said}"
+    )
+
+
+def _draw(comparison: Comparison, axes: Sequence[Column], path: Path, setting: str) -> list[str]:
     """The figure, if there is anything to show; the names of the files written."""
     from discrete_diffusion.viz import ModelPoint, draw_pareto
 
     models, measure = comparison.models, comparison.measures[0]
     names = {name for model in models for name in (*model.values, *model.metrics)}
-    quality = next((each for each in qualities if each.name in names), None)
+    quality = next((each for each in axes if each.name in names), None)
     if len(models) == 1 and quality is None:
         path.unlink(missing_ok=True)
         return []
-    plain_names = len({model.algorithm for model in models}) == len(models)
     points = []
-    for model in models:
+    for model, label in zip(models, comparison.short_names(), strict=True):
         apart = comparison.difference(model, measure)
         points.append(
             ModelPoint(
-                label=model.algorithm if plain_names else model.label,
+                label=label,
                 difference=0.0 if apart is None else apart.mean,
                 error=0.0 if apart is None else apart.standard_error,
                 calls=model.mean("network_calls"),
@@ -206,15 +221,35 @@ def _draw(
                 replaced=model.instead_of is not None,
             )
         )
-    unit = str(comparison.quantity) if measure == "nelbo" else comparison.measured[measure].said
+    title = comparison.measured[measure].title.removeprefix("the ")
     draw_pareto(
         points,
         path,
-        measure="Bound" if measure == "nelbo" else unit[:1].upper() + unit[1:],
-        quantity=unit,
-        quality="" if quality is None else quality.title,
+        measure=title[:1].upper() + title[1:],
+        quantity=str(comparison.quantity) if measure == "nelbo" else title,
+        quality="" if quality is None else quality.head,
         is_share=quality is not None and quality.share,
-        more_is_better=quality is None or quality.up,
+        more_is_better=quality is None or bool(quality.up),
         title=textwrap.fill(setting, _TITLE_WIDTH, break_on_hyphens=False),
     )
     return [path.name]
+
+
+def _print(heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
+    """To standard output, as wide as it needs to be, whatever it is read on."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for k, head in enumerate(heads):
+        table.add_column(
+            textwrap.fill(head, 16), justify="left" if k < 2 else "right", no_wrap=True
+        )
+    for row in rows:
+        table.add_row(*row)
+    width = sum(max(map(len, column), default=0) + 3 for column in zip(*rows, strict=True))
+    console = Console(highlight=False, width=width + 20 * len(heads))  # never cut
+    console.print(table)
+    for note in notes:
+        console.print(f"* {note}", markup=False, soft_wrap=True)

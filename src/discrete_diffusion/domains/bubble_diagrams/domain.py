@@ -91,9 +91,10 @@ class BubbleDiagrams(Domain):
         return evaluate_files(config)
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells
+        from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
+        from discrete_diffusion.domains.cell_measurement import TokenCells
 
-        return DiagramCells()
+        return TokenCells(DiagramReport)
 
     def commands(self) -> Mapping[str, SubCommand]:
         from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS

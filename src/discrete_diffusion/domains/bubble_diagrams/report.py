@@ -16,6 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_m
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.domain import Headline
+from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.token_report import TokenReport
 
 MAX_DRAWN = 36
@@ -29,6 +30,14 @@ class DiagramReport(TokenReport):
         Headline("exactly_one_living_room", share=True),
         Headline("transitive", share=True),
     )
+    columns = (
+        Column("valid", "valid", 1, up=True, share=True, of_samples=True),
+        Column("transitive", "transitive", 1, up=True, share=True, of_samples=True),
+        Column("relation TV", "relation_tv", 4),
+        Column("conditional relation TV", "conditional_relation_tv", 4),
+        Column("mode coverage", "mode_coverage", 1, up=True, share=True),
+    )
+    axes = (Column("transitive samples", "transitive", 1, up=True, share=True),)
     data: DiagramDataset
 
     @cached_property

@@ -3,54 +3,68 @@ held-out dialogues."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import ALGORITHMS, Algorithm
+from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.cell_measurement import (
     CellMeasurement,
-    FigureAxis,
-    forms_of,
-    samples_beside,
+    data_and_sampling,
+    sample_files,
 )
-from discrete_diffusion.evaluation.comparison import Column, Comparison, Measure
+from discrete_diffusion.domains.dialogue import PairDataset
+from discrete_diffusion.domains.dialogue.metrics import SummaryScores, score_summaries
+from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, read_summaries
+from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
+from discrete_diffusion.domains.dialogue.summary_scores import source_gap, summary_baselines
+from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Comparison, Measure
+from discrete_diffusion.evaluation.equal_terms import EqualTerms, HeldOutBounds, held_out_rows
+from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.naming import counted
 from discrete_diffusion.whole_files import written_whole
 
-if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Algorithm
-    from discrete_diffusion.cli.compare.cells import Cell
-    from discrete_diffusion.cli.compare.folder import CellFolder
-    from discrete_diffusion.evaluation.comparison import Baseline
-    from discrete_diffusion.evaluation.equal_terms import EqualTerms
-    from discrete_diffusion.evaluation.trained_model import Model
+_BOUND = (36,)
+"""Keeps this noise apart from that of other comparisons, and of training."""
 
-_SUMMARIES = "summaries.md"
+_BASELINES = {"most_frequent": "most frequent summary", "another": "another pair's summary"}
 _DRAWN_WITH = ("temperature", "top_k", "top_p")
 """Options of samplers that summaries differ by."""
 
+_SHOWN = 5
 
-def _note(comparison: Comparison, split: str) -> str:
+
+def _notes(comparison: Comparison) -> list[str]:
     num = comparison.reference("rouge_l").values["rouge_l"].shape[1]
-    return (
-        f"A summary is drawn of each of the first {counted(num, 'dialogue')} of the {split} "
-        "split, and of the dialogue of another pair; ROUGE-L is F1 of the longest common "
-        "subsequence of words with the reference."
-    )
+    return [
+        f"A summary is drawn of each of the first {counted(num, 'dialogue')} of the "
+        f"{comparison.split} split, and of the dialogue of another pair; ROUGE-L is F1 of the "
+        "longest common subsequence of words with the reference."
+    ]
 
 
 class DialogueCells(CellMeasurement):
     """The bound on -log p(summary | dialogue), and ROUGE-L of a summary of each dialogue."""
 
-    measures = ("bounds", "rouge_l")
-    measured = {"rouge_l": Measure("ROUGE-L", lambda comparison: "ROUGE-L", _note, up=True)}
+    measures = {
+        "nelbo": BOUND,
+        "rouge_l": Measure("ROUGE-L", lambda comparison: "ROUGE-L", _notes, up=True),
+    }
     columns = (
         Column("exact match", "exact_match", 1, up=True, share=True, of_samples=True),
         Column("slots right", "slot_accuracy", 1, up=True, share=True),
         Column("ROUGE-L with dialogues of others", "shuffled_rouge_l", 3, up=None),
         Column("rise with dialogues of others, nats", "nelbo_source_gap", 2, up=True),
     )
-    axes = (FigureAxis("rouge_l", "ROUGE-L", up=True),)
+    axes = (Column("ROUGE-L", "rouge_l", 3, up=True),)
 
     def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
         if algorithm.bound is None:  # else it is of something else than what the data holds
@@ -62,84 +76,161 @@ class DialogueCells(CellMeasurement):
             "are compared" + ("" if stage is None else "; leave algo.stage at joint")
         )
 
-    def check_same(self, one: Any, other: Any) -> None:
-        from discrete_diffusion.domains.dialogue.equal_summaries import check_same_pairs
+    def check_same(self, one: PairDataset, other: PairDataset) -> None:
+        """``ValueError`` unless both hold the same pairs in the same splits, and summaries are the
+        same ids, without which their probabilities are not of the same event."""
+        both = f"{one.summary()}; {other.summary()}"
+        for name in SPLITS:
+            if one.pairs[name] != other.pairs[name]:
+                raise ValueError(
+                    f"the {name} split differs: {both}; expected the same dialogues and summaries"
+                )
+            if not torch.equal(_until_eos(one, name), _until_eos(other, name)):
+                raise ValueError(
+                    f"summaries of the {name} split are not the same ids in both: {both}; their "
+                    "probabilities do not compare. Leave data.target_tokenizer and data.words out"
+                )
 
-        check_same_pairs(one, other)
-
-    def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
-        from discrete_diffusion.domains.dialogue.equal_summaries import (
-            held_out_summary_bounds,
-            score_summaries_drawn,
-        )
-
-        found = held_out_summary_bounds(model.algorithm, data, terms, device=model.device)
-        found.bounds.check()
-        out = {**found.bounds.as_dict(), "metrics": found.rise}
+    def measure(
+        self, model: Model, data: PairDataset, terms: EqualTerms, folder: Path
+    ) -> dict[str, Any]:
+        bounds, rise = held_out_summary_bounds(model, data, terms)
+        found = {**bounds.as_dict(), "metrics": rise}
         if terms.num_samples:
-            drawn = score_summaries_drawn(
-                model.algorithm,
-                model.sampler,
-                data,
-                terms,
-                device=model.device,
-                folder=folder,
-            )
-            out |= {"rouge_l": drawn.rouge_l.tolist(), "metrics": {**found.rise, **drawn.metrics}}
-        return out
+            drawn = score_summaries_drawn(model, data, terms, folder)
+            found |= {**drawn, "metrics": rise | drawn["metrics"]}
+        return found
 
-    def baselines(self, data: Any, num: int) -> tuple[Baseline, ...]:
-        from discrete_diffusion.domains.dialogue.equal_summaries import score_baselines
-
-        return score_baselines(data, num)
-
-    def notes(self, cells: Sequence[Cell]) -> list[str]:
-        ids = [cell for cell in cells if cell.state == "tokens"]
-        names = ", ".join(dict.fromkeys(cell.algorithm for cell in ids))
-        as_ids = (
-            f" As ids ({names}) the dialogue is given and clamped, and the bound is of all "
-            f"{cells[0].config.data.target_length} positions of the summary, EOS behind its text "
-            "included; what is there follows from the text, so the event is the same."
+    def baselines(self, data: PairDataset, num: int) -> tuple[Baseline, ...]:
+        """The most frequent training summary, and the reference of another pair."""
+        pairs = data.pairs[held_out_split(data)][:num]
+        texts = [pair.dialogue for pair in pairs], [pair.summary for pair in pairs]
+        return tuple(
+            Baseline(_BASELINES[name], {"rouge_l": scores.rouge_l}, _besides_rouge_l(scores))
+            for name, scores in summary_baselines(*texts, data).items()
         )
-        exact = ", ".join(dict.fromkeys(c.algorithm for c in cells if _has_exact_bound(c)))
+
+    def notes(self, comparison: Comparison) -> list[str]:
+        models = comparison.models
+        algorithms = {m.algorithm: ALGORITHMS.find(m.config.algo.name) for m in models}
+        exact = [n for n, a in algorithms.items() if getattr(a, "evaluation_draw", "") == "exact"]
+        ids = [n for n, a in algorithms.items() if getattr(a, "state", "tokens") == "tokens"]
+        as_ids = (
+            f" As ids ({', '.join(ids)}) the dialogue is given and clamped, and the bound is of "
+            f"all {models[0].config.data.target_length} positions of the summary, EOS behind its "
+            "text included; what is there follows from the text, so the event is the same."
+        )
         return [
-            f"The same pairs for all: {forms_of(cells, _DRAWN_WITH)}.",
+            f"The same pairs for all: {data_and_sampling(comparison, _DRAWN_WITH)}.",
             "The bound is on -log p(summary | dialogue), per summary and never per token"
-            + (f"; exact for {exact}" if exact else "")
+            + (f"; exact for {', '.join(exact)}" if exact else "")
             + "."
             + (as_ids if ids else ""),
             "Its rise is how much more a summary costs beside the dialogue of another pair, with "
             "the same noise; 0 if dialogues are not used.",
         ]
 
-    def show(
-        self,
-        comparison: Comparison,
-        cells: Sequence[Cell],
-        folders: Mapping[str, CellFolder],
-        out: Path,
-    ) -> list[str]:
+    def show(self, comparison: Comparison, out: Path) -> list[str]:
         """Dialogues with their references and the summaries of every model, trained with the first
         seed."""
-        from discrete_diffusion.domains.dialogue.equal_summaries import summaries_side_by_side
-        from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, read_summaries
-
-        path = out / _SUMMARIES
+        path = out / "summaries.md"
         if "rouge_l" not in comparison.measures:
             path.unlink(missing_ok=True)
             return []
-        written = {
-            label: read_summaries(file.parent)
-            for label, file in samples_beside(comparison, cells, folders, SUMMARIES, path).items()
-        }
-        if not written:
+        files = sample_files(comparison, SUMMARIES, path)
+        if not files:
             return []
+        written = {name: read_summaries(file.parent) for name, file in files.items()}
         with written_whole(path) as unfinished:
             unfinished.write_text(summaries_side_by_side(written), encoding="utf-8")
         return [path.name]
 
 
-def _has_exact_bound(cell: Cell) -> bool:
-    from discrete_diffusion.algorithms import ALGORITHMS
+def _until_eos(data: PairDataset, split: str) -> Tensor:
+    """Int64[M, T]: ids of summaries, -1 for EOS and behind it."""
+    ids, tokenizer = data.ids[split].targets, data.target_tokenizer
+    return ids.masked_fill((ids == tokenizer.eos_id) | (ids == tokenizer.pad_id), -1)
 
-    return getattr(ALGORITHMS.find(cell.config.algo.name), "evaluation_draw", "") == "exact"
+
+def held_out_summary_bounds(
+    model: Model, data: PairDataset, terms: EqualTerms
+) -> tuple[HeldOutBounds, dict[str, float]]:
+    """Bounds on -log p(summary | dialogue) in nats per summary, since as ids it has more tokens;
+    and how much they rise beside the dialogue of another pair, on the same rows with the same
+    noise, with its standard error.
+
+    Of at most ``terms.bound_samples`` held-out pairs, which depend on their number and the seed
+    alone, so that two models are paired by row.
+    """
+    split = held_out_split(data)
+    rows = held_out_rows(len(data.pairs[split]), terms)
+    gap = source_gap(
+        replace(model, batch_size=terms.batch_size),
+        data,
+        split,
+        rows,
+        draws=terms.bound_draws,
+        seed=terms.seed,
+        stream=_BOUND,
+    )
+    uniform = data.target_length * math.log(data.target_tokenizer.vocab_size)
+    bounds = HeldOutBounds("nats per summary", data.bound, rows, gap.own.nelbo, uniform)
+    numbers, name = gap.as_dict(), "nelbo_source_gap"
+    return bounds, {key: numbers[key] for key in (name, f"{name}_standard_error")}
+
+
+def score_summaries_drawn(
+    model: Model, data: PairDataset, terms: EqualTerms, folder: Path
+) -> dict[str, Any]:
+    """One summary of each of the first ``terms.num_samples`` held-out dialogues, and of the
+    dialogue of another pair, against the references: ``rouge_l`` of each, and ``metrics`` of all.
+    They are written into ``folder``."""
+    report = SummaryReport(data, held_out_split(data))
+    drawn = report.sample(model, terms.num_samples, terms.seed)
+    drawn.write(folder)
+    references = list(drawn.references)
+    scores = score_summaries(drawn.generated, references, data.slots)
+    beside: dict[str, float] = {}
+    if drawn.shuffled:
+        others = score_summaries(drawn.shuffled, references, data.slots).as_dict("shuffled_")
+        beside = {key: n for key, n in others.items() if key.startswith("shuffled_rouge_l")}
+    return {
+        "rouge_l": scores.rouge_l.tolist(),
+        "metrics": {
+            "num_summaries": len(drawn),
+            "network_calls": float(drawn.nfe.mean()),
+            "seconds_per_1000_samples": 1000 * drawn.seconds / len(drawn),
+            **_besides_rouge_l(scores),
+            **beside,
+        },
+    }
+
+
+def _besides_rouge_l(scores: SummaryScores) -> dict[str, float]:
+    """The other numbers, those of single summaries apart."""
+    return {key: n for key, n in scores.as_dict().items() if not key.startswith("rouge_l")}
+
+
+def summaries_side_by_side(written: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
+    """Markdown: the first dialogues, each with its reference and what every model wrote.
+
+    ``written``: by model, lines of ``samples.jsonl``, of the same dialogues in the same order.
+    """
+    pages = ["# Held-out dialogues and their summaries"]
+    for k, lines in enumerate(list(zip(*written.values(), strict=True))[:_SHOWN], start=1):
+        dialogue = "\n".join(f"> {_escaped(said)}  " for said in lines[0]["dialogue"].splitlines())
+        texts = {"*reference*": lines[0].get("reference", "")}
+        texts |= {name: line["summary"] for name, line in zip(written, lines, strict=True)}
+        rows = [f"| {name} | {_cell(text)} |" for name, text in texts.items()]
+        pages.append("\n".join([f"## {k}", "", dialogue, "", "| | summary |", "|---|---|", *rows]))
+    return "\n\n".join(pages) + "\n"
+
+
+def _cell(text: str) -> str:
+    """A text in a table of Markdown."""
+    return _escaped(" ".join(text.split())) or "(empty)"
+
+
+def _escaped(text: str) -> str:
+    """A text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", text)

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import torch
+
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.data import Dataset, TokenDataset
+from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.cell_measurement import (
     CellMeasurement,
-    FigureAxis,
-    forms_of,
-    samples_beside,
+    data_and_sampling,
+    sample_files,
 )
-from discrete_diffusion.evaluation.comparison import Column, Comparison, Measure
+from discrete_diffusion.domains.eit.image_report import ImageReport
+from discrete_diffusion.domains.eit.image_scores import (
+    fit_field_baselines,
+    score_reconstructions,
+)
+from discrete_diffusion.domains.eit.metrics import score_images
+from discrete_diffusion.domains.eit.pictures import draw_side_by_side
+from discrete_diffusion.domains.eit.reconstructing import RECONSTRUCTIONS, as_images, maps_of
+from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Comparison, Measure
+from discrete_diffusion.evaluation.equal_terms import EqualTerms, held_out_bounds
+from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.evaluation.trained_model import Model
 
-if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Algorithm
-    from discrete_diffusion.cli.compare.cells import Cell
-    from discrete_diffusion.cli.compare.folder import CellFolder
-    from discrete_diffusion.evaluation.comparison import Baseline
-    from discrete_diffusion.evaluation.equal_terms import EqualTerms
-    from discrete_diffusion.evaluation.trained_model import Model
+_SAME = 1e-4
+"""Numbers of an image that are so far apart are the same: levels read from a file."""
 
-_IMAGES = "images.png"
+_BASELINES = {"mean_image": "mean image", "ridge": "ridge regression"}
+_METRICS = (
+    *("condition_gap", "condition_gap_standard_error", "spread_ratio", "pixel_accuracy"),
+    "relative_l2_single",
+)
 
 
 def _head(comparison: Comparison) -> str:
@@ -30,28 +45,28 @@ def _head(comparison: Comparison) -> str:
     return f"relative L2 of {f'the mean of {draws:g} draws' if draws > 1 else 'one draw'}"
 
 
-def _note(comparison: Comparison, split: str) -> str:
+def _notes(comparison: Comparison) -> list[str]:
     model = comparison.reference("relative_l2")
     num = model.values["relative_l2"].shape[1]
-    return (
-        f"Images are drawn from the maps of the first {num:,} of the {split} split, "
+    return [
+        f"Images are drawn from the maps of the first {num:,} of the {comparison.split} split, "
         f"{model.mean('draws_per_image'):g} of each, and of those of another image "
         "with the same noise; relative L2 is the norm of the error by that of the image."
-    )
+    ]
 
 
 class ImageCells(CellMeasurement):
     """Relative L2 of the mean of what is drawn from a map; of ids the bound as well."""
 
-    measures = ("relative_l2", "bounds")
-    measured = {"relative_l2": Measure("relative L2", _head, _note)}
+    measures = {"relative_l2": Measure("relative L2", _head, _notes), "nelbo": BOUND}
     columns = (
         Column("relative L2 of one draw", "relative_l2_single", 3),
         Column("rise with maps of others", "condition_gap", 3, up=True),
         Column("spread by errors (1 is right)", "spread_ratio", 2, up=None),
         Column("pixels right", "pixel_accuracy", 1, up=True, share=True),
     )
-    axes = (FigureAxis("relative_l2", "relative L2"),)
+    axes = (Column("relative L2", "relative_l2", 3),)
+    draws_several = True
 
     def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
         if algorithm.state == "tokens" or num_samples:
@@ -61,67 +76,84 @@ class ImageCells(CellMeasurement):
             "least 1, the number of held-out images"
         )
 
-    def check_same(self, one: Any, other: Any) -> None:
-        from discrete_diffusion.domains.eit.equal_images import check_same_images
+    def check_same(self, one: Dataset, other: Dataset) -> None:
+        """``ValueError`` unless both hold the same images with the same maps in the same splits."""
+        for name in SPLITS:
+            first, second = one.splits[name], other.splits[name]
+            images, others = (as_images(data.splits[name].x0).double() for data in (one, other))
+            same = images.shape == others.shape and bool(((images - others).abs() <= _SAME).all())
+            if not same or not torch.equal(maps_of(first), maps_of(second)):
+                raise ValueError(
+                    f"the {name} split differs: {one.summary()}; {other.summary()}; expected the "
+                    "same images and maps"
+                )
 
-        check_same_images(one, other)
-
-    def draws(self, asked: int) -> int:
-        return asked
-
-    def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
-        from discrete_diffusion.data import TokenDataset
-        from discrete_diffusion.domains.eit.equal_images import score_images_drawn
-        from discrete_diffusion.evaluation.equal_terms import held_out_bounds
-
+    def measure(
+        self, model: Model, data: Dataset, terms: EqualTerms, folder: Path
+    ) -> dict[str, Any]:
         found: dict[str, Any] = {"metrics": {}}
         if isinstance(data, TokenDataset):
-            bounds = held_out_bounds(model.algorithm, data, terms, device=model.device)
-            bounds.check()
-            found |= bounds.as_dict()
+            found |= held_out_bounds(model.algorithm, data, terms, device=model.device).as_dict()
         if terms.num_samples:
-            images = score_images_drawn(
-                model.algorithm,
-                model.sampler,
-                data,
-                terms,
-                device=model.device,
-                folder=folder,
-            )
-            found |= {"relative_l2": images.relative_errors.tolist(), "metrics": images.metrics}
+            found |= score_images_drawn(model, data, terms, folder)
         return found
 
-    def baselines(self, data: Any, num: int) -> tuple[Baseline, ...]:
-        from discrete_diffusion.domains.eit.equal_images import score_baselines
+    def baselines(self, data: Dataset, num: int) -> tuple[Baseline, ...]:
+        """The mean training image and ridge regression."""
+        examples = data.splits[held_out_split(data)]
+        truth = as_images(examples.x0[:num])
+        maps, fitted = maps_of(examples)[:num], fit_field_baselines(data).by_name
+        found = []
+        for name, said in _BASELINES.items():
+            scores = score_images(fitted[name].predict(maps), truth, levels=data.levels)
+            accuracy = scores.as_dict().get("pixel_accuracy", math.nan)
+            values, metrics = {"relative_l2": scores.relative_errors}, {"pixel_accuracy": accuracy}
+            found.append(Baseline(said, values, metrics))
+        return tuple(found)
 
-        return score_baselines(data, num)
+    def notes(self, comparison: Comparison) -> list[str]:
+        return [f"The same images and maps for all: {data_and_sampling(comparison)}."]
 
-    def notes(self, cells: Sequence[Cell]) -> list[str]:
-        return [f"The same images and maps for all: {forms_of(cells)}."]
-
-    def show(
-        self,
-        comparison: Comparison,
-        cells: Sequence[Cell],
-        folders: Mapping[str, CellFolder],
-        out: Path,
-    ) -> list[str]:
+    def show(self, comparison: Comparison, out: Path) -> list[str]:
         """The true images beside those of every model, trained with the first seed."""
-        import numpy as np
-
-        from discrete_diffusion.domains.eit.pictures import draw_side_by_side
-        from discrete_diffusion.domains.eit.reconstructing import RECONSTRUCTIONS
-
-        path, drawn = out / _IMAGES, {}
+        path, drawn = out / "images.png", {}
         if "relative_l2" not in comparison.measures:
             path.unlink(missing_ok=True)
             return []
-        there = samples_beside(comparison, cells, folders, RECONSTRUCTIONS, path)
-        for label, file in there.items():
+        for name, file in sample_files(comparison, RECONSTRUCTIONS, path).items():
             with np.load(file) as arrays:
-                truth, drawn[label] = arrays["truth"][:, 0], arrays["mean"][:, 0]
+                truth, drawn[name] = arrays["truth"][:, 0], arrays["mean"][:, 0]
         if not drawn:
             return []
         draws = int(comparison.models[0].mean("draws_per_image"))
         draw_side_by_side(truth, drawn, path, draws=draws)
         return [path.name]
+
+
+def score_images_drawn(
+    model: Model, data: Dataset, terms: EqualTerms, folder: Path
+) -> dict[str, Any]:
+    """``terms.draws`` images from the map of each of the first ``terms.num_samples`` held-out
+    images, against the true ones: ``relative_l2`` of the mean of the draws per image, and
+    ``metrics`` of all. They are written into ``folder``.
+
+    Raises ``ValueError`` if they are not finite.
+    """
+    report = ImageReport(data, held_out_split(data), draws=terms.draws)
+    drawn = report.sample(model, terms.num_samples, terms.seed)
+    if not bool(drawn.mean.isfinite().all()):
+        raise ValueError("training has diverged: images hold NaN or infinity")
+    drawn.write(folder)
+    errors = score_images(drawn.mean, drawn.truth, levels=drawn.levels).relative_errors
+    numbers = score_reconstructions(drawn)  # baselines are scored once, not for every model
+    shown = _METRICS if drawn.draws > 1 else _METRICS[:-1]
+    return {
+        "relative_l2": errors.tolist(),
+        "metrics": {
+            "num_images": len(drawn),
+            "draws_per_image": drawn.draws,
+            "network_calls": numbers["network_calls_per_draw"],
+            "seconds_per_1000_samples": 1000 * drawn.seconds / (len(drawn) * drawn.draws),
+            **{name: numbers[name] for name in shown if name in numbers},
+        },
+    }

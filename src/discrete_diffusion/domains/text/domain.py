@@ -60,6 +60,6 @@ class Text(Domain):
         return Sampled(facts, f"{num} samples in {drawn.seconds:.1f} s; {path}")
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.text.comparing import TextCells
+        from discrete_diffusion.domains.text.report import TextCells, TextReport
 
-        return TextCells()
+        return TextCells(TextReport)

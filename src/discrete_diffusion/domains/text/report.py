@@ -9,11 +9,13 @@ from typing import Any
 
 from torch import Tensor
 
+from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.domain import Headline
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.scores import TextReference
 from discrete_diffusion.domains.text.writing import write_texts
 from discrete_diffusion.evaluation.bound import BoundEstimate
+from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.token_report import TokenReport
 
 SAMPLE_TEXTS = "samples.txt"
@@ -25,6 +27,11 @@ class TextReport(TokenReport):
     """Samples of text against the windows of a split."""
 
     headlines = (Headline("words_in_training", share=True),)
+    columns = (
+        Column("character TV", "character_tv", 4),
+        Column("known words", "words_in_training", 1, up=True, share=True),
+    )
+    axes = columns[::-1]
     data: TextDataset
 
     @cached_property
@@ -52,3 +59,14 @@ class TextReport(TokenReport):
 
     def further_parts(self, metrics: Mapping[str, Any]) -> list[str]:
         return [f"{metrics['bits_per_character']:.3f} bits per character"]
+
+
+class TextCells(TokenCells):
+    """Bits per character, and the words of samples."""
+
+    def real_data(self, data: Any, num_samples: int) -> dict[str, float]:
+        """The share of known words is that of the reference: training knows all of its own."""
+        scores = super().real_data(data, num_samples)
+        if (known := scores.get("words_in_training_reference")) is not None:
+            scores["words_in_training"] = known
+        return scores

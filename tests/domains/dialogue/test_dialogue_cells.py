@@ -13,16 +13,16 @@ from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.domains.dialogue import DialogueData, WordVocabulary
-from discrete_diffusion.domains.dialogue.dataset import Pairs
-from discrete_diffusion.domains.dialogue.equal_summaries import (
-    check_same_pairs,
+from discrete_diffusion.domains.dialogue.comparing import (
+    DialogueCells,
     held_out_summary_bounds,
-    score_baselines,
     score_summaries_drawn,
     summaries_side_by_side,
 )
+from discrete_diffusion.domains.dialogue.dataset import Pairs
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.evaluation.equal_terms import EqualTerms
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.types import LossOutput, SampleOutput
@@ -70,16 +70,16 @@ class Blind(nn.Module):
 
 def test_bounds_and_their_rise_are_of_the_same_rows(both):
     algorithm = Sources(both[0])
-    found = held_out_summary_bounds(algorithm, both[0], TERMS)
-    rows = found.bounds.rows
+    bounds, rise = held_out_summary_bounds(Model(algorithm, None), both[0], TERMS)
+    rows = bounds.rows
     assert len(rows.unique()) == 6
-    assert torch.equal(found.bounds.values, rows.double())
-    assert found.rise == {"nelbo_source_gap": 100, "nelbo_source_gap_standard_error": 0}
+    assert torch.equal(bounds.values, rows.double())
+    assert rise == {"nelbo_source_gap": 100, "nelbo_source_gap_standard_error": 0}
     assert algorithm.calls == 2 * 2  # two batches of either; an exact bound is not drawn again
-    assert (found.bounds.quantity, found.bounds.split) == ("nats per summary", "test")
-    of_ids = held_out_summary_bounds(blind(both[1]), both[1], TERMS)
-    assert torch.equal(of_ids.bounds.rows, rows)
-    assert of_ids.bounds.uniform == found.bounds.uniform == pytest.approx(16 * math.log(75))
+    assert bounds.quantity == "nats per summary"
+    of_ids, _ = held_out_summary_bounds(Model(blind(both[1]), None), both[1], TERMS)
+    assert torch.equal(of_ids.rows, rows)
+    assert of_ids.uniform == bounds.uniform == pytest.approx(16 * math.log(75))
 
 
 def blind(data) -> MDLM:
@@ -88,9 +88,9 @@ def blind(data) -> MDLM:
 
 
 def test_a_model_that_does_not_see_the_dialogue_has_no_rise(both):
-    found = held_out_summary_bounds(blind(both[1]), both[1], TERMS)
-    assert found.bounds.values.std() > 0
-    assert found.rise == {"nelbo_source_gap": 0, "nelbo_source_gap_standard_error": 0}
+    bounds, rise = held_out_summary_bounds(Model(blind(both[1]), None), both[1], TERMS)
+    assert bounds.values.std() > 0
+    assert rise == {"nelbo_source_gap": 0, "nelbo_source_gap_standard_error": 0}
 
 
 class Repeating:
@@ -112,12 +112,11 @@ class Repeating:
 
 def test_scores_are_those_of_the_summaries_drawn(both, tmp_path):
     for data in both:  # in either form
-        found = score_summaries_drawn(
-            nn.Identity(), Repeating(data, wrong=[2]), data, TERMS, folder=tmp_path
-        )
+        model = Model(nn.Identity(), Repeating(data, wrong=[2]))
+        found = score_summaries_drawn(model, data, TERMS, tmp_path)
         pairs = data.pairs["test"]
-        assert (found.rouge_l == 1).tolist() == [True, True, False, True, True]
-        numbers = found.metrics
+        assert [score == 1 for score in found["rouge_l"]] == [True, True, False, True, True]
+        numbers = found["metrics"]
         assert numbers["exact_match"] == 0.8
         assert (numbers["num_summaries"], numbers["network_calls"]) == (5, 7)
         assert numbers["seconds_per_1000_samples"] > 0
@@ -130,21 +129,21 @@ def test_scores_are_those_of_the_summaries_drawn(both, tmp_path):
 
 
 def test_baselines_read_no_dialogue(both):
-    frequent, another = score_baselines(both[0], 4)
+    frequent, another = DialogueCells().baselines(both[0], 4)
     references = [pair.summary for pair in both[0].pairs["test"][:4]]
     scores = score_summaries([references[-1], *references[:-1]], references, both[0].slots)
     assert torch.equal(another.values["rouge_l"], scores.rouge_l)
     assert another.metrics["slot_accuracy"] == float(scores.slot_accuracy.mean())
     assert {"rouge_l", "rouge_l_standard_error"}.isdisjoint(another.metrics)
     assert frequent.values["rouge_l"].shape == (4,)
-    assert [baseline.name for baseline in score_baselines(both[1], 1)] == [frequent.name]
+    assert [baseline.name for baseline in DialogueCells().baselines(both[1], 1)] == [frequent.name]
 
 
 def test_other_pairs_are_refused(both):
-    check_same_pairs(*both)
+    DialogueCells().check_same(*both)
     other = dialogue_data("dialogue-tokens", split=SPLIT, grammar_seed=1)
     with pytest.raises(ValueError, match=r"the train split differs: .*expected the same dialogues"):
-        check_same_pairs(both[0], other)
+        DialogueCells().check_same(both[0], other)
 
 
 def test_other_ids_of_the_same_summaries_are_refused(both):
@@ -154,7 +153,7 @@ def test_other_ids_of_the_same_summaries_are_refused(both):
     pairs = Pairs(data.pairs, "coarse")
     changed = DialogueData(pairs, (data.source_tokenizer, coarse), (52, 16))
     with pytest.raises(ValueError, match="summaries of the train split are not the same ids"):
-        check_same_pairs(changed, both[1])
+        DialogueCells().check_same(changed, both[1])
 
 
 def test_five_dialogues_are_shown_with_what_everybody_wrote():

@@ -1,9 +1,9 @@
-"""What a comparison is asked for, in words: read and refused before anything slow is imported."""
+"""What a comparison is asked for: read and refused before anything slow is imported."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -13,11 +13,10 @@ from discrete_diffusion.cli.launch_environment import started
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.naming import unknown_name
 
-OWN_KEYS = ("algos", "backbones", "seeds", "out", "bound_samples", "bound_draws", "overwrite")
+_LISTS = {"algos": "[mdlm,udlm]", "backbones": "[bd-denoiser,dit]", "seeds": "[0,1,2]"}
+_OWN_KEYS = (*_LISTS, "out", "bound_samples", "bound_draws", "overwrite")
 """Config keys of ``compare`` that ``train`` does not have."""
 
-_LISTS = {"algos": "[mdlm,udlm]", "backbones": "[bd-denoiser,dit]", "seeds": "[0,1,2]"}
-_FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")
 _SET_BY_CELL = {
     "algo": "algos=[...]",
     "algo.name": "algos=[...]",
@@ -28,6 +27,9 @@ _SET_BY_CELL = {
 }
 _OF_SOME = ("algo.", "noise.", "sampling.", "model.")
 """Keys that not every cell may have."""
+
+_NO_SETTINGS = {"name", "backbone", "backbones", "parameters", "counted_at", "counted_with"}
+"""Keys of a section that say what it is."""
 
 
 def key_of(override: str) -> str:
@@ -48,7 +50,7 @@ def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]
     """
     if {"-m", "--multirun"} & {*flags}:
         raise ValueError(
-            "compare runs its cells itself, leave --multirun out; how they run is chosen with "
+            "compare runs its cells itself: leave --multirun out, and choose how they run with "
             "hydra/launcher="
         )
     words = []
@@ -56,7 +58,7 @@ def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]
         key, value = key_of(override), override.partition("=")[2].strip()
         if key in _LISTS and not value.startswith(("[", "${")):
             raise ValueError(f"{override}: expected a list, as in {key}={_LISTS[key]}")
-        if key in _FOLDERS:
+        if key in ("hydra.run.dir", "hydra.sweep.dir"):
             raise ValueError(f"{override}: compare writes into one folder; give out={value}")
         if key in _SET_BY_CELL:
             raise ValueError(f"compare sets {key} for every cell; give {_SET_BY_CELL[key]} instead")
@@ -66,35 +68,19 @@ def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]
 
 def shared_overrides(overrides: Sequence[str]) -> list[str]:
     """Those of ``read_words`` that every cell's ``train`` takes over, options among them."""
-    shared = [o for o in overrides if key_of(o) not in (*OWN_KEYS, "eval.num_samples")]
+    shared = [o for o in overrides if key_of(o) not in (*_OWN_KEYS, "eval.num_samples")]
     # Measured once, by compare; samples at validations only for those who ask for them.
     return ["callbacks.num_samples=0", *shared, "eval.num_samples=0", "eval.bound_draws=1"]
 
 
 def check_request(config: DictConfig, user_config_dir: str | None) -> None:
-    """``ValueError`` for an unknown or repeated name, a list that is none, a count that is none, a
-    folder that cannot be written, or several processes. ``config``: of the command."""
+    """``ValueError`` for an unknown or repeated name, a list or count that is none, a folder that
+    cannot be written, or several processes. ``config``: of the command."""
     if (found := started()) is not None:
         raise ValueError(
             f"compare runs in one process, and {found.by} started several; start it by itself, "
             "with hydra/launcher=joblib or submitit_slurm"
         )
-    _check_names(config, user_config_dir)
-    check_counts(config, bound_samples=2, bound_draws=1, eval__num_samples=0)
-    if config.trainer.devices != 1 or config.trainer.get("num_nodes", 1) != 1:
-        raise ValueError(
-            f"trainer.devices={config.trainer.devices}: compare trains every cell in one process; "
-            "run several cells at a time with hydra/launcher=joblib instead"
-        )
-    if config.trainer.get("max_steps") == 0:
-        raise ValueError(
-            "trainer.max_steps=0: expected at least 1, compare measures what training gives"
-        )
-    _check_folder(config.out)
-
-
-def _check_names(config: DictConfig, user_config_dir: str | None) -> None:
-    known = choices("algo", user_config_dir)
     for key, example in _LISTS.items():
         values = OmegaConf.to_container(config)[key]  # type: ignore[call-overload,index]
         if key == "backbones" and values is None:
@@ -103,6 +89,7 @@ def _check_names(config: DictConfig, user_config_dir: str | None) -> None:
             raise ValueError(f"{key}={values}: expected a list, as in {key}={example}")
         if len({*map(str, values)}) < len(values):
             raise ValueError(f"{key}={values}: the same one twice")
+    known = choices("algo", user_config_dir)
     for name in config.algos:
         if name not in known:
             raise ValueError(unknown_name("algorithm", name, known))
@@ -111,6 +98,17 @@ def _check_names(config: DictConfig, user_config_dir: str | None) -> None:
     for seed in config.seeds:
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seeds: got {seed}, expected whole numbers, at least 0")
+    check_counts(config, bound_samples=2, bound_draws=1, eval__num_samples=0)
+    if config.trainer.devices != 1 or config.trainer.get("num_nodes", 1) != 1:
+        raise ValueError(
+            f"trainer.devices={config.trainer.devices}: compare trains every cell in one process; "
+            "run several cells at a time with hydra/launcher=joblib instead"
+        )
+    if config.trainer.get("max_steps") == 0:
+        raise ValueError(
+            "trainer.max_steps=0: expected at least 1; compare measures trained models"
+        )
+    _check_folder(config.out)
 
 
 def _check_folder(out: str | None) -> None:
@@ -122,3 +120,46 @@ def _check_folder(out: str | None) -> None:
         raise ValueError(f"out={out}: {there} is a file; give another folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise ValueError(f"out={out}: {there} cannot be written to; give another folder")
+
+
+def has_key(config: DictConfig, option: str) -> bool:
+    """True if a config has the key of an option."""
+    section, _, name = key_of(option).rpartition(".")
+    node = OmegaConf.select(config, section)
+    return isinstance(node, DictConfig) and name in node
+
+
+def option_notes(options: Sequence[str], configs: Mapping[str, DictConfig]) -> list[str]:
+    """Whose the options are, ``algo.num_steps=10: for d3pm``, of those that not all ``configs``,
+    by name, have.
+
+    Raises ``ValueError`` for an option that none of them has, naming those there are.
+    """
+    lines = []
+    for option in options:
+        own = [name for name, config in configs.items() if has_key(config, option)]
+        if not own:
+            _refuse_unknown(option, configs)
+        if len(own) < len(configs):
+            lines.append(f"{option.lstrip('+')}: for {', '.join(own)}")
+    return lines
+
+
+def _refuse_unknown(option: str, configs: Mapping[str, DictConfig]) -> None:
+    key = key_of(option)
+    asked = f"{option.lstrip('+')}: the configs of {', '.join(configs)} have no {key}"
+    section, name, known = _nearest_known(key, configs.values())
+    if not known:
+        raise ValueError(f"{asked}, nor any other value under '{section}'")
+    raise ValueError(f"{asked}; {unknown_name('key', name, known)}")
+
+
+def _nearest_known(key: str, configs: Collection[DictConfig]) -> tuple[str, str, set[str]]:
+    """(section, name in it, its keys): the innermost section on the way to ``key`` that a config
+    has, else the outermost."""
+    section, _, name = key.rpartition(".")
+    nodes = [OmegaConf.select(config, section) for config in configs]
+    known = {str(k) for node in nodes if isinstance(node, DictConfig) for k in node}
+    if not known and "." in section:
+        return _nearest_known(section, configs)
+    return section, name, known - _NO_SETTINGS

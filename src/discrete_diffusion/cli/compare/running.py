@@ -1,0 +1,177 @@
+"""Cells trained and measured, one after the other or by a launcher of Hydra's."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, write_json
+from discrete_diffusion.cli.compose import own_hydra, quoted
+from discrete_diffusion.config_files import plain
+from discrete_diffusion.naming import counted
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.cli.compare.cells import Cell
+    from discrete_diffusion.evaluation.equal_terms import EqualTerms
+
+logger = logging.getLogger(__name__)
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    terms: EqualTerms,
+    *,
+    launcher: Sequence[str] = (),
+    user_config_dir: str | None = None,
+) -> None:
+    """``run_cell`` of every one, through a launcher of Hydra's: those that ``launcher``, overrides
+    such as ``hydra/launcher=joblib``, choose and set; by default one after the other in this
+    process. Hydra's global state is left as it was.
+
+    Raises ``ValueError`` naming the cells that failed; errors that users cannot mend as they are.
+    """
+    from hydra._internal.callbacks import Callbacks  # Hydra has no public way to call a launcher
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.core.plugins import Plugins
+    from hydra.core.utils import JobStatus
+    from hydra.types import HydraContext, RunMode
+
+    former = HydraConfig.instance().cfg
+    shared = [f"hydra.sweep.dir={quoted(str(cells[0].folder.path.parent))}", *launcher]
+    hydra_log = logging.getLogger("hydra")
+    level = hydra_log.level
+    with own_hydra(user_config_dir) as searchpath:
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        config = hydra.compose_config(
+            "train", [*searchpath, *shared], run_mode=RunMode.MULTIRUN, from_shell=False
+        )
+        context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(config))
+        try:
+            HydraConfig.instance().set_config(config)
+            hydra_log.setLevel(logging.WARNING)  # a line of overrides per job
+            found = Plugins.instance().instantiate_launcher(
+                hydra_context=context, task_function=partial(run_cell, terms=terms), config=config
+            )
+            jobs = [[*cell.overrides, f"hydra.sweep.subdir={cell.name}"] for cell in cells]
+            returned = found.launch(jobs, initial_job_idx=0)
+        finally:
+            HydraConfig.instance().cfg = former
+            hydra_log.setLevel(level)
+    failed = []
+    for cell, job in zip(cells, returned, strict=True):
+        if job.status == JobStatus.COMPLETED:
+            continue
+        error = job._return_value  # return_value would raise it, and write a line of its own
+        if not isinstance(error, ValueError | TypeError | OSError):
+            raise error
+        failed.append(f"{cell.name}: {error} (folder {cell.folder.path})")
+    if failed:
+        listed = "\n  ".join(failed)
+        raise ValueError(
+            f"{len(failed)} of {counted(len(cells), 'cell')} failed; the same command keeps the "
+            "others and tries these again; delete the folder of one to train it anew:\n  "
+            f"{listed}"
+        )
+
+
+def run_cell(config: DictConfig, *, terms: EqualTerms) -> None:
+    """Train a cell in the folder that the launcher made for it, or go on with it, and measure it.
+
+    Raises the errors of ``train``, and ``ValueError`` if training has diverged.
+    """
+    from hydra.core.hydra_config import HydraConfig
+
+    from discrete_diffusion.cli.train import train
+
+    folder = CellFolder(Path(HydraConfig.get().runtime.output_dir))
+    folder.write_plan(config)
+    logger.info("--- %s", folder.path.name)
+    if not folder.is_trained:
+        resumed = config.copy()
+        resumed.resume = str(folder.last) if folder.last.exists() else None
+        train_log = logging.getLogger("discrete_diffusion.cli.train")
+        train_log.addFilter(_is_no_metric)
+        start = time.perf_counter()
+        try:
+            train(resumed, folder.path)
+        finally:
+            folder.add_seconds(time.perf_counter() - start)
+            train_log.removeFilter(_is_no_metric)
+    write_json(folder.path / "cell.json", measure_cell(config, folder, terms))
+
+
+def _is_no_metric(record: logging.LogRecord) -> bool:
+    """False for the last line of ``train``: its metrics are of another split than those of the
+    table, and of fewer noise draws."""
+    return not record.getMessage().startswith("metrics:")
+
+
+def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> dict[str, Any]:
+    """What ``cell.json`` holds of a trained cell: its averaged weights of the last step, measured.
+
+    Raises ``ValueError`` if weights, samples or the bound are those of a training gone wrong.
+    """
+    import torch
+
+    from discrete_diffusion import __version__
+    from discrete_diffusion.checkpoints import read_checkpoint
+    from discrete_diffusion.domains import build_data, domain_of
+    from discrete_diffusion.evaluation.held_out import held_out_split
+    from discrete_diffusion.evaluation.json_values import finite
+    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling import build_sampler
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    checkpoint = read_checkpoint(folder.last, device=device)
+    algorithm = checkpoint.algorithm
+    if not all(weight.isfinite().all() for weight in algorithm.parameters()):
+        raise ValueError("training has diverged: the weights hold NaN or infinity")
+    data = build_data(checkpoint.config)
+    model = Model(algorithm, build_sampler(config), device)
+    found = domain_of(config.data).cell_measurement().measure(model, data, terms, folder.path)
+    metrics = {**found.pop("metrics"), "seconds_training": folder.seconds}
+    return finite(
+        {
+            "digest": config_digest(config),
+            "data_fingerprint": data.fingerprint(),
+            "terms": terms.as_dict(),
+            "sampling": plain(config.sampling),
+            "steps": checkpoint.step,
+            "split": held_out_split(data),
+            **dict.fromkeys(("quantity", "ordering", "rows", "bounds")),
+            **found,
+            "metrics": metrics,
+            "statistics": dict(algorithm.statistics()),
+            "versions": {
+                "discrete_diffusion": __version__,
+                "torch": str(torch.__version__),
+                "python": platform.python_version(),
+            },
+            "hardware": hardware(),
+        }
+    )
+
+
+def hardware() -> str:
+    """Processor, cores, threads of torch and GPU."""
+    import torch
+
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    cpu = names[0] if names else platform.processor() or platform.machine()
+    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
+    parts = [cpu, counted(cores, "core"), counted(threads, "thread")]
+    return ", ".join(parts + ([torch.cuda.get_device_name()] if torch.cuda.is_available() else []))

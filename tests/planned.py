@@ -1,0 +1,13 @@
+"""The cells of a comparison, as the command plans them."""
+
+from __future__ import annotations
+
+from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.compare.cells import Cell, plan_cells
+from discrete_diffusion.cli.compare.request import read_words, shared_overrides
+
+
+def plan(*overrides: str, user_config_dir: str | None = None) -> list[Cell]:
+    words = read_words(overrides)
+    config = compose("compare", words, user_config_dir=user_config_dir)
+    return plan_cells(config, shared_overrides(words), user_config_dir)
