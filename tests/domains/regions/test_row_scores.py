@@ -17,7 +17,6 @@ from discrete_diffusion.domains.regions.row_report import RowReport
 from discrete_diffusion.domains.regions.row_scores import (
     FillingScores,
     fit_baselines,
-    score_filling,
 )
 from discrete_diffusion.evaluation.trained_model import Model
 
@@ -126,7 +125,7 @@ def test_numbers_have_flat_names():
     assert numbers["filled_masked_mse"] > numbers["masked_mse"]
     expected = {n for n in numbers if not n.startswith(("filled_", "oracle_"))}
     assert set(scored(filled(), changed(DATA, programmes=None)).as_dict()) == expected
-    assert set(score_filling(filled(), fit_baselines(DATA, 0.5)).as_dict()) == expected
+    assert set(fit_baselines(DATA, 0.5).measure(filled()).as_dict()) == expected
 
 
 def test_errors_are_in_training_standard_deviations():

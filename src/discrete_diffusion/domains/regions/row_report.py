@@ -17,11 +17,7 @@ from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.filling import Filling, fill_held_out
 from discrete_diffusion.domains.regions.metrics import RowScores
 from discrete_diffusion.domains.regions.region_maps import draw_region_maps
-from discrete_diffusion.domains.regions.row_scores import (
-    FillingScores,
-    fit_baselines,
-    score_filling,
-)
+from discrete_diffusion.domains.regions.row_scores import FillingScores, fit_baselines
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
@@ -71,9 +67,8 @@ class RowReport(Report):
         """Model, sampler and baselines."""
         last = self._last
         known = last[1] if last is not None and last[0].equal(filling.masked) else None
-        scores = score_filling(
-            filling, self.baselines, self._programmes(filling), baseline_scores=known
-        )
+        programmes = self._programmes(filling)
+        scores = self.baselines.measure(filling, programmes, baseline_scores=known)
         self._last = (filling.masked.clone(), scores.baselines)
         return scores
 
@@ -86,7 +81,7 @@ class RowReport(Report):
         for rate in rates:
             filling = self.fill(predicting, num, self.seed, rate)
             baselines = self.baselines.at_rate(rate, self.seed)
-            found.append(score_filling(filling, baselines, self._programmes(filling)))
+            found.append(baselines.measure(filling, self._programmes(filling)))
         return found
 
     def _programmes(self, filling: Filling) -> Tensor | None:
