@@ -28,8 +28,8 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import train
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.regions import RegionDataset
-from discrete_diffusion.domains.regions.filling import Filling, fill_held_out
-from discrete_diffusion.domains.regions.row_scores import fit_baselines, score_filling
+from discrete_diffusion.domains.regions.filling import Filling
+from discrete_diffusion.domains.regions.row_report import RowReport
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import RowAncestral
 from record import RESULTS, write_result
@@ -86,7 +86,7 @@ class HeldOut:
     """The test split of a data set under four draws of masks, and what scores a prediction."""
 
     def __init__(self, data: RegionDataset) -> None:
-        self.data, self.baselines = data, fit_baselines(data, MASK_RATE)
+        self.report = RowReport(data, "test", MASK_RATE)
         train_rows = data.splits["train"].x0[data.splits["train"].real]
         self.scale = train_rows.amax(dim=0)
         self.mean = train_rows.mean(dim=0)
@@ -119,16 +119,12 @@ class HeldOut:
 
     def predictions(self, algorithm: Any) -> list[Filling]:
         model = Model(algorithm, None, batch_size=256)
-        return [
-            fill_held_out(model, self.data, "test", num=None, mask_rate=MASK_RATE, seed=seed)
-            for seed in MASK_SEEDS
-        ]
+        return [self.report.fill(model, None, seed) for seed in MASK_SEEDS]
 
     def scores(self, filling: Filling) -> dict[str, float]:
         """The model's and the baselines', and the one correlation of all numbers at once."""
-        scored = score_filling(filling, self.data, "test", MASK_RATE, baselines=self.baselines)
         column_mean = self.mean.expand_as(filling.truth)
-        return scored.as_dict() | {
+        return self.report.measure(filling) | {
             "flat_r": self.flat_r(filling.predicted, filling),
             "column_mean_flat_r": self.flat_r(column_mean, filling),
         }

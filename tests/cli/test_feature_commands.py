@@ -228,7 +228,7 @@ def at(index, value) -> np.ndarray:
 def test_what_is_wrong_with_given_windows_is_named(content, sentence):
     np.savez("g.npz", **content)
     with pytest.raises(ValueError, match=r"^g\.npz") as error:
-        read_given_rows("g.npz", feature_names=NAMES, most_rows=ROWS)
+        read_given_rows("g.npz", feature_names=NAMES, most_rows=ROWS, scaling=RowScaling("none", M))
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -236,22 +236,22 @@ def test_what_is_wrong_with_given_windows_is_named(content, sentence):
 def test_a_file_that_is_none(model, refused):
     assert refused("sample", model, "given=no.npz").startswith("no windows at /")
     Path("bad.npz").write_text("rows")
-    assert "bad.npz is no .npz file" in refused("sample", model, "given=bad.npz")
+    assert "bad.npz is not an .npz file" in refused("sample", model, "given=bad.npz")
     np.savez("cut.npz", rows=windows())
     content = Path("cut.npz").read_bytes()
     Path("cut.npz").write_bytes(content[:400] + b"!!!!" + content[404:])
     with pytest.raises(ValueError, match=r"cut\.npz: rows is damaged"):
-        read_given_rows("cut.npz", feature_names=NAMES, most_rows=ROWS)
+        read_given_rows(
+            "cut.npz", feature_names=NAMES, most_rows=ROWS, scaling=RowScaling("none", M)
+        )
     Path("cut.npz").write_bytes(content[:400])
     error = refused("sample", model, "given=cut.npz")
     assert error.startswith("cut.npz is no .npz file, or damaged (was it copied in full?)")
     np.save("one.npy", windows())
     assert "one.npy holds one array" in refused("sample", model, "given=one.npy")
     Path("p.jsonl").write_text('{"rooms": [null, null]}\n')
-    assert refused("sample", model, "given=p.jsonl") == (
-        f"p.jsonl is no .npz file, and {model.removeprefix('checkpoint=')} was trained on "
-        "features: write windows with numpy.savez(FILE, rows=...)"
-    )
+    error = refused("sample", model, "given=p.jsonl")
+    assert error.startswith("p.jsonl is not an .npz file, and the model was trained on features")
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,12 @@ def test_evaluate(model, capsys):
     assert (found["seeds"], found["num_samples"], found["mask_rate"]) == ([2, 3, 4], 12, 0.5)
     assert found["reference"] == "the test split of the checkpoint's data"
     assert found["data_fingerprint"] == found["trained_on_fingerprint"]
-    for name in ("per_motif_r", "filled_masked_mse", "neighbour_mean_per_motif_r2"):
+    for name in (
+        "per_motif_r",
+        "filled_masked_mse",
+        "neighbour_mean_per_motif_r2",
+        "oracle_per_motif_r",
+    ):
         low, high = found["intervals"][name]
         assert low < found[name] < high
         assert found[name] == pytest.approx(np.mean(found["per_seed"][name]))
@@ -401,12 +406,17 @@ def test_evaluate(model, capsys):
     # three steps: still about a standard normal per scaled number
     per_number = found["nelbo_gaussian_per_token"] / M
     assert per_number == pytest.approx(math.log(2 * math.pi) / 2 + 0.5, abs=0.15)
-    for part in (
-        " oracle ",
-        "nelbo_gaussian ",
-        " 90 % ",
-        "seed 4: 12 windows",
+    record = found["by_mask_rate"][1]
+    r = [f"{record[f'{who}per_motif_r']:.4f}" for who in ("", "neighbour_mean_", "oracle_")]
+    for line in (
+        "| hidden rows predicted by | per_motif_r | per_motif_r2 | masked_mse |",
+        "| oracle | ",
+        "| hidden | per_motif_r | neighbour mean | oracle |",
+        f"| 30 % | {' | '.join(r)} |",
+        f" rows hidden in 12 windows at mask rate 0.5; {found['num_columns']:.0f} columns, ",
     ):
+        assert line in table
+    for part in (" oracle ", "nelbo_gaussian ", " 90 % ", "seed 4: 12 windows"):
         assert part in said
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.stored_arrays import StoredArrays
+from discrete_diffusion.whole_files import written_whole
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,6 @@ class _NpzArrays:
     file: NpzFile
     source: str
     keys: frozenset[str]
-    groups: frozenset[str] = frozenset()
 
     def read(self, key: str) -> NDArray:
         try:
@@ -54,3 +55,12 @@ def open_npz(path: Path) -> Iterator[StoredArrays]:
             raise ValueError(f"{path} holds one array; expected an .npz file with several by name")
         with file:
             yield _NpzArrays(file, str(path), frozenset(file.files))
+
+
+def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays by name, compressed, as a ``.npz`` file that appears whole."""
+    with (
+        written_whole(path) as unfinished,
+        unfinished.open("wb") as file,  # given a name, numpy would append .npz to it
+    ):
+        np.savez_compressed(file, **arrays)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 class StoredArrays(Protocol):
     """Arrays by key in a file or folder that is open.
 
-    ``source``: its path, for errors. ``keys``: what it holds, groups as ``group/name``; ``groups``:
-    which of them are groups themselves.
+    ``source``: its path, for errors. ``keys``: of all arrays, those of a group as ``group/name``.
     """
 
     @property
@@ -20,9 +19,6 @@ class StoredArrays(Protocol):
 
     @property
     def keys(self) -> frozenset[str]: ...
-
-    @property
-    def groups(self) -> frozenset[str]: ...
 
     def read(self, key: str) -> NDArray:
         """The array of a key. Raises ``ValueError`` naming ``source`` and ``key`` if it is damaged

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discrete_diffusion.domains.regions.motifs import LONGEST_MOTIF, Motifs, draw_motifs
-from discrete_diffusion.domains.regions.peaks import Sites, draw_sites, plant
-from discrete_diffusion.domains.regions.scanning import scan
+from discrete_diffusion.domains.regions.motifs import LONGEST_MOTIF, Motifs, draw_motifs, scan
+from discrete_diffusion.domains.regions.simulator import Sites, draw_sites, plant
 
 
 @pytest.fixture

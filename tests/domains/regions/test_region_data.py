@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ from region_tables import region_config
 
 from discrete_diffusion.data import Dataset, SplitBatches
 from discrete_diffusion.data.cache import cached_files, clear_cache
-from discrete_diffusion.domains.regions import RegionDataset, SimulationSettings, cache
+from discrete_diffusion.domains.regions import RegionDataset, simulator
 from discrete_diffusion.domains.regions.build import build_regions, complete_regions
-from discrete_diffusion.domains.regions.cache import cache_file, cached_windows
+from discrete_diffusion.domains.regions.simulator import SimulationSettings, cached_windows
 
 SETTINGS = SimulationSettings(
     num_windows=9, rows=12, num_motifs=4, num_programmes=3, peak_length=40, region_seed=0
@@ -25,7 +26,7 @@ SETTINGS = SimulationSettings(
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder, with everything worth caching."""
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "WORDS_WORTH_CACHING", 0)
+    monkeypatch.setattr(simulator, "WORDS_WORTH_CACHING", 0)
     return tmp_path / "cache"
 
 
@@ -122,23 +123,23 @@ def assert_same_windows(ours: object, theirs: object) -> None:
 
 def test_large_simulations_are_drawn_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = cached_windows(SETTINGS)
-    assert cached_files() == [cache_file(SETTINGS)]
-    monkeypatch.setattr(cache, "simulate_windows", None)
+    assert cached_files() == [SETTINGS.cache_file()]
+    monkeypatch.setattr(simulator, "simulate_windows", None)
     assert_same_windows(cached_windows(SETTINGS), drawn)
-    assert clear_cache() == [cache_file(SETTINGS)]
+    assert clear_cache() == [SETTINGS.cache_file()]
 
 
 def test_small_simulations_are_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "WORDS_WORTH_CACHING", SETTINGS.num_words + 1)
+    monkeypatch.setattr(simulator, "WORDS_WORTH_CACHING", SETTINGS.num_words + 1)
     cached_windows(SETTINGS)
     assert not folder.exists()
 
 
 def test_every_setting_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = vars(SETTINGS)
-    names = {cache_file(SimulationSettings(**{**settings, key: 20})) for key in settings}
-    monkeypatch.setattr(cache, "SIMULATOR_VERSION", cache.SIMULATOR_VERSION + 1)
-    assert len(names | {cache_file(SETTINGS)}) == len(settings) + 1
+    names = {replace(SETTINGS, **{key: 20}).cache_file() for key in settings}
+    monkeypatch.setattr(simulator, "SIMULATOR_VERSION", simulator.SIMULATOR_VERSION + 1)
+    assert len(names | {SETTINGS.cache_file()}) == len(settings) + 1
 
 
 def _truncate(path: Path) -> None:
@@ -152,7 +153,7 @@ def _store_others(path: Path) -> None:
 @pytest.mark.parametrize("damage", [_truncate, _store_others])
 def test_a_damaged_cache_file_is_replaced(folder: Path, damage: Callable[[Path], None]) -> None:
     expected = cached_windows(SETTINGS)
-    damage(cache_file(SETTINGS))
+    damage(SETTINGS.cache_file())
     with pytest.warns(RuntimeWarning, match="its regions are generated again"):
         assert_same_windows(cached_windows(SETTINGS), expected)
     assert_same_windows(cached_windows(SETTINGS), expected)

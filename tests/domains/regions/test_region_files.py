@@ -14,13 +14,9 @@ import numpy as np
 import pytest
 from region_tables import made_table, table_config
 
-from discrete_diffusion.domains.regions import (
-    RegionTable,
-    read_motif_names,
-    read_regions,
-    write_regions,
-)
+from discrete_diffusion.domains.regions import RegionTable, read_regions, write_regions
 from discrete_diffusion.domains.regions.build import build_regions
+from discrete_diffusion.domains.regions.table import read_motif_names
 from guide_code import run_python
 
 
@@ -149,11 +145,11 @@ REFUSED = [
     ({"motif_names": np.array([b"\xff", b"b", b"c"])}, "motif_names is not UTF-8"),
     (
         with_name(17, "chr1_100"),
-        "peak_names, line 17: 'chr1_100' is no peak; expected CHROMOSOME:S",
+        "peak_names, line 17: 'chr1_100' is not a peak name; .*CHROMOSOME:S",
     ),
-    (with_name(3, "chr1:600-100"), "line 3: 'chr1:600-100' is no peak; .* with START < END"),
-    (with_name(9, "chr1:-5-100"), "line 9: 'chr1:-5-100' is no peak"),
-    (with_name(60, PEAKS[0]), f"line 60: '{PEAKS[0]}' stands in line 1 too; give every peak once"),
+    (with_name(3, "chr1:600-100"), "line 3: 'chr1:600-100' is not a peak name; .*START < END"),
+    (with_name(9, "chr1:-5-100"), "line 9: 'chr1:-5-100' is not a peak name"),
+    (with_name(60, PEAKS[0]), f"line 60: '{PEAKS[0]}' is in line 1 too"),
 ]
 
 
@@ -170,9 +166,7 @@ def test_wrong_tables_are_refused(ending: str, change: dict, sentence: str, tmp_
 
 
 def test_paths_that_hold_no_table_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        FileNotFoundError, match=r"no regions at .*no\.npz; check data.path, null s"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"no regions at .*no\.npz; check data.path"):
         build_regions(table_config(tmp_path / "no.npz"))
     for name, content, sentence in [
         ("text.npz", b"chr1:1-2", r"text.npz is no .npz file, or damaged \(was it copied in full"),
@@ -189,7 +183,7 @@ def test_paths_that_hold_no_table_are_refused(tmp_path: Path) -> None:
         read_regions(tmp_path / "one.npz")
     pytest.importorskip("zarr")
     (tmp_path / "empty.zarr").mkdir()
-    with pytest.raises(ValueError, match=r"empty.zarr is no zarr group; expected a folder with"):
+    with pytest.raises(ValueError, match=r"empty.zarr is not a zarr group"):
         read_regions(tmp_path / "empty.zarr")
 
 
@@ -271,7 +265,7 @@ def test_damaged_arrays_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"t.zarr: data cannot be read"):
         read_regions(tmp_path / "t.zarr")
     write_zarr(tmp_path / "u.zarr", {"data/inner": np.ones(3)})
-    with pytest.raises(ValueError, match=r"u.zarr: data cannot be read: it is a group"):
+    with pytest.raises(ValueError, match=r"u.zarr has no array 'data'; .* found data/inner"):
         read_regions(tmp_path / "u.zarr")
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from discrete_diffusion.domains.regions.filling import Filling
+from discrete_diffusion.domains.regions.metrics import RowScores
 from discrete_diffusion.domains.regions.region_maps import (
     MAX_WINDOWS,
     draw_region_maps,
     similar_columns,
 )
+from discrete_diffusion.domains.regions.row_scores import FillingScores
 from discrete_diffusion.domains.regions.score_chart import draw_row_scores
 
 NAMES = ["a", "b", "a again", "b again", "flat"]
@@ -29,6 +33,12 @@ def windows(num: int = 4, rows: int = 10):
     return truth, masked & real, real
 
 
+def filling_of(truth, masked, real, filled=None, predicted=None) -> Filling:
+    given = {"truth": truth, "masked": masked, "real": real, "filled": filled}
+    given["predicted"] = truth if predicted is None else predicted
+    return Filling(**{k: None if x is None else torch.from_numpy(x) for k, x in given.items()})
+
+
 def labels(axes) -> list[str]:
     return [label.get_text() for label in axes.get_xticklabels()]
 
@@ -46,7 +56,7 @@ def test_alike_columns_stand_side_by_side():
 def test_maps_hold_z_scores_with_hidden_rows_blank():
     truth, masked, real = windows()
     filled = np.where(masked[..., None], truth + 1, truth)
-    figure = draw_region_maps(truth, masked, filled, feature_names=NAMES, real=real)
+    figure = draw_region_maps(filling_of(truth, masked, real, filled), feature_names=NAMES)
     grid = np.array(figure.axes[: 3 * MAX_WINDOWS]).reshape(MAX_WINDOWS, 3)
     names = labels(grid[-1][0])
     order = [NAMES.index(name) for name in names]
@@ -77,50 +87,47 @@ def test_many_columns_are_counted_and_files_are_written(tmp_path):
     masked = np.arange(6)[None] < 3
     names = [f"m{k}" for k in range(60)]
     path = tmp_path / "maps.png"
-    figure = draw_region_maps(
-        truth, masked, truth, path, feature_names=names, filled_title="Predicted"
-    )
+    filling = filling_of(truth, masked, np.ones_like(masked))
+    figure = draw_region_maps(filling, path, feature_names=names, truth_title="Guessed")
     assert path.read_bytes().startswith(b"\x89PNG")
     assert labels(figure.axes[0]) == []
     assert figure.axes[0].get_xlabel().startswith("60 features")
-    assert figure.axes[2].get_title(loc="left").startswith("Predicted")
+    assert figure.axes[0].get_title(loc="left") == "Guessed"
+    assert figure.axes[2].get_title(loc="left").startswith("Predicted")  # without a sampler
 
 
 def test_maps_of_the_wrong_shape_are_refused():
     truth, masked, real = windows()
-    with pytest.raises(ValueError, match="4 names do not belong together"):
-        draw_region_maps(truth, masked, truth, feature_names=NAMES[:4])
-    with pytest.raises(ValueError, match="do not belong together"):
-        draw_region_maps(truth, masked[:, :5], truth, feature_names=NAMES)
-    with pytest.raises(ValueError, match="no row to draw"):
-        draw_region_maps(truth, masked, truth, feature_names=NAMES, real=real & False)
+    with pytest.raises(ValueError, match="4 names for 38 rows of 5 columns"):
+        draw_region_maps(filling_of(truth, masked, real), feature_names=NAMES[:4])
+    with pytest.raises(ValueError, match="5 names for 0 rows"):
+        draw_region_maps(filling_of(truth, masked, real & False), feature_names=NAMES)
+
+
+def scores_of(mask_rate: float, **r: list[float]) -> FillingScores:
+    """Those of the model and of baselines, whose correlations are given by column."""
+
+    def scores(values: list[float]) -> RowScores:
+        x = torch.tensor(values, dtype=torch.float64)
+        return RowScores(r=x, r2=x, mse=x, kept=~x.isnan(), num_rows=9)
+
+    baselines = {name: scores(values) for name, values in r.items() if name != "model"}
+    return FillingScores(scores(r["model"]), None, baselines, mask_rate, num_windows=2)
 
 
 def test_row_scores_are_sorted_by_the_model_without_dropped_columns():
-    model = np.array([0.1, 0.3, 0.2, np.nan, 0.0])
-    oracle = np.array([0.5, 0.6, 0.7, np.nan, 0.1])
-    figure = draw_row_scores(
-        {"model": model, "oracle": oracle},
-        NAMES,
-        rates=(0.3, 0.7),
-        r_by_rate={"model": [0.2, 0.1], "oracle": [0.4, 0.4]},
-    )
-    columns, rates = figure.axes
+    dropped = float("nan")
+    model, oracle = [0.1, 0.3, 0.2, dropped, 0.0], [0.5, 0.6, 0.7, dropped, 0.1]
+    scores = scores_of(0.5, model=model, oracle=oracle, window_mean=oracle)
+    by_rate = [scores_of(0.3, model=[0.2], oracle=[0.4]), scores_of(0.7, model=[0.1], oracle=[0.4])]
+    columns, rates = draw_row_scores(scores, by_rate, NAMES).axes
     assert labels(columns) == ["b", "a again", "a", "flat"]
     drawn = {line.get_label(): list(line.get_ydata()) for line in columns.lines}
     assert drawn["model: mean 0.150"] == [0.3, 0.2, 0.1, 0.0]
     assert drawn["oracle: mean 0.475"] == [0.6, 0.7, 0.5, 0.1]
+    assert not any(label.startswith("window") for label in drawn)
     assert rates.lines[0].get_xdata().tolist() == pytest.approx([30, 70])
     assert list(rates.lines[1].get_ydata()) == [0.4, 0.4]
     assert columns.lines[0].get_color() == rates.lines[0].get_color()
-    assert len(draw_row_scores({"model": model}, NAMES).axes) == 1
-    assert len(draw_row_scores({"model": model * np.nan}, NAMES).axes) == 1
-
-
-def test_row_scores_of_the_wrong_length_are_refused():
-    with pytest.raises(ValueError, match="5 names for scores of lengths"):
-        draw_row_scores({"model": np.zeros(4)}, NAMES)
-    with pytest.raises(ValueError, match="expected one per name"):
-        draw_row_scores({}, NAMES)
-    with pytest.raises(ValueError, match="2 mask rates for scores of lengths"):
-        draw_row_scores({"model": np.zeros(5)}, NAMES, rates=(0.1, 0.2), r_by_rate={"model": [0.1]})
+    nothing = draw_row_scores(scores_of(0.5, model=[dropped] * 5), by_rate, NAMES)
+    assert labels(nothing.axes[0]) == []

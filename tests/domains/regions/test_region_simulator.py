@@ -9,12 +9,12 @@ import pytest
 import torch
 from einops import rearrange
 
-from discrete_diffusion.domains.regions import (
+from discrete_diffusion.domains.regions.simulator import (
     SimulatedWindows,
     SimulationSettings,
+    draw_domains,
     simulate_windows,
 )
-from discrete_diffusion.domains.regions.programmes import draw_domains
 
 SETTINGS = SimulationSettings(
     num_windows=320, rows=64, num_motifs=16, num_programmes=6, peak_length=120, region_seed=0

@@ -12,22 +12,12 @@ from toy_regions import SHARES, ChainModel, SpreadSampler, changed, toy_regions
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Examples
 from discrete_diffusion.domains.regions import RegionDataset
-from discrete_diffusion.domains.regions.baselines import ProgrammeMean
 from discrete_diffusion.domains.regions.filling import fill_held_out
-from discrete_diffusion.domains.regions.row_report import RowReport, draw_filling_scores
+from discrete_diffusion.domains.regions.row_report import RowReport
 from discrete_diffusion.domains.regions.row_scores import (
-    ScoresByMaskRate,
+    FillingScores,
     fit_baselines,
-    score_filling,
-    scores_by_mask_rate,
 )
-from discrete_diffusion.domains.regions.row_table import (
-    number,
-    rate_section,
-    row_notes,
-    row_section,
-)
-from discrete_diffusion.evaluation.table import markdown
 from discrete_diffusion.evaluation.trained_model import Model
 
 DATA = toy_regions()
@@ -38,6 +28,11 @@ def filled(data=DATA, sampler=None, algorithm=None, rate=0.5, **options):
     model = Model(algorithm or ChainModel(), sampler, batch_size=options.pop("batch_size", 8))
     options = {"num": None, "seed": 1} | options
     return fill_held_out(model, data, "val", mask_rate=rate, **options)
+
+
+def scored(filling, data=DATA, rate=0.5, seed=0) -> FillingScores:
+    """By a report of its own, whose baselines are fitted at the rate of the filling."""
+    return RowReport(data, "val", rate, seed).scores(filling)
 
 
 def chains(rho: float, num: int = 500, rows: int = 6) -> RegionDataset:
@@ -75,31 +70,31 @@ def test_the_exact_model_explains_what_can_be_explained():
             return output
 
     variances: list[torch.Tensor] = []
-    scores = score_filling(filled(data, ExactSampler(), algorithm), data, "val", 0.5)
+    scores = scored(filled(data, ExactSampler(), algorithm), data)
     unexplained = float(torch.cat(variances).mean())
-    assert scores.predicted.masked_mse == pytest.approx(unexplained, rel=0.1)
-    assert scores.predicted.per_motif_r2 == pytest.approx(1 - unexplained, abs=0.03)
-    assert scores.predicted.per_motif_r == pytest.approx((1 - unexplained) ** 0.5, abs=0.03)
-    assert scores.filled.masked_mse == pytest.approx(2 * scores.predicted.masked_mse, rel=0.1)
-    assert scores.oracle is None
-    assert all(scores.predicted.masked_mse < each.masked_mse for each in scores.baselines.values())
+    found = scores.scores()
+    assert found["masked_mse"] == pytest.approx(unexplained, rel=0.1)
+    assert found["per_motif_r2"] == pytest.approx(1 - unexplained, abs=0.03)
+    assert found["per_motif_r"] == pytest.approx((1 - unexplained) ** 0.5, abs=0.03)
+    assert found["filled_masked_mse"] == pytest.approx(2 * found["masked_mse"], rel=0.1)
+    assert list(scores.baselines) == list(BASELINES[:3])
+    assert all(found["masked_mse"] < found[f"{name}_masked_mse"] for name in BASELINES[:3])
 
 
 def test_the_oracle_is_above_all_others_on_rows_of_programmes():
     data = toy_regions(24)
-    scores = score_filling(filled(data), data, "val", 0.5)
+    scores = scored(filled(data), data)
     assert list(scores.baselines) == list(BASELINES)
+    found = scores.scores()
     for name in BASELINES[:3]:
-        assert scores.oracle.per_motif_r > scores.baselines[name].per_motif_r
-        assert scores.oracle.per_motif_r2 > scores.baselines[name].per_motif_r2
-    column = scores.baselines["column_mean"]
-    assert column.per_motif_r == 0.0
-    assert column.per_motif_r2 == pytest.approx(0.0, abs=1e-6)
+        assert found["oracle_per_motif_r"] > found[f"{name}_per_motif_r"]
+        assert found["oracle_per_motif_r2"] > found[f"{name}_per_motif_r2"]
+    assert found["column_mean_per_motif_r"] == 0.0
+    assert found["column_mean_per_motif_r2"] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_the_oracle_is_given_the_programmes_of_the_windows_measured():
-    train = DATA.splits["train"]
-    oracle = ProgrammeMean.fit(train.x0, train.real, DATA.programmes["train"])
+    oracle = fit_baselines(DATA, 0.5).by_name["oracle"]
 
     class Knowing(ChainModel):
         """Is told the programmes of the first windows of the split, in one batch."""
@@ -110,13 +105,15 @@ def test_the_oracle_is_given_the_programmes_of_the_windows_measured():
 
     real = DATA.splits["val"].real[:7]
     order = real.sum(dim=1).argsort(stable=True)  # the batch: windows of one size together
-    scores = score_filling(filled(algorithm=Knowing(), num=7, batch_size=7), DATA, "val", 0.5)
-    assert scores.oracle.as_dict() == pytest.approx(scores.predicted.as_dict(), rel=1e-6)
+    scores = scored(filled(algorithm=Knowing(), num=7, batch_size=7))
+    assert scores.baselines["oracle"].as_dict() == pytest.approx(
+        scores.predicted.as_dict(), rel=1e-6
+    )
 
 
 def test_numbers_have_flat_names():
     filling = filled(sampler=SpreadSampler())
-    numbers = score_filling(filling, DATA, "val", 0.5).as_dict()
+    numbers = scored(filling).as_dict()
     expected = {
         f"{who}{what}"
         for who in ("", "filled_", *(f"{name}_" for name in BASELINES))
@@ -128,18 +125,17 @@ def test_numbers_have_flat_names():
     assert (numbers["num_columns"], numbers["dropped_columns"]) == (5, 1)
     assert (numbers["num_windows"], numbers["mask_rate"]) == (12, 0.5)
     assert numbers["filled_masked_mse"] > numbers["masked_mse"]
-    data = changed(DATA, programmes=None)
-    without = score_filling(filled(), data, "val", 0.5).as_dict()
-    assert set(without) == {n for n in numbers if not n.startswith(("filled_", "oracle_"))}
+    expected = {n for n in numbers if not n.startswith(("filled_", "oracle_"))}
+    assert set(scored(filled(), changed(DATA, programmes=None)).as_dict()) == expected
+    assert set(fit_baselines(DATA, 0.5).measure(filled()).as_dict()) == expected
 
 
 def test_errors_are_in_training_standard_deviations():
     """The same data in other units has the same scores."""
     splits = {name: Examples(10 * e.x0, e.real) for name, e in DATA.splits.items()}
     data = changed(DATA, splits=splits)
-    one = score_filling(filled(), DATA, "val", 0.5).as_dict()
-    other = score_filling(filled(data, algorithm=Tenfold()), data, "val", 0.5).as_dict()
-    assert other == pytest.approx(one, rel=1e-5, abs=1e-6)
+    other = scored(filled(data, algorithm=Tenfold()), data).as_dict()
+    assert other == pytest.approx(scored(filled()).as_dict(), rel=1e-5, abs=1e-6)
 
 
 class Tenfold(ChainModel):
@@ -163,57 +159,25 @@ def test_baselines_are_fitted_on_the_training_split_alone():
     assert torch.allclose(fitted.scale, rows.std(dim=0, correction=0))
 
 
-def by_mask_rate(rates: tuple[float, ...], data=DATA) -> ScoresByMaskRate:
-    """Beside baselines that were fitted at another rate and under other masks."""
-    return scores_by_mask_rate(
-        Model(ChainModel(), None, batch_size=8),
-        data,
-        "val",
-        baselines=fit_baselines(data, 0.4, seed=7),
-        rates=rates,
-        num=None,
-        seed=1,
-    )
-
-
 def test_scores_by_mask_rate_are_those_of_each_rate():
-    rates = (0.2, 0.5, 0.8)
-    found = by_mask_rate(rates)
-    assert list(found.by_name) == ["model", "neighbour_mean", "oracle"]
-    records = found.as_dict()
-    assert [record["mask_rate"] for record in records] == list(rates)
-    for rate, record in zip(rates, records, strict=True):
-        alone = score_filling(filled(rate=rate), DATA, "val", rate, seed=1).as_dict()
-        assert len(record) == 10
+    """Though the report is of another rate."""
+    rates, model = (0.2, 0.5, 0.8), Model(ChainModel(), None, batch_size=8)
+    found = RowReport(DATA, "val", 0.4, seed=1).scores_by_mask_rate(model, None, rates)
+    for rate, scores in zip(rates, found, strict=True):
+        assert list(scores.predictors) == ["model", "neighbour_mean", "oracle"]
+        alone = scored(filled(rate=rate), rate=rate, seed=1).as_dict()
+        record = scores.as_dict()
+        assert len(record) == 9 + 5
         assert record == {name: alone[name] for name in record}
-    without = by_mask_rate((0.5,), changed(DATA, programmes=None))
-    assert list(without.by_name) == ["model", "neighbour_mean"]
-
-
-def test_the_table_says_who_and_what():
-    scores = score_filling(filled(), DATA, "val", 0.5)
-    shown = {name: number(value) for name, value in scores.as_dict().items()}
-    rates = ScoresByMaskRate(
-        (0.3, 0.5), {"model": (scores.predicted,) * 2, "oracle": (scores.oracle,) * 2}
-    )
-    text = markdown([row_section(shown), rate_section(rates)], row_notes(scores))
-    [line] = [line for line in text.splitlines() if line.startswith("| oracle |")]
-    of_oracle = (scores.oracle.per_motif_r, scores.oracle.per_motif_r2, scores.oracle.masked_mse)
-    assert line.split(" | ")[1:4] == [f"{value:.4f}" for value in of_oracle]
-    assert "| hidden rows predicted by | per_motif_r | per_motif_r2 | masked_mse |" in text
-    assert "filled" not in text
-    assert "| hidden | per_motif_r | oracle |" in text
-    model = f"{scores.predicted.per_motif_r:.4f}"
-    assert f"| 30 % | {model} | {scores.oracle.per_motif_r:.4f} |" in text
-    assert number(-1e-9) == "0.0000"  # without a sign
-    assert f"{scores.predicted.num_rows} rows hidden in 12 windows at mask rate 0.5" in text
-    assert "5 columns, 1 constant" in text
+    report = RowReport(changed(DATA, programmes=None))
+    (without,) = report.scores_by_mask_rate(model, None, (0.5,))
+    assert list(without.predictors) == ["model", "neighbour_mean"]
 
 
 def test_a_report_measures_saves_and_draws(tmp_path):
     report = RowReport(DATA, "val", 0.5, seed=3)
     filling = filled(sampler=SpreadSampler())
-    assert report.measure(filling) == score_filling(filling, DATA, "val", 0.5, seed=3).as_dict()
+    assert report.measure(filling) == scored(filling, seed=3).as_dict()
     report.save(filling, tmp_path / "run")
     names = ["samples.npz", "samples.png"]
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == names
@@ -245,7 +209,7 @@ def test_a_report_scores_baselines_once_while_the_masks_are_the_same():
     for filling, times in (
         *((first, 1), (other_model, 1), (other_masks, 2), (few, 3), (few, 3), (first, 4)),
     ):
-        expected = score_filling(filling, DATA, "val", 0.5, seed=3).as_dict()
+        expected = scored(filling, seed=3).as_dict()
         assert report.measure(filling) == expected
         assert {each.times for each in counting.values()} == {times}
 
@@ -268,11 +232,3 @@ def test_a_report_without_a_sampler_or_without_windows(tmp_path):
     report.draw(nothing, tmp_path / "none.png")
     assert not (tmp_path / "none").exists()
     assert not (tmp_path / "none.png").exists()
-
-
-def test_scores_are_drawn(tmp_path):
-    scores = score_filling(filled(), DATA, "val", 0.5)
-    by_rate = by_mask_rate((0.3, 0.6))
-    for path, given in ((tmp_path / "a.png", by_rate), (tmp_path / "b.png", None)):
-        draw_filling_scores(scores, DATA.feature_names, path, given)
-        assert path.read_bytes().startswith(b"\x89PNG")

@@ -9,7 +9,6 @@ import pytest
 from discrete_diffusion.domains.text.metrics import (
     character_distance,
     share_known,
-    text_metrics,
     words_of,
 )
 
@@ -38,8 +37,3 @@ def test_the_share_of_words_seen():
     known = {"to", "be"}
     assert share_known([" to be or not to be. "], known) == pytest.approx(4 / 6)
     assert math.isnan(share_known(["to"], known))
-
-
-def test_metrics_by_name():
-    scores = text_metrics([" or be "], [" be or "], {"be"})
-    assert scores == {"character_tv": 0.0, "words_in_training": 0.5}

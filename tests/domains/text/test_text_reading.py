@@ -6,7 +6,9 @@ import gzip
 
 import pytest
 
-from discrete_diffusion.domains.text import embedded_text, read_text, write_texts
+from discrete_diffusion.data.text_files import read_text
+from discrete_diffusion.domains.text.build import embedded_text
+from discrete_diffusion.domains.text.report import write_texts
 
 CONTENT = "Ein Jäger\r\naus Kurpfalz,\n\ttab 漢字 🌲\n"
 

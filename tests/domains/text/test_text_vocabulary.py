@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from discrete_diffusion.domains.text import TextSource, TextVocabulary, vocabulary_of
+from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 """Any text that UTF-8 can hold."""

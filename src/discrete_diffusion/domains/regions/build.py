@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from discrete_diffusion.data.base import Examples, shares_of
-from discrete_diffusion.domains.regions.cache import cached_windows
 from discrete_diffusion.domains.regions.dataset import RegionDataset
-from discrete_diffusion.domains.regions.files import read_motif_names, read_regions
 from discrete_diffusion.domains.regions.motifs import motif_names
-from discrete_diffusion.domains.regions.simulator import SimulatedWindows, SimulationSettings
-from discrete_diffusion.domains.regions.table import ACCESSIBILITY
+from discrete_diffusion.domains.regions.simulator import SimulationSettings, cached_windows
+from discrete_diffusion.domains.regions.table import ACCESSIBILITY, read_motif_names, read_regions
 from discrete_diffusion.domains.regions.windows import FEWEST_ROWS, cut_table
-from discrete_diffusion.naming import counted
 from discrete_diffusion.options import check_whole_number
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-logger = logging.getLogger(__name__)
 
 
 def complete_regions(config: DictConfig) -> None:
@@ -81,7 +74,10 @@ def _simulated(config: DictConfig) -> RegionDataset:
     if config.cell_types is not None:
         raise ValueError("data.cell_types chooses from a table; give data.path or leave it out")
     windows = cached_windows(settings)
-    x0 = torch.from_numpy(_rows(windows, config.quantitative_atac))
+    access = windows.accessibility[..., None]
+    if not config.quantitative_atac:
+        access = np.ones_like(access)
+    x0 = torch.from_numpy(np.concatenate([windows.scores, access], axis=2))
     real = torch.ones(x0.shape[:2], dtype=torch.bool)
     programmes = torch.from_numpy(windows.programmes)
     return RegionDataset(
@@ -92,48 +88,20 @@ def _simulated(config: DictConfig) -> RegionDataset:
     )
 
 
-def _rows(windows: SimulatedWindows, quantitative_atac: bool) -> np.ndarray:
-    """Float32[W, N, K + 1]."""
-    access = windows.accessibility if quantitative_atac else np.ones_like(windows.accessibility)
-    return np.concatenate([windows.scores, access[..., None]], axis=2)
-
-
 def _read(config: DictConfig) -> RegionDataset:
     check_whole_number("data.max_span", config.max_span, least=1)
-    table = read_regions(config.path, cell_types=_cell_types(config.cell_types))
-    cut = cut_table(
-        table,
+    cell_types = config.cell_types
+    if cell_types is not None:
+        cell_types = [cell_types] if isinstance(cell_types, str) else list(map(str, cell_types))
+        if not cell_types:
+            raise ValueError("data.cell_types=[]: expected names of cell types, or null for all")
+    return cut_table(
+        read_regions(config.path, cell_types=cell_types),
         rows=config.rows,
         fractions=config.split,
         max_span=config.max_span,
         quantitative_atac=config.quantitative_atac,
     )
-    kinds = counted(len(table.atpm), "cell type") if table.atpm else "no atpm"
-    if cut.num_left_out:
-        logger.warning(
-            "%s: %s alone in %s split and chromosome, or within data.max_span=%d: left out",
-            table.source,
-            counted(cut.num_left_out, "peak") + (" stands" if cut.num_left_out == 1 else " stand"),
-            "its" if cut.num_left_out == 1 else "their",
-            config.max_span,
-        )
-    return RegionDataset(
-        cut.splits,
-        feature_names=(*table.motif_names, ACCESSIBILITY),
-        source=f"{table.source} ({counted(len(table.peak_names), 'peak')}, {kinds})",
-        peak_names=cut.peak_names,
-        cell_types=cut.cell_types,
-    )
-
-
-def _cell_types(value: str | Sequence[str] | None) -> list[str] | None:
-    """A name alone is a list of one."""
-    if value is None:
-        return None
-    names = [value] if isinstance(value, str) else [str(name) for name in value]
-    if not names:
-        raise ValueError("data.cell_types=[]: expected names of cell types, or null for all")
-    return names
 
 
 def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -11,14 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Dataset, Examples
-
-Names = NDArray[np.str_]
+from discrete_diffusion.domains.regions.table import first_names
 
 _CHUNK = 16
 """Windows looked at at once; a split may fill much of the memory."""
-
-_MOST_SHOWN = 4
-"""Constant features that the summary names."""
 
 
 class RegionDataset(Dataset):
@@ -30,8 +27,8 @@ class RegionDataset(Dataset):
     ``programmes``: by split Int64[W, N], the regulatory programme each peak was simulated from, -1
     where not real; None for data that was read. The best prediction of a row from the others is not
     better than the mean row of its programme.
-    ``peak_names``: by split text[W, N], where in the genome each row lies, "" where not real; None
-    for simulated windows. ``cell_types``: by split text[W]; None if the data names none.
+    ``places``: text by name and split that says where windows come from: ``peak_names`` text[W, N],
+    "" where not real, and ``cell_types`` text[W], if the data names them; none if simulated.
     ``source``: what the data is called in the log.
     """
 
@@ -45,18 +42,10 @@ class RegionDataset(Dataset):
         feature_names: tuple[str, ...],
         source: str,
         programmes: dict[str, Tensor] | None = None,
-        peak_names: dict[str, Names] | None = None,
-        cell_types: dict[str, Names] | None = None,
+        places: Mapping[str, dict[str, NDArray[np.str_]]] = MappingProxyType({}),
     ) -> None:
-        self.splits, self.feature_names = splits, feature_names
-        self.source, self.programmes = source, programmes
-        self.peak_names, self.cell_types = peak_names, cell_types
-
-    def places(self, split: str, num: int) -> dict[str, Names]:
-        """``peak_names`` text[num, N] and ``cell_types`` text[num] of the first ``num`` windows of
-        a split, as far as they are known."""
-        known = {"peak_names": self.peak_names, "cell_types": self.cell_types}
-        return {name: of[split][:num] for name, of in known.items() if of is not None}
+        self.splits, self.feature_names, self.source = splits, feature_names, source
+        self.programmes, self.places = programmes, places
 
     @cached_property
     def constant_features(self) -> tuple[str, ...]:
@@ -64,13 +53,11 @@ class RegionDataset(Dataset):
         examples = self.splits["train"]
         if not examples.real.any():
             return ()
-        lows, highs = [], []
+        window, row = examples.real.nonzero()[0].tolist()
+        first = examples.x0[window, row]
+        constant = torch.ones_like(first, dtype=torch.bool)
         for x0, real in zip(examples.x0.split(_CHUNK), examples.real.split(_CHUNK), strict=True):
-            if real.any():
-                low, high = x0[real].aminmax(dim=0)
-                lows.append(low)
-                highs.append(high)
-        constant = torch.stack(lows).amin(dim=0) == torch.stack(highs).amax(dim=0)
+            constant &= (x0[real] == first).all(dim=0)
         return tuple(
             name for name, k in zip(self.feature_names, constant.tolist(), strict=True) if k
         )
@@ -86,10 +73,5 @@ class RegionDataset(Dataset):
             f"{len(self.feature_names)} features each"
         )
         if constant := self.constant_features:
-            summary += f", {len(constant):,} constant ({_shown(constant)})"
+            summary += f", {len(constant):,} constant ({first_names(constant, most=4)})"
         return summary
-
-
-def _shown(names: Sequence[str]) -> str:
-    rest = len(names) - _MOST_SHOWN
-    return ", ".join(names[:_MOST_SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")

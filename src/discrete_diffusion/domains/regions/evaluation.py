@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,19 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.regions.filling import Filling
-from discrete_diffusion.domains.regions.row_report import RowReport, draw_filling_scores
-from discrete_diffusion.domains.regions.row_scores import (
-    FillingScores,
-    ScoresByMaskRate,
-    scores_by_mask_rate,
-)
-from discrete_diffusion.domains.regions.row_table import (
-    number,
-    rate_section,
-    row_notes,
-    row_section,
-)
+from discrete_diffusion.domains.regions.row_report import RowReport
+from discrete_diffusion.domains.regions.row_scores import FillingScores
 from discrete_diffusion.domains.regions.sampling import MASK_RATE
+from discrete_diffusion.domains.regions.score_chart import draw_row_scores
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
@@ -43,17 +35,27 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_WHO = {
+    "": ("model", "its expected rows, one network call"),
+    "filled_": ("model, filled", "the rows that the sampler filled in"),
+    "column_mean_": ("column mean", "the mean training row"),
+    "window_mean_": ("window mean", "of the observed rows of the window, shrunk"),
+    "neighbour_mean_": ("neighbour mean", "of the observed rows near by, shrunk"),
+    "oracle_": ("oracle", "the mean training row of the true programme: the ceiling"),
+}
+_WHAT = ("per_motif_r", "per_motif_r2", "masked_mse")
+
 
 @dataclass(frozen=True)
 class RowEvaluation(Evaluation):
-    """``filling``: of the first sampling seed. ``scores``: of every one. ``facts``: how all was
-    measured, for ``metrics.json``."""
+    """``filling``: of the first sampling seed. ``scores``: of every one. ``by_rate``: at several
+    mask rates. ``facts``: how all was measured, for ``metrics.json``."""
 
     facts: dict[str, Any]
     report: RowReport
     filling: Filling
     scores: tuple[FillingScores, ...]
-    by_rate: ScoresByMaskRate
+    by_rate: list[FillingScores]
     bound: BoundEstimate
 
     @cached_property
@@ -62,35 +64,49 @@ class RowEvaluation(Evaluation):
         found = [scores.as_dict() for scores in self.scores]
         return {name: [each[name] for each in found] for name in found[0]}
 
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """Of every score over the sampling seeds."""
+        return {name: confidence_interval(values) for name, values in self.per_seed.items()}
+
     def sections(self) -> list[TableSection]:
-        shown = {name: _shown(confidence_interval(x)) for name, x in self.per_seed.items()}
-        return [row_section(shown), rate_section(self.by_rate), self._bound_section()]
+        return [_row_section(self.intervals), _rate_section(self.by_rate), self._bound_section()]
 
     def notes(self) -> list[str]:
-        num = len(self.scores)
-        notes = [f"Windows: {self.facts['reference']}.", *row_notes(*self.scores)]
-        if num > 1:
-            notes.append(
-                f"± of scores is half of the 95 % interval (Student's t) over {num} sampling "
-                "seeds, each with masks of its own."
-            )
-        notes.append("The scores by how much is hidden are of one draw of masks.")
-        windows = f"{self.bound.num_samples:,} windows"
-        return [*notes, f"± of the bound is its standard error over {windows}."]
+        first, num = self.scores[0], len(self.scores)
+        hidden = [int(each) for each in self.per_seed["num_masked_rows"]]
+        shown = " to ".join(f"{num:,}" for num in sorted({min(hidden), max(hidden)}))
+        seeds = (
+            f"± of scores is half of the 95 % interval (Student's t) over {num} sampling seeds, "
+            "each with masks of its own."
+        )
+        return [
+            f"Windows: {self.facts['reference']}.",
+            f"{shown} rows hidden in {first.num_windows:,} windows at mask rate "
+            f"{first.mask_rate:g}; {self.per_seed['num_columns'][0]:,} columns, "
+            f"{self.per_seed['dropped_columns'][0]:,} constant ones left out.",
+            "Means over columns: per_motif_r, the correlation with the truth; per_motif_r2, the "
+            "share of the spread about the training mean that is explained; masked_mse, the "
+            "squared error in training standard deviations.",
+            *([seeds] if num > 1 else []),
+            "The scores by how much is hidden are of one draw of masks.",
+            f"± of the bound is its standard error over {self.bound.num_samples:,} windows.",
+        ]
 
     def metrics(self) -> dict[str, Any]:
         """What ``metrics.json`` holds; scores are means over sampling seeds, with intervals."""
-        intervals = {name: confidence_interval(x) for name, x in self.per_seed.items()}
         return {
             **self.facts,
             **self.bound.as_dict(),
-            **{name: interval.mean for name, interval in intervals.items()},
+            **{name: interval.mean for name, interval in self.intervals.items()},
             "intervals": {
-                name: [intervals[name].low, intervals[name].high]
+                name: [self.intervals[name].low, self.intervals[name].high]
                 for name in self.scores[0].scores()
             },
             "per_seed": self.per_seed,
-            "by_mask_rate": self.by_rate.as_dict(),
+            "by_mask_rate": [
+                {"mask_rate": scores.mask_rate, **scores.scores()} for scores in self.by_rate
+            ],
         }
 
     def save(self, folder: Path) -> None:
@@ -99,9 +115,9 @@ class RowEvaluation(Evaluation):
 
     def draw(self, folder: Path) -> None:
         """Maps of the first windows; scores by feature and by mask rate."""
-        names = self.report.data.feature_names
         self.report.draw(self.filling, folder / "samples.png")
-        draw_filling_scores(self.scores[0], names, folder / "row_scores.png", self.by_rate)
+        names = self.report.data.feature_names
+        draw_row_scores(self.scores[0], self.by_rate, names, folder / "row_scores.png")
 
     def _bound_section(self) -> TableSection:
         bound = self.bound
@@ -137,14 +153,7 @@ def evaluate_rows(config: DictConfig, trained: TrainedModel) -> RowEvaluation:
         model = trained.on(shard)
         filling, scores, drawn = _fill_by_seed(config, model, report)
         bound = held_out_bound(config, model, data, split)
-        by_rate = scores_by_mask_rate(
-            model,
-            data,
-            split,
-            baselines=report.baselines,
-            num=config.num_samples,
-            seed=config.seed,
-        )
+        by_rate = report.scores_by_mask_rate(model, config.num_samples)
     facts = {
         **checkpoint_facts(config, trained, data),
         "reference": name_of_split(trained, data, split),
@@ -179,6 +188,33 @@ def _fill_by_seed(
     return fillings[0], tuple(scores), facts
 
 
+def _row_section(intervals: Mapping[str, Interval]) -> TableSection:
+    """Who predicts hidden rows, and how well, from the intervals of ``FillingScores.scores``."""
+    rows = []
+    for prefix, (name, meaning) in _WHO.items():
+        if prefix + _WHAT[0] in intervals:
+            r, r2, mse = (_shown(intervals[prefix + what]) for what in _WHAT)
+            rows.append(TableRow(name, r, r2, mse, meaning))
+    heads = ("hidden rows predicted by", *_WHAT)
+    return TableSection("hidden rows, from those observed", tuple(rows), heads)
+
+
+def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
+    """``per_motif_r`` by how much is hidden."""
+    rows = []
+    for scores in by_rate:
+        r = [_number(each.per_motif_r) for each in scores.predictors.values()]
+        rows.append(TableRow(f"{100 * scores.mask_rate:g} %", *r))
+    names = [name.replace("_", " ") for name in by_rate[0].baselines]
+    heads = ("hidden", "per_motif_r", *names)
+    return TableSection("by how much is hidden", tuple(rows), heads)
+
+
 def _shown(interval: Interval) -> str:
-    value = number(interval.mean)
+    value = _number(interval.mean)
     return value if interval.low is None else f"{value} ± {interval.mean - interval.low:.4f}"
+
+
+def _number(value: float) -> str:
+    """Four decimals, without a sign of 0."""
+    return f"{round(value, 4) + 0.0:.4f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,31 +84,41 @@ def fill_held_out(
     if len(truth) == 0:
         return Filling(truth, real, masked, truth)
     hidden = torch.where(masked.unsqueeze(-1), 0.0, truth)  # nobody is shown the answer
-    algorithm, sampler = model.algorithm, model.sampler
-
-    def predict(windows: Tensors, generator: torch.Generator) -> Tensors:
-        return {"rows": algorithm.predict(**windows).float()}
-
-    def fill(windows: Tensors, generator: torch.Generator) -> Tensors:
-        clamp = windows["rows"].masked_fill(windows["masked"].unsqueeze(-1), torch.nan)
-        output = sampler.sample(
-            algorithm, windows["real"], clamp=clamp, generator=generator, steps=model.steps
-        )
-        return {"rows": output.x0.float(), "nfe": output.nfe}
-
-    def drawn(draw: Callable[[Tensors, torch.Generator], Tensors]) -> ConditionalSamples:
-        return draw_conditional(
-            model,
-            {"rows": hidden, "masked": masked, "real": real},
-            draw,
-            batches=bucket_batches(real.sum(dim=1), model.rows_at_once),
-            entropy=(seed, _FILL_STREAM),
-        )
-
-    predicted = drawn(predict).values["rows"]
-    if sampler is None:
+    windows = {"rows": hidden, "masked": masked, "real": real}
+    batches = bucket_batches(real.sum(dim=1), model.rows_at_once)
+    predicted = predict_rows(model, windows, batches)
+    if model.sampler is None:
         return Filling(truth, real, masked, predicted)
-    filled = drawn(fill)
+    filled = fill_rows(model, windows, (seed, _FILL_STREAM), batches)
     return Filling(
         truth, real, masked, predicted, filled.values["rows"], filled.values["nfe"], filled.seconds
     )
+
+
+def predict_rows(model: Model, windows: Tensors, batches: list[Tensor] | None = None) -> Tensor:
+    """Float32[W, N, M]: masked rows as the algorithm expects them, by one network call.
+
+    ``windows``: ``rows`` Float32[W, N, M], ``masked`` and ``real`` Bool[W, N]. ``batches``: as for
+    ``draw_conditional``.
+    """
+
+    def predict(given: Tensors, generator: torch.Generator) -> Tensors:
+        return {"rows": model.algorithm.predict(**given).float()}
+
+    return draw_conditional(model, windows, predict, entropy=(), batches=batches).values["rows"]
+
+
+def fill_rows(
+    model: Model, windows: Tensors, entropy: tuple[int, ...], batches: list[Tensor] | None = None
+) -> ConditionalSamples:
+    """Masked rows drawn by the sampler: ``rows`` Float32[W, N, M] and ``nfe`` Int[W]; the arguments
+    are those of ``predict_rows`` and ``draw_conditional``."""
+
+    def fill(given: Tensors, generator: torch.Generator) -> Tensors:
+        clamp = given["rows"].masked_fill(given["masked"].unsqueeze(-1), torch.nan)
+        output = model.sampler.sample(
+            model.algorithm, given["real"], clamp=clamp, generator=generator, steps=model.steps
+        )
+        return {"rows": output.x0.float(), "nfe": output.nfe}
+
+    return draw_conditional(model, windows, fill, entropy=entropy, batches=batches)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,24 +43,23 @@ class GivenRows:
         return self.rows.shape[0]
 
 
-def check_kind(path: str, checkpoint: str) -> None:
-    """``ValueError`` for a file that holds no arrays, given to a ``checkpoint`` of features."""
-    if not Path(path).is_file():
-        return  # said by the reader
-    with Path(path).open("rb") as file:
-        if file.read(2) not in _ARRAY_FILES:
-            raise ValueError(
-                f"{path} is no .npz file, and {checkpoint} was trained on features: write windows "
-                "with numpy.savez(FILE, rows=...)"
-            )
+@dataclass(frozen=True)
+class _Windows:
+    """The array ``rows`` of a file, Float32[W, N, M]; ``single``: it is stored without W."""
+
+    values: NDArray[np.float32]
+    single: bool
+    source: str
+
+    def error(self, index: Iterable[int], what: str) -> ValueError:
+        """``rows[1, 3] is ...``, with the indices of the array as it is stored."""
+        stored = [str(k) for k in index][self.single :]
+        place = f"rows[{', '.join(stored)}]" if stored else "rows"
+        return ValueError(f"{self.source}: {place} {what}")
 
 
 def read_given_rows(
-    path: str | Path,
-    *,
-    feature_names: Sequence[str],
-    most_rows: int,
-    scaling: RowScaling | None = None,
+    path: str | Path, *, feature_names: Sequence[str], most_rows: int, scaling: RowScaling
 ) -> GivenRows:
     """The windows of a ``.npz`` file.
 
@@ -74,30 +73,32 @@ def read_given_rows(
     ``FARTHEST`` by the model's ``scaling``, and windows without a row to fill or one to fill it
     from.
     """
-    path, num_features = Path(path), len(feature_names)
+    path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no windows at {path.absolute()}; expected an .npz file")
+    with path.open("rb") as file:
+        if file.read(2) not in _ARRAY_FILES:
+            raise ValueError(
+                f"{path} is not an .npz file, and the model was trained on features: write windows "
+                "with numpy.savez(FILE, rows=...)"
+            )
     with open_npz(path) as store:
-        values, single = _values(store, num_features, most_rows)
-        masked = _masked(store, values, single)
+        windows = _windows(store, len(feature_names), most_rows)
+        masked = _masked(store, windows)
         if "feature_names" in store.keys:
             names = names_of(store.read("feature_names"), "feature_names", store.source)
             _check_names(names, feature_names, store.source)
-        _check_windows(values, masked, single, store.source)
-        if scaling is not None:
-            _check_sizes(values, masked, single, scaling, feature_names, store.source)
-    hidden = masked[..., None]
+    _check_windows(windows, masked)
+    _check_sizes(windows, masked, scaling, feature_names)
+    known = np.isfinite(windows.values)
     return GivenRows(
-        rows=torch.from_numpy(np.where(hidden & ~np.isfinite(values), np.float32(0), values)),
+        rows=torch.from_numpy(np.where(masked[..., None] & ~known, np.float32(0), windows.values)),
         masked=torch.from_numpy(masked),
-        has_truth=bool(np.isfinite(values).all()),
+        has_truth=bool(known.all()),
     )
 
 
-def _values(
-    store: StoredArrays, num_features: int, most_rows: int
-) -> tuple[NDArray[np.float32], bool]:
-    """``rows`` as (W, N, M), and whether it is one window without its axis."""
+def _windows(store: StoredArrays, num_features: int, most_rows: int) -> _Windows:
     if "rows" not in store.keys:
         found = ", ".join(sorted(store.keys)) or "nothing"
         raise ValueError(
@@ -105,33 +106,33 @@ def _values(
             f"{num_features}); found {found}"
         )
     values = numbers_of(store.read("rows"), "rows", store.source)
-    single = values.ndim == 2
     if values.ndim not in (2, 3) or 0 in values.shape:
         raise ValueError(
             f"{store.source}: rows has shape {values.shape}; expected (W, N, {num_features}) for W "
             f"windows, or (N, {num_features}) for one"
         )
-    values = values[None] if single else values
-    if values.shape[2] != num_features:
+    num_rows, num_found = values.shape[-2:]
+    if num_found != num_features:
         raise ValueError(
-            f"{store.source}: rows has {values.shape[2]} features, the model was trained on "
+            f"{store.source}: rows has {num_found} features, the model was trained on "
             f"{num_features}; give those, in the order of its data"
         )
-    if values.shape[1] > most_rows:
+    if num_rows > most_rows:
         raise ValueError(
-            f"{store.source}: a window has {values.shape[1]} rows, the model was trained on "
-            f"{most_rows} at most; cut it into several windows"
+            f"{store.source}: a window has {num_rows} rows, the model was trained on {most_rows} "
+            "at most; cut it into several windows"
         )
-    return values, single
+    single = values.ndim == 2
+    return _Windows(values[None] if single else values, single, store.source)
 
 
-def _masked(store: StoredArrays, values: NDArray[np.float32], single: bool) -> Flags:
+def _masked(store: StoredArrays, windows: _Windows) -> Flags:
     """Rows that are NaN throughout or named."""
-    masked = np.asarray(np.isnan(values).all(axis=2))
+    masked = np.asarray(np.isnan(windows.values).all(axis=2))
     if "masked" not in store.keys:
         return masked
     named = store.read("masked")
-    expected = masked.shape[1:] if single else masked.shape
+    expected = masked.shape[windows.single :]
     if named.dtype != np.bool_ or named.shape != expected:
         raise ValueError(
             f"{store.source}: masked is {named.dtype} of shape {named.shape}; expected bool of "
@@ -154,51 +155,46 @@ def _check_names(names: Sequence[str], expected: Sequence[str], source: str) -> 
             )
 
 
-def _check_windows(values: NDArray[np.float32], masked: Flags, single: bool, source: str) -> None:
+def _check_windows(windows: _Windows, masked: Flags) -> None:
     """Every observed row is finite, and every window has rows of both kinds."""
-    unclear = ~np.isfinite(values).all(axis=2) & ~masked
+    unclear = ~np.isfinite(windows.values).all(axis=2) & ~masked
     if unclear.any():
         w, n = np.argwhere(unclear)[0].tolist()
-        what = "is partly NaN" if np.isnan(values[w, n]).any() else "holds an infinite value"
-        at = f"rows[{n}]" if single else f"rows[{w}, {n}]"
-        raise ValueError(
-            f"{source}: {at} {what}; give all of its numbers, or make all of them NaN to have the "
-            "row filled"
+        partly = np.isnan(windows.values[w, n]).any()
+        what = "is partly NaN" if partly else "holds an infinite value"
+        raise windows.error(
+            (w, n),
+            f"{what}; give all of its numbers, or make all of them NaN to have the row filled",
         )
     for window, hidden in enumerate(masked):
-        at = "rows" if single else f"rows[{window}]"
         if not hidden.any():
-            raise ValueError(
-                f"{source}: {at} has no row to fill; make rows NaN throughout, or name them in a "
-                "bool array 'masked'"
+            raise windows.error(
+                (window,),
+                "has no row to fill; make rows NaN throughout, or name them in a bool array "
+                "'masked'",
             )
         if hidden.all():
-            raise ValueError(
-                f"{source}: {at} has no observed row, so there is nothing to fill it from; give at "
-                "least one"
+            raise windows.error(
+                (window,),
+                "has no observed row, so there is nothing to fill it from; give at least one",
             )
 
 
 def _check_sizes(
-    values: NDArray[np.float32],
-    masked: Flags,
-    single: bool,
-    scaling: RowScaling,
-    feature_names: Sequence[str],
-    source: str,
+    windows: _Windows, masked: Flags, scaling: RowScaling, feature_names: Sequence[str]
 ) -> None:
     """Every observed number is of a size that training has seen the like of."""
+    values = windows.values
     scaled = scaling(torch.from_numpy(values).to(scaling.scale.device)).cpu().numpy()
     far = (np.abs(scaled) > FARTHEST) & ~masked[..., None]
-    if not far.any():
-        return
-    w, n, k = np.argwhere(far)[0].tolist()
-    at = f"rows[{n}, {k}]" if single else f"rows[{w}, {n}, {k}]"
-    limit = {
-        "zscore": f"{FARTHEST:,.0f} training standard deviations from the mean",
-        "max": f"{FARTHEST:,.0f} times the largest of training",
-    }.get(scaling.how, f"{FARTHEST:,.0f}")
-    raise ValueError(
-        f"{source}: {at} is {values[w, n, k]:g} ({feature_names[k]}), more than {limit}; give raw "
-        "values in the units of the training data, or make the row NaN to have it filled"
-    )
+    if far.any():
+        w, n, k = np.argwhere(far)[0].tolist()
+        limit = {
+            "zscore": f"{FARTHEST:,.0f} training standard deviations from the mean",
+            "max": f"{FARTHEST:,.0f} times the largest of training",
+        }.get(scaling.how, f"{FARTHEST:,.0f}")
+        raise windows.error(
+            (w, n, k),
+            f"is {values[w, n, k]:g} ({feature_names[k]}), more than {limit}; give raw values in "
+            "the units of the training data, or make the row NaN to have it filled",
+        )

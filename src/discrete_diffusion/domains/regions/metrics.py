@@ -14,7 +14,7 @@ CONSTANT = 1e-12
 @dataclass(frozen=True)
 class RowScores:
     """What ``score_rows`` returns, of M columns; NaN in columns that were dropped. A number "per
-    motif" is a mean over all kept columns, accessibility among them.
+    motif" is a mean over all kept columns, accessibility among them; NaN if none is kept.
 
     ``r``: Float64[M], Pearson's correlation of prediction and truth. ``r2``: Float64[M], the share
     of the truth's spread about the training mean that is explained; below 0 if the mean is better.
@@ -29,35 +29,15 @@ class RowScores:
 
     @property
     def per_motif_r(self) -> float:
-        """Mean of ``r`` over the kept columns; NaN if none is kept."""
+        """Mean of ``r``."""
         return float(self.r[self.kept].mean())
 
-    @property
-    def per_motif_r2(self) -> float:
-        """Mean of ``r2`` over the kept columns; NaN if none is kept."""
-        return float(self.r2[self.kept].mean())
-
-    @property
-    def masked_mse(self) -> float:
-        """Mean squared error over masked rows and kept columns; NaN if none is kept."""
-        return float(self.mse[self.kept].mean())
-
-    @property
-    def num_columns(self) -> int:
-        """Columns that were kept."""
-        return int(self.kept.sum())
-
-    @property
-    def dropped_columns(self) -> int:
-        """Columns whose masked truth is constant: they say nothing about a prediction."""
-        return int((~self.kept).sum())
-
     def as_dict(self, prefix: str = "") -> dict[str, float]:
-        """The three means by name."""
+        """The means of ``r``, ``r2`` and ``mse`` over the kept columns, by name."""
         return {
             f"{prefix}per_motif_r": self.per_motif_r,
-            f"{prefix}per_motif_r2": self.per_motif_r2,
-            f"{prefix}masked_mse": self.masked_mse,
+            f"{prefix}per_motif_r2": float(self.r2[self.kept].mean()),
+            f"{prefix}masked_mse": float(self.mse[self.kept].mean()),
         }
 
 
@@ -67,7 +47,7 @@ def score_rows(
     masked: Tensor,
     *,
     column_mean: Tensor,
-    column_scale: Tensor | None = None,
+    column_scale: Tensor,
 ) -> RowScores:
     """Scores of masked rows only, the windows pooled, for column m over masked rows n:
 
@@ -76,13 +56,12 @@ def score_rows(
         mse_m = mean_n ((x_nm - y_nm) / s_m)^2
 
     with the truth x, the prediction y, and mu and s of the *training* rows. A column of the masked
-    truth that is constant is dropped: neither r nor r2 exists, and a mean over columns that are
-    known beforehand says how many of those there are. A prediction that is constant in a column
-    has r = 0 there: it orders no two rows.
+    truth that is constant is dropped: neither r nor r2 exists. A prediction that is constant in a
+    column has r = 0 there: it orders no two rows.
 
     ``predicted``, ``truth``: Float[W, N, M]. ``masked``: Bool[W, N], rows that were hidden.
-    ``column_mean``: Float[M]. ``column_scale``: Float[M], standard deviations of the columns, the
-    unit of ``mse`` (0 counts as 1); None: ``mse`` is in the data's own units.
+    ``column_mean``, ``column_scale``: Float[M], mean and standard deviation of the training rows; a
+    scale of 0 counts as 1.
 
     Raises ``ValueError`` for shapes that do not belong together, or if no row is masked.
     """
@@ -94,10 +73,9 @@ def score_rows(
     x, y = truth[masked].double(), predicted[masked].double()  # (rows, M)
     if len(x) == 0:
         raise ValueError("no row is masked, so there is nothing to score; mask at least one")
-    scale = torch.ones_like(x[0]) if column_scale is None else column_scale.double()
-    scale = torch.where(scale > 0, scale, 1.0)
+    scale = torch.where(column_scale > 0, column_scale, 1.0).double()
     squares = (x - y).square()
-    kept = ~constant_columns(x)
+    kept = ~_constant_columns(x)
     spread = (x - column_mean.double()).square().sum(dim=0)
 
     def of_kept(values: Tensor) -> Tensor:
@@ -112,7 +90,7 @@ def score_rows(
     )
 
 
-def constant_columns(values: Tensor) -> Tensor:
+def _constant_columns(values: Tensor) -> Tensor:
     """Bool[M]: columns of Float[rows, M] whose range is 0 to a relative ``CONSTANT``."""
     low, high = values.amin(dim=0), values.amax(dim=0)
     return high - low <= CONSTANT * torch.maximum(low.abs(), high.abs())
@@ -120,7 +98,7 @@ def constant_columns(values: Tensor) -> Tensor:
 
 def _correlation(x: Tensor, y: Tensor) -> Tensor:
     """Pearson's r by column of two Float64[rows, M]; 0 where y is constant."""
-    x, flat = x - x.mean(dim=0), constant_columns(y)
+    x, flat = x - x.mean(dim=0), _constant_columns(y)
     y = y - y.mean(dim=0)
     r = (x * y).sum(dim=0) / (x.square().sum(dim=0) * y.square().sum(dim=0)).sqrt()
     return torch.where(flat, 0.0, r)

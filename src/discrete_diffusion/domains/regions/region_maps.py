@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import leaves_list, linkage
 
+from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.viz.chart_style import (
     DIFFERENCE_MAP,
     LABEL_POINTS,
@@ -36,29 +37,32 @@ _MOST_NAMES = 44
 
 
 def draw_region_maps(
-    truth: NDArray[np.floating],
-    masked: Flags,
-    filled: NDArray[np.floating],
+    filling: Filling,
     path: str | Path | None = None,
     *,
     feature_names: Sequence[str],
-    real: Flags | None = None,
     truth_title: str = "True",
-    filled_title: str = "Filled",
 ) -> Figure:
     """The first windows, a line of three maps each: true, observed (hidden rows blank, as they are
-    to the model) and filled, with the hidden rows marked at the side; written to ``path`` if given.
+    to the model) and filled (predicted, without a sampler), with the hidden rows marked at the
+    side; written to ``path`` if given.
 
-    Every column is in standard deviations from its mean over the true rows of all windows given,
-    alike columns stand side by side. ``truth``, ``filled``: Float[W, N, M]. ``masked``: Bool[W, N].
-    ``real``: Bool[W, N], rows that exist (None: all). ``feature_names``: of the M columns.
+    Every column is in standard deviations from its mean over the true rows of all windows given;
+    alike columns stand side by side. ``feature_names``: of the M columns.
 
-    Raises ``ValueError`` without a real row or for shapes that do not belong together.
+    Raises ``ValueError`` without a real row or for another number of names.
     """
-    real = np.ones_like(masked) if real is None else real
-    _check(truth, masked, filled, feature_names, real)
+    truth, masked, real = (x.numpy() for x in (filling.truth, filling.masked, filling.real))
+    if truth.shape[2] != len(feature_names) or not real.any():
+        raise ValueError(
+            f"{len(feature_names)} names for {int(real.sum())} rows of {truth.shape[2]} columns; "
+            "expected one per column, and at least one real row"
+        )
+    drawn, title = filling.filled, "Filled"
+    if drawn is None:
+        drawn, title = filling.predicted, "Predicted"
     rows = truth[real]
-    truth, filled = _z_scores(truth, rows), _z_scores(filled, rows)
+    truth, filled = _z_scores(truth, rows), _z_scores(drawn.numpy(), rows)
     order = similar_columns(truth[real])
     names = [feature_names[k] for k in order.tolist()]
     num = min(MAX_WINDOWS, len(truth))
@@ -74,7 +78,7 @@ def draw_region_maps(
         _title(grid[w][1], f"Observed: {hidden.sum()} of {real[w].sum()} rows hidden")
         grid[w][0].set_ylabel(f"window {w + 1}: region", fontsize=LABEL_POINTS, color=MUTED_TEXT)
     _title(grid[0][0], truth_title)
-    _title(grid[0][2], f"{filled_title} (bars: hidden rows)")
+    _title(grid[0][2], f"{title} (bars: hidden rows)")
     for axes in grid[-1]:
         _name_columns(axes, names)
     _add_bar(figure, grid, norm)
@@ -94,27 +98,9 @@ def similar_columns(values: Array) -> NDArray[np.intp]:
     """Int[M]: an order of the columns of Float[rows, M] in which alike ones are neighbours: the
     leaves of average linkage on Euclidean distance (of z-scores: a function of correlation)."""
     num = values.shape[1]
-    if num < 3 or len(values) == 0:
+    if num < 3:
         return np.arange(num)
     return leaves_list(linkage(values.T, method="average", optimal_ordering=True)).astype(np.intp)
-
-
-def _check(
-    truth: NDArray[np.floating],
-    masked: Flags,
-    filled: NDArray[np.floating],
-    feature_names: Sequence[str],
-    real: Flags,
-) -> None:
-    expected = (*masked.shape, len(feature_names))
-    if truth.shape != expected or filled.shape != expected or real.shape != masked.shape:
-        raise ValueError(
-            f"truth {truth.shape}, filled {filled.shape}, masked {masked.shape}, real {real.shape} "
-            f"and {len(feature_names)} names do not belong together; expected (W, N, M) twice, "
-            "(W, N) twice and M names"
-        )
-    if not real.any():
-        raise ValueError("no row to draw: give at least one window with a real row")
 
 
 def _draw_map(axes: Axes, values: Array, norm: Normalize) -> None:
@@ -122,8 +108,7 @@ def _draw_map(axes: Axes, values: Array, norm: Normalize) -> None:
     axes.imshow(values, cmap=DIFFERENCE_MAP, norm=norm, aspect="auto", interpolation="nearest")
     style_axes(axes, title="", xlabel="", ylabel="", grid=None)
     axes.tick_params(length=0)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["left", "bottom"]].set_visible(False)
 
 
 def _title(axes: Axes, title: str) -> None:
@@ -131,18 +116,18 @@ def _title(axes: Axes, title: str) -> None:
 
 
 def _mark_rows(axes: Axes, hidden: Flags) -> None:
-    """A bar at the right of every row that was hidden."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], hidden, [False]]).astype(int)))
-    for start, end in edges.reshape(-1, 2).tolist():
-        axes.plot(
-            [1.015, 1.015],
-            [start - 0.4, end - 0.6],
-            transform=axes.get_yaxis_transform(),
-            color=MUTED_TEXT,
-            linewidth=2.4,
-            solid_capstyle="butt",
-            clip_on=False,
-        )
+    """A bar at the right of every run of hidden rows."""
+    edges = np.flatnonzero(np.diff(hidden.astype(int), prepend=0, append=0)).reshape(-1, 2)
+    ends = edges.T - np.array([[0.4], [0.6]])
+    axes.plot(
+        np.full(ends.shape, 1.015),
+        ends,
+        transform=axes.get_yaxis_transform(),
+        color=MUTED_TEXT,
+        linewidth=2.4,
+        solid_capstyle="butt",
+        clip_on=False,
+    )
 
 
 def _name_columns(axes: Axes, names: Sequence[str]) -> None:

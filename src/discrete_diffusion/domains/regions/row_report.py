@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
+from discrete_diffusion.data.npz_file import write_npz
 from discrete_diffusion.domains.domain import Headline, Report
-from discrete_diffusion.domains.regions import RegionDataset
+from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.filling import Filling, fill_held_out
 from discrete_diffusion.domains.regions.metrics import RowScores
 from discrete_diffusion.domains.regions.region_maps import draw_region_maps
-from discrete_diffusion.domains.regions.row_files import write_filling
-from discrete_diffusion.domains.regions.row_scores import (
-    FillingScores,
-    ScoresByMaskRate,
-    fit_baselines,
-    score_baselines,
-    score_filling,
-)
-from discrete_diffusion.domains.regions.score_chart import draw_row_scores
+from discrete_diffusion.domains.regions.row_scores import FillingScores, fit_baselines
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
 
-DRAWN = ("model", "neighbour_mean", "oracle")
+MASK_RATES = (0.15, 0.3, 0.5, 0.7, 0.9)
 
 
 class RowReport(Report):
@@ -43,67 +39,76 @@ class RowReport(Report):
     ) -> None:
         self.data, self.split, self.mask_rate, self.seed = data, split, mask_rate, seed
         self.baselines = fit_baselines(data, mask_rate, seed)
-        self._last: tuple[Tensor, dict[str, RowScores]] | None = None
-
-    def scores(self, filling: Filling) -> FillingScores:
-        """Model, sampler and baselines."""
-        return score_filling(
-            filling,
-            self.data,
-            self.split,
-            self.mask_rate,
-            self.seed,
-            baselines=self.baselines,
-            baseline_scores=self._baseline_scores(filling),
-        )
+        self._last: tuple[Tensor, Mapping[str, RowScores]] | None = None
 
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Filling:
         return self.fill(model, num, seed + sum(stream))
 
-    def fill(self, model: Model, num: int | None, seed: int) -> Filling:
-        """The first ``num`` windows of the split, all if it is None."""
+    def fill(
+        self, model: Model, num: int | None, seed: int, mask_rate: float | None = None
+    ) -> Filling:
+        """The first ``num`` windows of the split, all if it is None; masked at the rate of the
+        report if none is given."""
         return fill_held_out(
-            model, self.data, self.split, num=num, mask_rate=self.mask_rate, seed=seed
+            model,
+            self.data,
+            self.split,
+            num=num,
+            mask_rate=self.mask_rate if mask_rate is None else mask_rate,
+            seed=seed,
         )
 
-    def _baseline_scores(self, filling: Filling) -> dict[str, RowScores]:
-        if self._last is None or not self._last[0].equal(filling.masked):
-            scores = score_baselines(filling, self.data, self.split, self.baselines)
-            self._last = (filling.masked.clone(), scores)
-        return self._last[1]
+    def scores(self, filling: Filling) -> FillingScores:
+        """Model, sampler and baselines."""
+        last = self._last
+        known = last[1] if last is not None and last[0].equal(filling.masked) else None
+        programmes = self._programmes(filling)
+        scores = self.baselines.measure(filling, programmes, baseline_scores=known)
+        self._last = (filling.masked.clone(), scores.baselines)
+        return scores
+
+    def scores_by_mask_rate(
+        self, model: Model, num: int | None, rates: Sequence[float] = MASK_RATES
+    ) -> list[FillingScores]:
+        """The model's predictions, the neighbour mean and the oracle at several mask rates. The
+        rows hidden at one rate are hidden at every higher one too."""
+        predicting, found = replace(model, sampler=None), []
+        for rate in rates:
+            filling = self.fill(predicting, num, self.seed, rate)
+            baselines = self.baselines.at_rate(rate, self.seed)
+            found.append(baselines.measure(filling, self._programmes(filling)))
+        return found
+
+    def _programmes(self, filling: Filling) -> Tensor | None:
+        programmes = self.data.programmes
+        return None if programmes is None else programmes[self.split][: len(filling)]
 
     def measure(self, filling: Filling) -> dict[str, float]:
         """Scores by name; none of no window."""
         return self.scores(filling).as_dict() if len(filling) else {}
 
     def save(self, filling: Filling, folder: Path) -> None:
-        """Write ``samples.npz`` (see ``write_filling``) and ``samples.png`` into a folder."""
-        if len(filling) == 0:
-            return
-        self.write(filling, folder)
-        self.draw(filling, folder / "samples.png")
+        """Write ``samples.npz`` and ``samples.png`` into a folder."""
+        if len(filling):
+            self.write(filling, folder)
+            self.draw(filling, folder / "samples.png")
 
     def write(self, filling: Filling, folder: Path) -> None:
-        """Write ``samples.npz`` alone, see ``write_filling``."""
-        places = self.data.places(self.split, len(filling))
-        write_filling(folder, filling, self.data.feature_names, places)
+        """``samples.npz``: ``truth``, ``predicted`` and, by a sampler, ``filled`` Float32[W, N, M];
+        ``masked`` and ``real`` Bool[W, N]; ``feature_names``; of a table ``peak_names`` text[W, N]
+        and ``cell_types`` text[W] too."""
+        tensors = {
+            name: getattr(filling, name)
+            for name in ("truth", "real", "masked", "predicted", "filled")
+        }
+        num = len(filling)
+        places = {name: text[self.split][:num] for name, text in self.data.places.items()}
+        write_rows(folder, tensors, self.data.feature_names, places)
 
     def draw(self, filling: Filling, path: Path) -> None:
         """Draw the first windows: true, masked and filled (predicted, without a sampler)."""
-        if len(filling) == 0:
-            return
-        rows, title = filling.filled, "Filled"
-        if rows is None:
-            rows, title = filling.predicted, "Predicted"
-        draw_region_maps(
-            filling.truth.numpy(),
-            filling.masked.numpy(),
-            rows.numpy(),
-            path,
-            feature_names=self.data.feature_names,
-            real=filling.real.numpy(),
-            filled_title=title,
-        )
+        if len(filling):
+            draw_region_maps(filling, path, feature_names=self.data.feature_names)
 
     def summary(self, metrics: Mapping[str, Any]) -> str:
         if "per_motif_r" not in metrics:
@@ -112,35 +117,23 @@ class RowReport(Report):
         parts = []
         for name, shown in (("per_motif_r", "r"), ("per_motif_r2", "R2")):
             known = [
-                f"{whose} {metrics[key]:.3f}"
-                for whose in ("neighbour mean", "oracle")
-                if (key := f"{whose.replace(' ', '_')}_{name}") in metrics
+                f"{whose.replace('_', ' ')} {metrics[key]:.3f}"
+                for whose in ("neighbour_mean", "oracle")
+                if (key := f"{whose}_{name}") in metrics
             ]
             parts.append(f"per-motif {shown} {metrics[name]:.3f} ({', '.join(known)})")
         num, rate = metrics["num_masked_rows"], metrics["mask_rate"]
         return f"metrics: {', '.join(parts)}  [{num:,} rows hidden at rate {rate:g}]"
 
 
-def draw_filling_scores(
-    scores: FillingScores,
+def write_rows(
+    folder: Path,
+    tensors: Mapping[str, Tensor | None],
     feature_names: Sequence[str],
-    path: Path,
-    by_rate: ScoresByMaskRate | None = None,
+    places: Mapping[str, NDArray[np.str_]] | None = None,
 ) -> None:
-    """Draw Pearson's r by column, of the model, the neighbour mean and the oracle, and its mean by
-    mask rate if that was measured."""
-    found = {"model": scores.predicted, **scores.baselines}
-    draw_row_scores(
-        {_shown(name): found[name].r.numpy() for name in DRAWN if name in found},
-        feature_names,
-        path,
-        rates=by_rate.rates if by_rate else (),
-        r_by_rate={
-            _shown(name): [each.per_motif_r for each in values]
-            for name, values in (by_rate.by_name if by_rate else {}).items()
-        },
-    )
-
-
-def _shown(name: str) -> str:
-    return name.replace("_", " ")
+    """``samples.npz``: ``feature_names`` text[M], tensors by name (None is left out), and
+    ``places``, text that says where the windows lie."""
+    arrays = {name: x.numpy() for name, x in tensors.items() if x is not None}
+    names = {"feature_names": np.array(feature_names, dtype=np.str_)}
+    write_npz(folder / "samples.npz", {**names, **arrays, **(places or {})})

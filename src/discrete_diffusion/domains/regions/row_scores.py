@@ -2,90 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.regions import RegionDataset
 from discrete_diffusion.domains.regions.baselines import (
     ColumnMean,
     MaskedWindows,
     NeighbourMean,
     ProgrammeMean,
     RowBaseline,
-    WindowMean,
     column_scale,
 )
-from discrete_diffusion.domains.regions.filling import (
-    Filling,
-    draw_held_out_masks,
-    fill_held_out,
-)
+from discrete_diffusion.domains.regions.dataset import RegionDataset
+from discrete_diffusion.domains.regions.filling import Filling, draw_held_out_masks
 from discrete_diffusion.domains.regions.metrics import RowScores, score_rows
 
-if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model
-
-MASK_RATES = (0.15, 0.3, 0.5, 0.7, 0.9)
 NEIGHBOURS, ORACLE = "neighbour_mean", "oracle"
 _TRAINING_MASKS = 72
 """Keeps the masks that baselines are fitted under apart from those they are scored under."""
 
 
 @dataclass(frozen=True)
-class RowBaselines:
-    """What the training split says of a row without a network.
-
-    ``mean``, ``scale``: Float64[M], mean and standard deviation of its rows. ``by_name``:
-    ``column_mean``, ``neighbour_mean``, ``window_mean`` and, of simulated data, ``oracle``.
-    """
-
-    mean: Tensor
-    scale: Tensor
-    by_name: Mapping[str, RowBaseline]
-
-    def scores(self, predicted: Tensor, filling: Filling) -> RowScores:
-        """Of Float[W, N, M], against the truth of a filling."""
-        return score_rows(
-            predicted,
-            filling.truth,
-            filling.masked,
-            column_mean=self.mean,
-            column_scale=self.scale,
-        )
-
-
-def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBaselines:
-    """Baselines for rows masked at ``mask_rate``; ``seed``: of the masks they are fitted under."""
-    train = data.splits["train"]
-    column_mean = ColumnMean.fit(train.x0, train.real)
-    mean = column_mean.mean
-    masked = _training_masks(data, mask_rate, seed)
-    by_name: dict[str, RowBaseline] = {
-        "column_mean": column_mean,
-        NEIGHBOURS: NeighbourMean.fit(train.x0, train.real, masked, mean=mean),
-        "window_mean": WindowMean.fit(train.x0, train.real, masked, mean=mean),
-    }
-    if data.programmes is not None:
-        of = data.programmes["train"]
-        by_name[ORACLE] = ProgrammeMean.fit(train.x0, train.real, of, mean=mean)
-    return RowBaselines(mean, column_scale(train.x0, train.real, mean), by_name)
-
-
-def _training_masks(data: RegionDataset, mask_rate: float, seed: int) -> Tensor:
-    """Bool[W, N]: the masks that baselines are fitted under."""
-    generator = make_generator(seed, _TRAINING_MASKS)
-    return draw_held_out_masks(data.splits["train"].real, mask_rate, generator)
-
-
-@dataclass(frozen=True)
 class FillingScores:
-    """What ``score_filling`` returns. ``predicted``: of the model's expected rows. ``filled``: of
-    the sampler's rows, None without one. ``baselines``: by name; ``oracle`` only of simulated data.
+    """``predicted``: of the model's expected rows. ``filled``: of the sampler's rows, None without
+    one. ``baselines``: by name; ``oracle`` only of simulated data.
 
     Rows that a sampler draws have the spread that expected rows lack: the squared error of an exact
     model's draws is twice that of its expectations.
@@ -98,121 +42,116 @@ class FillingScores:
     num_windows: int
 
     @property
-    def oracle(self) -> RowScores | None:
-        """None of data without programmes."""
-        return self.baselines.get(ORACLE)
+    def predictors(self) -> dict[str, RowScores]:
+        """Scores of predictions by whose they are: ``model``, then the baselines."""
+        return {"model": self.predicted, **self.baselines}
 
     def as_dict(self) -> dict[str, float]:
-        """For ``metrics.json``: ``scores`` and ``counts``."""
-        return self.scores() | self.counts()
+        """For ``metrics.json``: ``scores``, and of how many windows, rows and columns they are. A
+        column is dropped whose masked truth is constant."""
+        kept = self.predicted.kept
+        return self.scores() | {
+            "num_windows": self.num_windows,
+            "num_masked_rows": self.predicted.num_rows,
+            "num_columns": int(kept.sum()),
+            "dropped_columns": int((~kept).sum()),
+            "mask_rate": self.mask_rate,
+        }
 
     def scores(self) -> dict[str, float]:
         """The model's numbers under their own names, the others' with whose they are before
         them."""
-        out: dict[str, float] = self.predicted.as_dict()
-        if self.filled is not None:
-            out |= self.filled.as_dict("filled_")
-        for name, scores in self.baselines.items():
-            out |= scores.as_dict(f"{name}_")
-        return out
-
-    def counts(self) -> dict[str, float]:
-        """What the scores are of: windows, rows, columns and the mask rate."""
+        by_prefix = {"": self.predicted, "filled_": self.filled}
+        by_prefix |= {f"{name}_": scores for name, scores in self.baselines.items()}
         return {
-            "num_windows": self.num_windows,
-            "num_masked_rows": self.predicted.num_rows,
-            "num_columns": self.predicted.num_columns,
-            "dropped_columns": self.predicted.dropped_columns,
-            "mask_rate": self.mask_rate,
+            name: value
+            for prefix, scores in by_prefix.items()
+            if scores is not None
+            for name, value in scores.as_dict(prefix).items()
         }
 
 
-def score_filling(
-    filling: Filling,
-    data: RegionDataset,
-    split: str,
-    mask_rate: float,
-    seed: int = 0,
-    *,
-    baselines: RowBaselines | None = None,
-    baseline_scores: Mapping[str, RowScores] | None = None,
-) -> FillingScores:
-    """Model, sampler and baselines on the masked rows of a filling of the first windows of a split.
-
-    ``baselines``: those of ``fit_baselines(data, mask_rate, seed)``, fitted here if not given.
-    ``baseline_scores``: what ``score_baselines`` returned for the same windows and masks.
-    """
-    fitted = fit_baselines(data, mask_rate, seed) if baselines is None else baselines
-    if baseline_scores is None:
-        baseline_scores = score_baselines(filling, data, split, fitted)
-    return FillingScores(
-        predicted=fitted.scores(filling.predicted, filling),
-        filled=None if filling.filled is None else fitted.scores(filling.filled, filling),
-        baselines=dict(baseline_scores),
-        mask_rate=mask_rate,
-        num_windows=len(filling),
-    )
-
-
-def score_baselines(
-    filling: Filling, data: RegionDataset, split: str, baselines: RowBaselines
-) -> dict[str, RowScores]:
-    """Of each baseline by name, on the masked rows of a filling of the first windows of a split."""
-    known = None if data.programmes is None else data.programmes[split][: len(filling)]
-    hidden = torch.where(filling.masked.unsqueeze(-1), 0.0, filling.truth)
-    windows = MaskedWindows(hidden, filling.masked, filling.real, known)
-    return {
-        name: baselines.scores(baseline.predict(windows), filling)
-        for name, baseline in baselines.by_name.items()
-    }
-
-
 @dataclass(frozen=True)
-class ScoresByMaskRate:
-    """Scores at R mask rates, by who predicts: ``model``, ``neighbour_mean`` and, of simulated
-    data, ``oracle``; R scores each."""
+class RowBaselines:
+    """What the training split says of a row without a network.
 
-    rates: tuple[float, ...]
-    by_name: Mapping[str, tuple[RowScores, ...]]
-
-    def as_dict(self) -> list[dict[str, Any]]:
-        """One record per mask rate, for ``metrics.json``."""
-        return [
-            {"mask_rate": rate}
-            | {
-                key: value
-                for name, scores in self.by_name.items()
-                for key, value in scores[k].as_dict("" if name == "model" else f"{name}_").items()
-            }
-            for k, rate in enumerate(self.rates)
-        ]
-
-
-def scores_by_mask_rate(
-    model: Model,
-    data: RegionDataset,
-    split: str,
-    *,
-    baselines: RowBaselines,
-    rates: Sequence[float] = MASK_RATES,
-    num: int | None,
-    seed: int,
-) -> ScoresByMaskRate:
-    """The model's predictions, the neighbour mean and the oracle at several mask rates.
-
-    The rows hidden at one rate are hidden at every higher one too. ``baselines``: of
-    ``fit_baselines`` at any rate; what depends on the rate, the neighbour mean, is fitted here.
-    The other arguments are those of ``fill_held_out``.
+    ``train``: its windows, masked at ``mask_rate``. ``mean``, ``scale``: Float64[M], mean and
+    standard deviation of its rows. ``by_name``: ``column_mean``, ``neighbour_mean``,
+    ``window_mean`` and, of simulated data, ``oracle``.
     """
-    train, predictor = data.splits["train"], replace(model, sampler=None)
-    by_name: dict[str, list[RowScores]] = {}
-    for rate in rates:
-        filling = fill_held_out(predictor, data, split, num=num, mask_rate=rate, seed=seed)
-        masked = _training_masks(data, rate, seed)
-        near = NeighbourMean.fit(train.x0, train.real, masked, mean=baselines.mean)
-        shown = {NEIGHBOURS: near} | {k: x for k, x in baselines.by_name.items() if k == ORACLE}
-        by_name.setdefault("model", []).append(baselines.scores(filling.predicted, filling))
-        found = score_baselines(filling, data, split, replace(baselines, by_name=shown))
-        for name, scores in found.items():
-            by_name.setdefault(name, []).append(scores)
-    return ScoresByMaskRate(tuple(rates), {name: tuple(x) for name, x in by_name.items()})
+
+    train: MaskedWindows
+    mask_rate: float
+    mean: Tensor
+    scale: Tensor
+    by_name: Mapping[str, RowBaseline]
+
+    def at_rate(self, mask_rate: float, seed: int) -> RowBaselines:
+        """The neighbour mean, fitted anew for rows masked at another rate, and the oracle."""
+        train = _masked(self.train, mask_rate, seed)
+        by_name: dict[str, RowBaseline] = {NEIGHBOURS: NeighbourMean.fit(train, self.mean)}
+        if ORACLE in self.by_name:
+            by_name[ORACLE] = self.by_name[ORACLE]
+        return replace(self, train=train, mask_rate=mask_rate, by_name=by_name)
+
+    def measure(
+        self,
+        filling: Filling,
+        programmes: Tensor | None = None,
+        *,
+        baseline_scores: Mapping[str, RowScores] | None = None,
+    ) -> FillingScores:
+        """Model, sampler and baselines on the masked rows of a filling.
+
+        ``programmes``: of its windows, Int64[W, N]; None leaves out the oracle.
+        ``baseline_scores``: those of the same windows and masks, computed here if not given.
+        """
+
+        def score(predicted: Tensor) -> RowScores:
+            return score_rows(
+                predicted,
+                filling.truth,
+                filling.masked,
+                column_mean=self.mean,
+                column_scale=self.scale,
+            )
+
+        if baseline_scores is None:
+            hidden = torch.where(filling.masked.unsqueeze(-1), 0.0, filling.truth)
+            windows = MaskedWindows(hidden, filling.masked, filling.real, programmes)
+            baseline_scores = {
+                name: score(baseline.predict(windows))
+                for name, baseline in self.by_name.items()
+                if name != ORACLE or programmes is not None
+            }
+        return FillingScores(
+            predicted=score(filling.predicted),
+            filled=None if filling.filled is None else score(filling.filled),
+            baselines=baseline_scores,
+            mask_rate=self.mask_rate,
+            num_windows=len(filling),
+        )
+
+
+def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBaselines:
+    """Baselines for rows masked at ``mask_rate``; ``seed``: of the masks they are fitted under."""
+    examples = data.splits["train"]
+    programmes = None if data.programmes is None else data.programmes["train"]
+    nothing = torch.zeros_like(examples.real)
+    train = _masked(MaskedWindows(examples.x0, nothing, examples.real, programmes), mask_rate, seed)
+    column_mean = ColumnMean.fit(train)
+    mean = column_mean.mean
+    by_name: dict[str, RowBaseline] = {
+        "column_mean": column_mean,
+        NEIGHBOURS: NeighbourMean.fit(train, mean),
+        "window_mean": NeighbourMean.fit(train, mean, radius=None),
+    }
+    if programmes is not None:
+        by_name[ORACLE] = ProgrammeMean.fit(train, mean)
+    return RowBaselines(train, mask_rate, mean, column_scale(train, mean), by_name)
+
+
+def _masked(train: MaskedWindows, mask_rate: float, seed: int) -> MaskedWindows:
+    """The same windows under the masks that baselines are fitted under."""
+    generator = make_generator(seed, _TRAINING_MASKS)
+    return replace(train, masked=draw_held_out_masks(train.real, mask_rate, generator))

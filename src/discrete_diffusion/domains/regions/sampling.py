@@ -1,21 +1,35 @@
-"""``sample`` of a model of rows: hidden rows of windows are filled in."""
+"""``sample`` of a model of rows: hidden rows of held-out windows, or of a user's, are filled in."""
 
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from einops import rearrange, repeat
+
 from discrete_diffusion.domains.domain import Sampled
-from discrete_diffusion.domains.regions.row_report import RowReport
-from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
+from discrete_diffusion.domains.regions.filling import Filling, fill_rows, predict_rows
+from discrete_diffusion.domains.regions.given_rows import GivenRows, read_given_rows
+from discrete_diffusion.domains.regions.region_maps import draw_region_maps
+from discrete_diffusion.domains.regions.row_report import RowReport, write_rows
+from discrete_diffusion.domains.regions.row_scores import fit_baselines
+from discrete_diffusion.evaluation.held_out import (
+    UnreadableDataError,
+    checkpoint_data,
+    held_out_split,
+    readable_data,
+)
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-    from torch import Tensor
 
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +37,13 @@ NUM_WINDOWS = 64
 MASK_RATE = 0.5
 """The share of the rows of a held-out window that is hidden, if none is given."""
 
-GIVE = "give windows of your own with given=FILE.npz"
+COMPLETIONS = 4
+"""Of each window that is given, if they differ."""
+
+_GIVE = "give windows of your own with given=FILE.npz"
+
+_GIVEN_STREAM = 73
+"""Keeps these fillings apart from those of held-out windows with the same seed."""
 
 
 def sample_rows(config: DictConfig, trained: TrainedModel) -> Sampled:
@@ -32,17 +52,13 @@ def sample_rows(config: DictConfig, trained: TrainedModel) -> Sampled:
 
     Writes ``samples.npz`` and ``samples.png``; observed rows are as they were, bit for bit.
     """
-    if config.given is None:
-        return _fill_held_out(config, trained)
-    from discrete_diffusion.domains.regions.given_windows import fill_given
-
-    return fill_given(config, trained)
+    return (_fill_held_out if config.given is None else _fill_given)(config, trained)
 
 
 def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Sampled:
     folder = Path(str(config.out))
-    data = readable_data(trained, GIVE)
-    split = held_out_split(data, remedy=GIVE)
+    data = readable_data(trained, _GIVE)
+    split = held_out_split(data, remedy=_GIVE)
     rate = MASK_RATE if config.mask_rate is None else config.mask_rate
     report = RowReport(data, split, rate, config.seed)
     num = NUM_WINDOWS if config.num_samples is None else config.num_samples
@@ -51,46 +67,150 @@ def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Sampled:
     if config.num_samples is not None and len(filling) < config.num_samples:
         which = "which is filled" if len(filling) == 1 else "all are filled"
         logger.info("the %s split has %s, %s", split, counted(len(filling), "window"), which)
-    assert filling.nfe is not None  # there is a sampler
-    assert filling.filled is not None
-    check_finite(trained.path, filling.predicted, filling.filled)
+    _check_finite(trained.path, filling, len(filling))
     scores = report.measure(filling)
-    facts = {
-        "sampling": trained.sampling,
-        "split": split,
-        "num_samples": len(filling),
-        "network_calls_per_sample": float(filling.nfe.double().mean()),
-        "seconds": filling.seconds,
-        **scores,
-    }
     report.write(filling, folder)
     report.draw(filling, folder / config.picture)
-    return Sampled(
-        facts,
-        f"{counted(len(filling), 'window')} of the {split} split filled in {filling.seconds:.1f} "
-        f"s: {shown_scores(scores)}; {folder / config.picture}",
+    said = f"{counted(len(filling), 'window')} of the {split} split filled"
+    return _sampled(config, trained, filling, scores, {"split": split}, said)
+
+
+def _fill_given(config: DictConfig, trained: TrainedModel) -> Sampled:
+    """Fill every window of ``given`` ``completions`` times.
+
+    ``samples.npz``: ``filled`` Float32[C, W, N, M], ``predicted`` Float32[W, N, M] by one network
+    call, ``masked`` Bool[W, N], ``feature_names``, and ``truth`` Float32[W, N, M] if the file has
+    it; then the fillings are scored too, against what the checkpoint's training split says.
+    """
+    folder, names = Path(str(config.out)), tuple(trained.data_config.feature_names)
+    most_rows = trained.data_config.rows
+    scaling = trained.algorithm.scaling
+    given = read_given_rows(
+        str(config.given), feature_names=names, most_rows=most_rows, scaling=scaling
     )
+    completions = _completions(config, trained)
+    with trained.sharing() as shard:
+        filling = _fill(given, trained.on(shard), most_rows, completions, config.seed)
+    _check_finite(trained.path, filling, len(given))
+    scores = _scores_of_given(given, filling, trained, config.seed) if given.has_truth else {}
+    assert filling.filled is not None  # there is a sampler
+    filled = rearrange(filling.filled, "(c w) n m -> c w n m", c=completions)
+    predicted = filling.predicted[: len(given)]
+    tensors = {"filled": filled, "predicted": predicted, "masked": given.masked}
+    write_rows(folder, tensors | ({"truth": given.rows} if given.has_truth else {}), names)
+    draw_region_maps(
+        Filling(
+            truth=given.rows if given.has_truth else predicted,
+            real=filling.real[: len(given)],
+            masked=given.masked,
+            predicted=predicted,
+            filled=filled[0],
+        ),
+        folder / config.picture,
+        feature_names=names,
+        truth_title="True" if given.has_truth else "Predicted by one call",
+    )
+    facts = {"given": str(config.given), "num_inputs": len(given), "completions": completions}
+    said = f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')}"
+    return _sampled(config, trained, filling, scores, facts, said)
 
 
-def check_finite(checkpoint: str, *outputs: Tensor) -> None:
-    """``ValueError`` for rows Float[..., W, N, M] that the model at ``checkpoint`` made and that
-    hold NaN or infinity, with the indices of the first."""
-    for rows in outputs:
-        bad = ~rows.isfinite().all(dim=-1)
-        if bad.any():
-            window, row = bad.nonzero()[0].tolist()[-2:]
-            raise ValueError(
-                f"the model's output is not finite (window {window}, row {row}); {checkpoint} has "
-                "diverged, take an earlier checkpoint, or the observed rows are far from those of "
-                "its training"
-            )
-
-
-def shown_scores(scores: dict[str, Any]) -> str:
-    """What is known of the correlation with the truth, in a few words."""
-    known = {
+def _sampled(
+    config: DictConfig,
+    trained: TrainedModel,
+    filling: Filling,
+    scores: Mapping[str, float],
+    facts: Mapping[str, Any],
+    said: str,
+) -> Sampled:
+    """``facts`` and ``said``, completed by how long it took and how the rows correlate with the
+    truth."""
+    assert filling.nfe is not None  # there is a sampler
+    correlations = {
         "filled_per_motif_r": "per-motif r",
         "neighbour_mean_per_motif_r": "neighbour mean",
         "oracle_per_motif_r": "oracle",
     }
-    return ", ".join(f"{name} {scores[key]:.3f}" for key, name in known.items() if key in scores)
+    known = [f"{name} {scores[key]:.3f}" for key, name in correlations.items() if key in scores]
+    shown = f": {', '.join(known)}" if known else ""
+    return Sampled(
+        {
+            "sampling": trained.sampling,
+            **facts,
+            "num_samples": len(filling),
+            "network_calls_per_sample": float(filling.nfe.double().mean()),
+            "seconds": filling.seconds,
+            **scores,
+        },
+        f"{said} in {filling.seconds:.1f} s{shown}; {Path(str(config.out)) / config.picture}",
+    )
+
+
+def _completions(config: DictConfig, trained: TrainedModel) -> int:
+    """How many: one by default if the sampler adds no noise."""
+    temperature = trained.sampler.temperature
+    if temperature is None:
+        temperature = 0.0 if trained.algorithm.objective == "mask" else 1.0
+    if config.completions is None:
+        return COMPLETIONS if temperature > 0 else 1
+    if config.completions > 1 and temperature == 0:
+        logger.info(
+            "no noise is added to the rows, so the completions of a window differ by the order in "
+            "which its rows are filled at most; sampling.temperature=1 draws from the model"
+        )
+    return int(config.completions)
+
+
+def _fill(given: GivenRows, model: Model, most_rows: int, completions: int, seed: int) -> Filling:
+    """All windows ``completions`` times over."""
+    start = time.perf_counter()
+    num_rows = given.masked.shape[1]
+    everywhere, padding = torch.ones_like(given.masked), most_rows - num_rows
+    hidden = torch.where(given.masked.unsqueeze(-1), 0.0, given.rows)  # no one is shown the truth
+    windows = {
+        "rows": torch.nn.functional.pad(hidden, (0, 0, 0, padding)),
+        "masked": torch.nn.functional.pad(given.masked, (0, padding)),
+        "real": torch.nn.functional.pad(everywhere, (0, padding)),
+    }
+    several = {name: repeat(x, "w ... -> (c w) ...", c=completions) for name, x in windows.items()}
+    predicted = predict_rows(model, windows)[:, :num_rows]
+    filled = fill_rows(model, several, (seed, _GIVEN_STREAM)).values
+    return Filling(
+        truth=repeat(given.rows, "w n m -> (c w) n m", c=completions),
+        real=repeat(everywhere, "w n -> (c w) n", c=completions),
+        masked=repeat(given.masked, "w n -> (c w) n", c=completions),
+        predicted=repeat(predicted, "w n m -> (c w) n m", c=completions),
+        filled=filled["rows"][:, :num_rows],
+        nfe=filled["nfe"],
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _scores_of_given(
+    given: GivenRows, filling: Filling, trained: TrainedModel, seed: int
+) -> dict[str, Any]:
+    """Of the expected rows and of the fillings pooled, beside baselines fitted to the checkpoint's
+    training data; nothing, and a line in the log, if that cannot be read."""
+    try:
+        data = checkpoint_data(trained)
+    except UnreadableDataError as error:
+        logger.info("the fillings are not scored: %s", error)
+        return {}
+    rate = float(given.masked.double().mean())
+    baselines = fit_baselines(data, min(max(rate, 0.01), 0.99), seed)
+    scores = replace(baselines.measure(filling), mask_rate=rate)
+    counts = {"num_windows": len(given), "num_masked_rows": int(given.masked.sum())}
+    return scores.as_dict() | counts
+
+
+def _check_finite(checkpoint: str, filling: Filling, num_windows: int) -> None:
+    """``ValueError`` if the model at ``checkpoint`` made rows that hold NaN or infinity, with the
+    indices of the first. ``num_windows``: that are filled, over and over."""
+    for rows in (filling.predicted, filling.filled):
+        if rows is not None and not rows.isfinite().all():
+            window, row = (~rows.isfinite()).any(dim=-1).nonzero()[0].tolist()
+            raise ValueError(
+                f"the model's output is not finite (window {window % num_windows}, row {row}); "
+                f"{checkpoint} has diverged, take an earlier checkpoint, or the observed rows are "
+                "far from those of its training"
+            )

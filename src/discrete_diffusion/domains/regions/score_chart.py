@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from discrete_diffusion.domains.regions.row_scores import FillingScores
 from discrete_diffusion.viz.chart_style import (
     GROUP_COLOURS,
     REAL,
@@ -22,85 +23,49 @@ from discrete_diffusion.viz.chart_style import (
 )
 from discrete_diffusion.viz.palette import LINE, MUTED_TEXT, TEXT
 
-Array = NDArray[np.float64]
-
+_LOOKS: dict[str, dict[str, Any]] = {
+    "model": {"color": SAMPLED, "marker": "o"},
+    "neighbour_mean": {"color": REAL, "marker": "s"},
+    "oracle": {"color": GROUP_COLOURS[0], "marker": "D"},
+}
+"""Who is drawn, and how."""
 _MOST_NAMES = 44
-_MARKERS = ("o", "s", "D", "^", "v")
 
 
 def draw_row_scores(
-    r: Mapping[str, Array],
+    scores: FillingScores,
+    by_rate: Sequence[FillingScores],
     feature_names: Sequence[str],
     path: str | Path | None = None,
-    *,
-    rates: Sequence[float] = (),
-    r_by_rate: Mapping[str, Sequence[float]] | None = None,
 ) -> Figure:
-    """Pearson's r of every column, highest of the model first, and its mean against the mask rate
-    if that is given; written to ``path`` if given.
-
-    ``r``: Float[M] by who predicts, the model first; a column that is NaN to the model is left out.
-    ``feature_names``: of the M columns. ``r_by_rate``: by who predicts, one mean per mask rate of
-    ``rates`` in (0, 1).
-
-    Raises ``ValueError`` for lengths that do not belong together, or if nobody predicts.
-    """
-    if not r or any(len(values) != len(feature_names) for values in r.values()):
-        raise ValueError(
-            f"{len(feature_names)} names for scores of lengths "
-            f"{ {name: len(values) for name, values in r.items()} }; expected one per name"
-        )
-    r_by_rate = r_by_rate or {}
-    if any(len(values) != len(rates) for values in r_by_rate.values()):
-        raise ValueError(
-            f"{len(rates)} mask rates for scores of lengths "
-            f"{ {name: len(values) for name, values in r_by_rate.items()} }; expected one per rate"
-        )
-    looks = _looks([*r, *r_by_rate])
-    figure = new_figure(11.0 if r_by_rate else 7.4, 4.3)
-    panels = figure.subplots(
-        1, 2 if r_by_rate else 1, squeeze=False, width_ratios=[1.8, 1] if r_by_rate else [1]
-    )[0]
-    _draw_columns(panels[0], r, feature_names, looks)
-    if r_by_rate:
-        _draw_rates(panels[1], rates, r_by_rate, looks)
+    """Pearson's r of every column, highest of the model first, and its mean against the mask rate;
+    of the model, the neighbour mean and, where it is known, the oracle; written to ``path`` if
+    given. A column that was dropped is left out. ``feature_names``: of the M columns."""
+    figure = new_figure(11.0, 4.3)
+    columns, rates = figure.subplots(1, 2, width_ratios=[1.8, 1])
+    _draw_columns(columns, scores, feature_names)
+    _draw_rates(rates, by_rate)
     return save(figure, path)
 
 
-def _looks(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Colour and marker by name, the first the model's."""
-    colours = (SAMPLED, REAL, GROUP_COLOURS[0], GROUP_COLOURS[1], GROUP_COLOURS[3])
-    distinct = list(dict.fromkeys(names))
-    return {
-        name: (colours[k % len(colours)], _MARKERS[k % len(_MARKERS)])
-        for k, name in enumerate(distinct)
-    }
-
-
-def _draw_columns(
-    axes: Axes,
-    r: Mapping[str, Array],
-    names: Sequence[str],
-    looks: Mapping[str, tuple[str, str]],
-) -> None:
-    first = next(iter(r.values()))
-    order = [int(k) for k in np.argsort(-first, kind="stable") if not np.isnan(first[k])]
+def _draw_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> None:
+    found = scores.predictors
+    model = found["model"].r.numpy()
+    order = [int(k) for k in np.argsort(-model, kind="stable") if not np.isnan(model[k])]
     at = np.arange(len(order))
-    sizes = 4.6 if len(order) <= _MOST_NAMES else 2.2
-    stacked = np.stack([values[order] for values in r.values()])
+    shown = [name for name in _LOOKS if name in found]
+    stacked = np.stack([found[name].r.numpy()[order] for name in shown])
     axes.vlines(at, stacked.min(axis=0), stacked.max(axis=0), color=LINE, linewidth=0.8, zorder=1)
-    for name, values in r.items():
-        colour, marker = looks[name]
-        label = f"{name}: mean {np.nanmean(values[order]):.3f}" if order else name
+    for name, values in zip(shown, stacked, strict=True):
+        label = name.replace("_", " ")
         axes.plot(
             at,
-            values[order],
+            values,
             linestyle="none",
-            color=colour,
-            marker=marker,
-            markersize=sizes,
+            markersize=4.6 if len(order) <= _MOST_NAMES else 2.2,
             markeredgewidth=0,
-            label=label,
+            label=f"{label}: mean {values.mean():.3f}" if order else label,
+            **_LOOKS[name],
         )
     style_axes(axes, title="By feature", xlabel="", ylabel="correlation with the truth, r")
     if len(order) <= _MOST_NAMES:
@@ -114,16 +79,11 @@ def _draw_columns(
     add_legend(axes, loc="best")
 
 
-def _draw_rates(
-    axes: Axes,
-    rates: Sequence[float],
-    r_by_rate: Mapping[str, Sequence[float]],
-    looks: Mapping[str, tuple[str, str]],
-) -> None:
-    percent = 100 * np.asarray(rates)
-    for name, values in r_by_rate.items():
-        colour, marker = looks[name]
-        axes.plot(percent, values, color=colour, marker=marker, markersize=4.6, label=name)
+def _draw_rates(axes: Axes, by_rate: Sequence[FillingScores]) -> None:
+    percent = [100 * scores.mask_rate for scores in by_rate]
+    for name in by_rate[0].predictors:
+        r = [scores.predictors[name].per_motif_r for scores in by_rate]
+        axes.plot(percent, r, markersize=4.6, label=name.replace("_", " "), **_LOOKS[name])
     style_axes(axes, title="By mask rate", xlabel="hidden rows (%)", ylabel="mean r over features")
     axes.set_xticks(percent, [f"{value:g}" for value in percent])
     axes.set_xlim(0, 100)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,26 +12,65 @@ import torch
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.base import Examples, shares_of
-from discrete_diffusion.domains.regions.dataset import Names
-from discrete_diffusion.domains.regions.peak_names import PeakPositions, read_positions
-from discrete_diffusion.domains.regions.table import RegionTable
+from discrete_diffusion.domains.regions.dataset import RegionDataset
+from discrete_diffusion.domains.regions.table import ACCESSIBILITY, RegionTable
+from discrete_diffusion.naming import counted
+
+logger = logging.getLogger(__name__)
 
 Ints = NDArray[np.int64]
 
 FEWEST_ROWS = 2
 """A window of one row has nothing to predict it from."""
 
+_PEAK_NAME = re.compile(r"([^\s:]+):(\d{1,12})-(\d{1,12})")
+
 
 @dataclass(frozen=True)
-class CutTable:
-    """``splits``: windows by split. ``num_left_out``: peaks, counted once per cell type, that had
-    no second one near enough to make a window. ``peak_names``, ``cell_types``: of the windows, as
-    in ``RegionDataset``."""
+class PeakPositions:
+    """Where P peaks lie: ``chromosome`` Int64[P], numbered in natural order (chr2 before chr10),
+    ``start`` and ``end`` Int64[P] in base pairs."""
 
-    splits: dict[str, Examples]
-    num_left_out: int
-    peak_names: dict[str, Names]
-    cell_types: dict[str, Names] | None
+    chromosome: Ints
+    start: Ints
+    end: Ints
+
+    def genome_order(self) -> Ints:
+        """Int64[P]: peaks sorted by chromosome, then start, then end."""
+        return np.lexsort((self.end, self.start, self.chromosome))
+
+
+def read_positions(names: Sequence[str], source: str) -> PeakPositions:
+    """Positions of peaks named ``CHROMOSOME:START-END``.
+
+    Raises ``ValueError`` naming ``source`` and line for a name of another form, or one given twice.
+    """
+    chromosomes: list[str] = []
+    ends = np.zeros((len(names), 2), np.int64)
+    lines: dict[str, int] = {}
+    for row, name in enumerate(names):
+        match = _PEAK_NAME.fullmatch(name)
+        if match is None or int(match[2]) >= int(match[3]):
+            raise ValueError(
+                f"{source}: peak_names, line {row + 1}: {name!r} is not a peak name; "
+                "expected CHROMOSOME:START-END with START < END, e.g. chr1:100-600"
+            )
+        if (first := lines.setdefault(name, row)) != row:
+            raise ValueError(
+                f"{source}: peak_names, line {row + 1}: {name!r} is in line {first + 1} too; "
+                "give every peak once"
+            )
+        chromosomes.append(match[1])
+        ends[row] = int(match[2]), int(match[3])
+    numbers = {name: k for k, name in enumerate(sorted(set(chromosomes), key=_natural))}
+    chromosome = np.array([numbers[name] for name in chromosomes], np.int64)
+    return PeakPositions(chromosome, ends[:, 0], ends[:, 1])
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """Runs of digits compare as numbers and come before letters."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return [(not p.isdigit(), int(p) if p.isdigit() else 0, p) for p in parts]
 
 
 def cut_table(
@@ -39,35 +80,48 @@ def cut_table(
     fractions: Sequence[float],
     max_span: int,
     quantitative_atac: bool,
-) -> CutTable:
+) -> RegionDataset:
     """Windows of ``rows`` consecutive peaks of one chromosome that span less than ``max_span`` bp.
 
     All peaks, in genome order (chromosomes in natural order, then start), are cut into the shares
     ``fractions`` first; each share is cut into windows by itself, cell type by cell type. So no
     peak is on both sides of a split, whatever the cell type; the peaks next to a cut are neighbours
     all the same. A cell type has the peaks with aTPM above 0; without any, one cell type has all.
-    A window with fewer than ``rows`` peaks (the end of a chromosome or share, a gap) is padded.
+    A window with fewer than ``rows`` peaks (the end of a chromosome or share, a gap) is padded. How
+    many peaks are left out, counted once per cell type, is logged.
     """
     positions = read_positions(table.peak_names, table.source)
     order = positions.genome_order()
     named = np.array([*table.peak_names, ""])  # -1, past the end, takes the last
     splits, peak_names, cell_types, num_left_out = {}, {}, {}, 0
-    for name, share in shares_of(len(order), fractions).items():
-        parts, cut, of = [], [], []
+    for split, share in shares_of(len(order), fractions).items():
+        x0, cut, of = [], [], []
         for cell_type, values in table.atpm.items() or [("", None)]:
             peaks = order[share]
             peaks = peaks if values is None else peaks[values[peaks] > 0]
             windows = cut_windows(peaks, positions, rows, max_span)
             num_left_out += len(peaks) - int((windows >= 0).sum())
-            access = values if quantitative_atac else None
-            parts.append(_features(table.scores, access, windows))
+            x0.append(_features(table.scores, values if quantitative_atac else None, windows))
             cut.append(windows)
             of.append(np.full(len(windows), cell_type))
-        x0 = torch.from_numpy(np.concatenate([part for part, _ in parts]))
-        real = torch.from_numpy(np.concatenate([part for _, part in parts]))
-        splits[name] = Examples(x0, real)
-        peak_names[name], cell_types[name] = named[np.concatenate(cut)], np.concatenate(of)
-    return CutTable(splits, num_left_out, peak_names, cell_types if table.atpm else None)
+        peaks = np.concatenate(cut)
+        splits[split] = Examples(torch.from_numpy(np.concatenate(x0)), torch.from_numpy(peaks >= 0))
+        peak_names[split], cell_types[split] = named[peaks], np.concatenate(of)
+    if num_left_out:
+        logger.warning(
+            "%s: left out %s without a neighbour in the same split and chromosome, within "
+            "data.max_span=%d",
+            table.source,
+            counted(num_left_out, "peak"),
+            max_span,
+        )
+    kinds = counted(len(table.atpm), "cell type") if table.atpm else "no atpm"
+    return RegionDataset(
+        splits,
+        feature_names=(*table.motif_names, ACCESSIBILITY),
+        source=f"{table.source} ({counted(len(order), 'peak')}, {kinds})",
+        places={"peak_names": peak_names} | ({"cell_types": cell_types} if table.atpm else {}),
+    )
 
 
 def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int) -> Ints:
@@ -92,10 +146,10 @@ def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int)
 
 def _features(
     scores: NDArray[np.float32], access: NDArray[np.float32] | None, windows: Ints
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Rows Float32[W, N, K + 1] with accessibility (1 if None) last, 0 past the end; Bool[W, N]."""
+) -> NDArray[np.float32]:
+    """Float32[W, N, K + 1] with accessibility (1 if None) last; 0 past the end of a window."""
     real = windows >= 0
     x0 = np.zeros((*windows.shape, scores.shape[1] + 1), np.float32)
     x0[real, :-1] = scores[windows[real]]
     x0[real, -1] = 1.0 if access is None else access[windows[real]]
-    return x0, real
+    return x0

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.data.base import SPLITS, shares_of
 from discrete_diffusion.data.text_files import TextSource, read_text
 from discrete_diffusion.domains.text.dataset import TextDataset
-from discrete_diffusion.domains.text.embedded import embedded_text
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
 from discrete_diffusion.layout import sequence_layout
 
@@ -19,9 +17,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 logger = logging.getLogger(__name__)
-
-SMOKE_TEST = "smoke test"
-"""Stands in log and metrics where text was not the user's."""
 
 
 def complete_text(config: DictConfig) -> None:
@@ -55,9 +50,11 @@ def build_text(config: DictConfig) -> TextDataset:
         source = _training_text(config)
         name = source.name
         if config.path is None:
-            logger.warning("no data.path: a %s on %s", SMOKE_TEST, name)
-            name = f"{SMOKE_TEST}: {name}"
-        ids = _shares(vocabulary.encode(source), config.split)
+            logger.warning("no data.path: a smoke test on %s", name)
+            name = f"smoke test: {name}"
+        whole = vocabulary.encode(source)
+        shares = shares_of(len(whole), config.split)
+        ids = {split: whole[share] for split, share in shares.items()}
         names = {split: f"the {split} share of {source.name}" for split in SPLITS}
     else:
         _training_path(config)
@@ -94,9 +91,17 @@ def _training_path(config: DictConfig) -> str | None:
     return config.path if separate["train"] is None else separate["train"]
 
 
-def _shares(ids: np.ndarray, fractions: Sequence[float]) -> dict[str, np.ndarray]:
-    """Train, val and test, one after the other; ``ValueError`` for shares that do not sum to 1."""
-    if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
-        raise ValueError(f"data.split={list(fractions)}: expected three shares that sum to 1")
-    ends = [round(len(ids) * share) for share in (fractions[0], fractions[0] + fractions[1])]
-    return dict(zip(SPLITS, np.split(ids, ends), strict=True))
+def embedded_text() -> TextSource:
+    """The help pages of Python's language reference, which every CPython carries for ``help()``.
+
+    About 0.5 MB of English, the same for one version of Python; for smoke tests. Raises
+    ``ValueError`` if the installation was stripped of them.
+    """
+    try:
+        from pydoc_data.topics import topics
+    except ImportError as error:
+        raise ValueError(
+            "this Python has no pydoc_data.topics to take text from; give data.path=FILE"
+        ) from error
+    pages = (topics[name].strip() for name in sorted(topics))
+    return TextSource("the help pages of Python (pydoc_data.topics)", "\n\n".join(pages) + "\n")

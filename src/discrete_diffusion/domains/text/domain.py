@@ -43,8 +43,8 @@ class Text(Domain):
 
     def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
         """``samples.txt``."""
-        from discrete_diffusion.domains.text import vocabulary_of, write_texts
-        from discrete_diffusion.domains.text.report import SAMPLE_TEXTS
+        from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, write_texts
+        from discrete_diffusion.domains.text.vocabulary import vocabulary_of
         from discrete_diffusion.evaluation.token_samples import draw_fresh
 
         with trained.sharing() as shard:

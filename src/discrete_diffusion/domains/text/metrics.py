@@ -14,10 +14,11 @@ def character_distance(samples: Sequence[str], reference: Sequence[str]) -> floa
 
     TV = 1/2 sum_c |p(c) - q(c)|; NaN if either holds no character.
     """
-    p, q = _frequencies(samples), _frequencies(reference)
+    p, q = Counter("".join(samples)), Counter("".join(reference))
     if not p or not q:
         return float("nan")
-    return sum(abs(p.get(c, 0.0) - q.get(c, 0.0)) for c in p.keys() | q.keys()) / 2
+    total_p, total_q = p.total(), q.total()
+    return sum(abs(p[c] / total_p - q[c] / total_q) for c in sorted(p.keys() | q.keys())) / 2
 
 
 def words_of(texts: Sequence[str]) -> list[str]:
@@ -35,19 +36,3 @@ def share_known(texts: Sequence[str], known: Collection[str]) -> float:
     """The share of the words of ``texts`` that are among ``known``; NaN without a word."""
     words = words_of(texts)
     return sum(word in known for word in words) / len(words) if words else float("nan")
-
-
-def text_metrics(
-    samples: Sequence[str], reference: Sequence[str], known_words: Collection[str]
-) -> dict[str, float]:
-    """``character_tv`` to a reference, and ``words_in_training``: the share of words that are among
-    ``known_words``."""
-    return {
-        "character_tv": character_distance(samples, reference),
-        "words_in_training": share_known(samples, known_words),
-    }
-
-
-def _frequencies(texts: Sequence[str]) -> dict[str, float]:
-    counts = Counter("".join(texts))
-    return {c: count / counts.total() for c, count in counts.items()}

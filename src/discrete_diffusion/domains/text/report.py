@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,11 @@ from torch import Tensor
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.domain import Headline
 from discrete_diffusion.domains.text.dataset import TextDataset
-from discrete_diffusion.domains.text.scores import TextReference
-from discrete_diffusion.domains.text.writing import write_texts
+from discrete_diffusion.domains.text.metrics import character_distance, share_known, words_of
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.token_report import TokenReport
+from discrete_diffusion.whole_files import written_whole
 
 SAMPLE_TEXTS = "samples.txt"
 _SHOWN = 36
@@ -35,15 +35,28 @@ class TextReport(TokenReport):
     data: TextDataset
 
     @cached_property
-    def reference(self) -> TextReference | None:
-        """Measured once, for every use; None without held-out text."""
-        held_out = len(self.data.splits[self.split])
-        return TextReference(self.data, self.split) if held_out else None
+    def _reference(self) -> list[str]:
+        return self.data.texts(self.split)
+
+    @cached_property
+    def _known_words(self) -> frozenset[str]:
+        return frozenset(words_of(self.data.texts("train")))
+
+    @cached_property
+    def _reference_share(self) -> float:
+        return share_known(self._reference, self._known_words)
 
     def measure(self, samples: Tensor) -> dict[str, float]:
-        if len(samples) == 0 or self.reference is None:
+        """``character_tv`` to the held-out windows, and ``words_in_training``, the share of words
+        that training has, of the samples and of the windows themselves; none without either."""
+        if len(samples) == 0 or len(self.data.splits[self.split]) == 0:
             return {}
-        return self.reference.measure(self.data.vocabulary.decode(samples))
+        texts = self.data.vocabulary.decode(samples)
+        return {
+            "character_tv": character_distance(texts, self._reference),
+            "words_in_training": share_known(texts, self._known_words),
+            "words_in_training_reference": self._reference_share,
+        }
 
     def save(self, samples: Tensor, folder: Path) -> None:
         if len(samples):
@@ -59,6 +72,13 @@ class TextReport(TokenReport):
 
     def further_parts(self, metrics: Mapping[str, Any]) -> list[str]:
         return [f"{metrics['bits_per_character']:.3f} bits per character"]
+
+
+def write_texts(path: Path, texts: Sequence[str]) -> None:
+    """Write texts as UTF-8, each under a line with its number."""
+    parts = [f"{f' sample {k} ':-^72}\n{text}\n" for k, text in enumerate(texts, start=1)]
+    with written_whole(path) as unfinished:
+        unfinished.write_bytes("".join(parts).encode("utf-8"))  # line ends as they are
 
 
 class TextCells(TokenCells):
