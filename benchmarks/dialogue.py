@@ -21,8 +21,8 @@ import torch
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.domains.dialogue.summarising import Summaries, summarise_held_out
-from discrete_diffusion.domains.dialogue.summary_report import example_summaries
-from discrete_diffusion.domains.dialogue.summary_scores import measure_source_gap, score_summarising
+from discrete_diffusion.domains.dialogue.summary_scores import score_summarising, source_gap
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler
 from kept_runs import facts, kept_run
 from record import hardware, write_result, write_section
@@ -48,19 +48,10 @@ def measure(folder: Path) -> tuple[Summaries, dict[str, float]]:
     """The averaged weights of the last step on the whole test split."""
     checkpoint = read_checkpoint(folder / "checkpoints" / "last.ckpt")
     data = build_data(checkpoint.config)
-    found = summarise_held_out(
-        checkpoint.algorithm,
-        build_sampler(checkpoint.config),
-        data,
-        "test",
-        num=None,
-        seed=0,
-        batch_size=BATCH,
-    )
-    gap = measure_source_gap(
-        checkpoint.algorithm, data, "test", num=None, draws=1, seed=0, batch_size=BATCH
-    )
-    return found, {**score_summarising(found, data).as_dict(), **gap.as_dict()}
+    model = Model(checkpoint.algorithm, build_sampler(checkpoint.config), batch_size=BATCH)
+    found = summarise_held_out(model, data, "test", num=None, seed=0)
+    gap = source_gap(model, data, "test", torch.arange(len(data.pairs["test"])), draws=1, seed=0)
+    return found, {**score_summarising(found, data), **gap.as_dict()}
 
 
 def tables(results: dict[str, Any]) -> str:
@@ -114,7 +105,7 @@ def main() -> None:
                 short = SHORT_RUN if given.quick else ()
                 own = [EXPERIMENT, *words, f"seed={seed}", f"threads={given.threads}", *short]
                 found, test = measure(kept_run(folder, own))
-                examples = examples or example_summaries(found)
+                examples = examples or found.examples()
                 runs.append({"name": name, "words": [*words], **facts(folder), "test": test})
                 print(name, seed, json.dumps(test), flush=True)
     if given.quick:

@@ -28,6 +28,7 @@ from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
 from discrete_diffusion.domains.eit.simulator import SimulationSettings, simulate_phantoms
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler
 from eit_report import write_tables
 from kept_runs import facts, kept_run
@@ -108,15 +109,14 @@ class Benchmark:
         data = report.data
         if shift is not None:
             data = build_data(OmegaConf.merge(config, {"data": dict(shift)}))
+        sampler = build_sampler(OmegaConf.to_container(config.sampling))
         found = reconstruct_held_out(
-            checkpoint.algorithm,
-            build_sampler(OmegaConf.to_container(config.sampling)),
+            Model(checkpoint.algorithm, sampler, batch_size=BATCH),
             data,
             "test",
             num=4 if self.quick else num,
             draws=2 if self.quick else DRAWS,
             seed=0,
-            batch_size=BATCH,
         )
         return report.measure(found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -103,6 +103,17 @@ def _check_kind(key: str, value: Any, annotation: Any) -> None:
 def _is_a(kind: type, value: Any) -> bool:
     """A bool is a number to Python, not to a user."""
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def set_derived(config: MutableMapping[str, Any], section: str, values: Mapping[str, Any]) -> None:
+    """Write into a ``section`` of a config what follows from the data. Raise ``ValueError`` for a
+    key that is set to something else."""
+    for key, value in values.items():
+        if config.get(key) not in (None, value):
+            raise ValueError(
+                f"{section}.{key}={config[key]}, but the data makes it {value}; leave it out"
+            )
+        config[key] = value
 
 
 def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

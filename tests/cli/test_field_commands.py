@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 from pathlib import Path
 
@@ -173,34 +172,35 @@ def test_a_file_of_measurements(command):
 
 
 @pytest.mark.parametrize(
-    ("name", "word", "says"),
+    ("name", "word", "names"),
     [
-        (
-            "sample",
-            "given=a.npz",
-            "given=a.npz: CKPT was not trained on diagrams or dialogues or features",
-        ),
-        ("sample", "num_rooms=4", "num_rooms=4: CKPT was not trained on diagrams"),
-        ("sample", "mask_rate=0.3", "mask_rate=0.3: CKPT was not trained on features; leave it"),
-        ("evaluate", "mask_rate=0.3", "mask_rate=0.3: CKPT was not trained on features"),
-        ("evaluate", "seeds=2", "seeds=2: CKPT was not trained on diagrams or features"),
-        ("evaluate", "time_bins=9", "time_bins=9: CKPT was not trained on diagrams or text"),
-        ("sample", "draws=0", "draws=0: expected a whole number, at least 1"),
-        ("evaluate", "reference=a.jsonl", "reference=a.jsonl: CKPT was not trained on diagrams"),
-        ("sample", "data.fantoms=tubes", "did you mean 'phantoms'"),
-        ("sample", "data.phantoms=cubes", "unknown data.phantoms 'cubes'"),
-        ("sample", "data.size=20", "data.size=20: the model was trained with data.size=16 and"),
-        ("sample", "data.num_boundary=32", "trained with data.num_boundary=16"),
-        ("sample", "data.name=plans", "data.name=plans: another data set is for another model"),
-        ("sample", "data.batch_size=2", "data.batch_size=2: training is over; how many"),
-        ("sample", "data.noise_level=a", "data.noise_level=a: expected a number"),
+        ("sample", "given=a.npz", "CKPT"),
+        ("sample", "num_rooms=4", "CKPT"),
+        ("sample", "mask_rate=0.3", "CKPT"),
+        ("evaluate", "mask_rate=0.3", "CKPT"),
+        ("evaluate", "seeds=2", "CKPT"),
+        ("evaluate", "time_bins=9", "CKPT"),
+        ("sample", "draws=0", "at least 1"),
+        ("evaluate", "reference=a.jsonl", "CKPT"),
+        ("sample", "data.fantoms=tubes", "phantoms"),
+        ("sample", "data.phantoms=cubes", "tubes"),
+        ("sample", "data.size=20", "data.size=16"),
+        ("sample", "data.num_boundary=32", "data.num_boundary=16"),
+        ("sample", "data.name=plans", "data set"),
+        ("sample", "data.batch_size=2", "batch_size=N"),
+        ("sample", "data.noise_level=a", "number"),
     ],
 )
-def test_settings_that_make_no_sense(trained, command, name, word, says):
-    says = says.replace("CKPT", str(trained("field")))
-    with pytest.raises(ValueError, match=re.escape(says)) as error:
+def test_settings_that_make_no_sense(trained, command, name, word, names):
+    """The message names the key and its value, and what does not go with them or would."""
+    with pytest.raises(ValueError) as error:
         command(name, "field", word)
-    assert "\n" not in str(error.value)
+    said = str(error.value)
+    key, value = word.split("=")
+    assert key.removeprefix("data.") in said
+    assert value in said or key == "data.fantoms"
+    assert names.replace("CKPT", str(trained("field"))) in said
+    assert "\n" not in said
 
 
 def test_another_data_set_is_another_model(failure):

@@ -189,19 +189,19 @@ def test_evaluate(command, kind, capsys):
 @pytest.mark.parametrize(
     ("name", "word", "says"),
     [
-        ("sample", "given=a.jsonl", "a.jsonl, line 2: dialogue must be a text with a word in it"),
-        ("sample", "draws=3", "draws=3: CKPT was not trained on images from maps; leave it out"),
-        ("sample", "mask_rate=0.3", "mask_rate=0.3: CKPT was not trained on features; leave it"),
-        ("sample", "steps=4", "steps=4: sampling=generate makes one call per token"),
-        ("evaluate", "seeds=2", "seeds=2: CKPT was not trained on diagrams or features"),
-        ("evaluate", "data.grammar_seed=1", "data.grammar_seed=1: CKPT was not trained on images"),
-        ("evaluate", "split=tst", "did you mean 'test'"),
+        ("sample", "given=a.jsonl", r"a\.jsonl, line 2: dialogue"),
+        ("sample", "draws=3", "draws=3: CKPT"),
+        ("sample", "mask_rate=0.3", r"mask_rate=0\.3: CKPT"),
+        ("sample", "steps=4", "steps=4: .*sampling=generate"),
+        ("evaluate", "seeds=2", "seeds=2: CKPT"),
+        ("evaluate", "data.grammar_seed=1", r"data\.grammar_seed=1: CKPT"),
+        ("evaluate", "split=tst", "tst.* 'test'"),
     ],
 )
 def test_settings_that_make_no_sense(trained, command, name, word, says):
     Path("a.jsonl").write_text('{"dialogue": "Hi!"}\n{"summary": "Hi."}\n')
-    says = says.replace("CKPT", str(trained("latents") / "checkpoints" / "best.ckpt"))
-    with pytest.raises(ValueError, match=re.escape(says)) as error:
+    checkpoint = trained("latents") / "checkpoints" / "best.ckpt"
+    with pytest.raises(ValueError, match=says.replace("CKPT", re.escape(str(checkpoint)))) as error:
         command(name, "latents", word)
     assert "\n" not in str(error.value)
 

@@ -16,6 +16,7 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.dialogue import DialogueTokens
 from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler, fitting_samplers
 from discrete_diffusion.training import DiffusionModule
 
@@ -65,16 +66,9 @@ def test_the_text_is_seen_as_it_is(name, data):
     assert all(torch.equal(x[:, :S], batch.x0[:, :S]) for x in seen)
     seen.clear()
     sampler = next(s for s in ("ancestral", "first-hitting") if s in fitting_samplers(algorithm))
-    found = summarise_held_out(
-        algorithm,
-        build_sampler({"name": sampler}),
-        data,
-        "val",
-        num=2,
-        seed=0,
-        batch_size=2,
-        steps=None if name == "ar" else 2,
-    )
+    steps = None if name == "ar" else 2
+    model = Model(algorithm, build_sampler({"name": sampler}), steps=steps, batch_size=2)
+    found = summarise_held_out(model, data, "val", num=2, seed=0)
     sources = data.ids["val"].sources[:2]
     others = sources.roll(1, dims=0)
     assert len(found) == 2
@@ -118,13 +112,11 @@ def test_autoregressive_sampling_takes_texts_of_any_length(data):
     algorithm = built("ar", data)
     found = [
         summarise_held_out(
-            algorithm,
-            build_sampler({"name": name, "temperature": 1e-3}),
+            Model(algorithm, build_sampler({"name": name, "temperature": 1e-3}), batch_size=4),
             data,
             "val",
             num=None,
             seed=0,
-            batch_size=4,
         ).generated
         for name in ("autoregressive", "first-hitting")
     ]

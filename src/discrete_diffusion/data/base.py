@@ -34,7 +34,7 @@ class Examples:
     def __len__(self) -> int:
         return self.x0.shape[0]
 
-    def __getitem__(self, rows: Tensor) -> Examples:
+    def __getitem__(self, rows: Tensor | slice) -> Examples:
         orders = None if self.log_num_orders is None else self.log_num_orders[rows]
         conditions = {name: value[rows] for name, value in self.conditions.items()}
         return Examples(self.x0[rows], self.real[rows], orders, conditions=conditions)

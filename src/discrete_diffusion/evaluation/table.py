@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from discrete_diffusion.evaluation.bound import BoundBySize
+from discrete_diffusion.evaluation.bound import BoundBySize, BoundEstimate
 from discrete_diffusion.evaluation.model_scores import ModelScores
 
 COLUMNS = ("metric", "value", "real data", "ratio")
@@ -111,6 +111,45 @@ def model_notes(scores: ModelScores) -> list[str]:
     """What the numbers of ``model_sections`` are, in sentences."""
     num = scores.bound.num_samples
     return [f"± of the bound is its standard error over {num:,} held-out samples."]
+
+
+def metric_rows(
+    values: Mapping[str, float], what: Mapping[str, str], who: Mapping[str, str]
+) -> list[TableRow]:
+    """Everybody's numbers, one metric after the other, without those that ``values`` lacks.
+
+    ``what``: metrics with their meanings. ``who``: how the names of somebody's metrics are made,
+    such as ``ridge_{}``, with who that is.
+    """
+    return [
+        metric_row(name, values, f"{meaning}; {whose}")
+        for metric, meaning in what.items()
+        for pattern, whose in who.items()
+        if (name := pattern.format(metric)) in values
+    ]
+
+
+def metric_row(name: str, values: Mapping[str, float], meaning: str) -> TableRow:
+    """A number, ± its standard error if ``values`` has it."""
+    text = f"{round(values[name], 4) + 0.0:.4f}"  # without a sign of 0
+    if (error := values.get(f"{name}_standard_error")) is not None:
+        text += f" ± {error:.4f}"
+    return TableRow(name, text, meaning=meaning)
+
+
+def bound_row(bound: BoundEstimate, of: str) -> TableRow:
+    """The bound on -log p of what ``of`` says, ± its standard error."""
+    return TableRow(
+        f"nelbo_{bound.quantity}",
+        f"{bound.per_sample:.3f} ± {bound.standard_error:.3f}",
+        meaning=f"held-out bound on -log p of {of}, nats (± standard error)",
+    )
+
+
+def known_numbers(metrics: Mapping[str, float], names: Mapping[str, str]) -> str:
+    """``mean image 0.443, ridge 0.335``: the metrics that there are. ``names``: by metric."""
+    known = (f"{name} {metrics[key]:.3f}" for key, name in names.items() if key in metrics)
+    return ", ".join(known)
 
 
 def markdown(sections: Sequence[TableSection], notes: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.shards import Shard
 from discrete_diffusion.whole_files import refuse_overwriting
 
@@ -26,6 +27,8 @@ class Model:
 
     ``steps``: of the sampler, None for its default. ``batch_size``: samples drawn at once, None for
     the default of the device. ``shard``: this process among those that share the work.
+
+    Raises ``ValueError`` for ``batch_size`` below 1.
     """
 
     algorithm: Any
@@ -34,6 +37,10 @@ class Model:
     steps: int | None = None
     batch_size: int | None = None
     shard: Shard = field(default_factory=Shard)
+
+    def __post_init__(self) -> None:
+        if self.batch_size is not None:
+            check_whole_number("batch_size", self.batch_size, least=1)
 
     @property
     def rows_at_once(self) -> int:

@@ -19,6 +19,7 @@ from discrete_diffusion.domains.dialogue.comparing import (
     score_summaries_drawn,
     summaries_side_by_side,
 )
+from discrete_diffusion.domains.dialogue.dataset import Pairs
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.evaluation.equal_terms import EqualTerms
 from discrete_diffusion.evaluation.trained_model import Model
@@ -149,14 +150,8 @@ def test_other_ids_of_the_same_summaries_are_refused(both):
     """Their probabilities are of other events: here of classes of words."""
     data = both[0]
     coarse = WordVocabulary(("will", "the"))
-    changed = DialogueData(
-        data.pairs,
-        source="coarse",
-        source_tokenizer=data.source_tokenizer,
-        target_tokenizer=coarse,
-        source_length=52,
-        target_length=16,
-    )
+    pairs = Pairs(data.pairs, "coarse")
+    changed = DialogueData(pairs, (data.source_tokenizer, coarse), (52, 16))
     with pytest.raises(ValueError, match="summaries of the train split are not the same ids"):
         DialogueCells().check_same(changed, both[1])
 

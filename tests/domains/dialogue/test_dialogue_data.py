@@ -122,7 +122,7 @@ def test_most_words_unknown_is_said(name, caplog):
     assert "are unknown" not in caplog.text
     dialogue_data(name, words="a")
     assert "seed 0: most words are unknown (100% of train, 100% of val, 100% of te" in caplog.text
-    assert "leave data.words null" in caplog.text
+    assert "set data.words=null" in caplog.text
 
 
 def test_a_seed_below_0_is_refused():
@@ -135,7 +135,7 @@ def test_texts_that_are_too_long_are_cut_and_counted(caplog):
         data = dialogue_data(source_length=20, target_length=15)
     long = [len(data.target_tokenizer.encode(p.summary)) > 14 for p in data.pairs["train"]]
     assert not any(long)
-    assert data.num_cut == (40, 0)
+    assert data.num_cut[:2] == (40, 0)
     assert "40 dialogues are longer than data.source_length=20" in caplog.text
     shorter = dialogue_data(target_length=14)
     assert shorter.num_cut[1] == sum(
@@ -150,12 +150,12 @@ def test_texts_that_are_too_long_are_cut_and_counted(caplog):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"target_length": 1}, "data.target_length=1: expected a whole number, at least 2"),
+        ({"target_length": 1}, r"data\.target_length=1: .* at least 2"),
         ({"source_length": 0}, "data.source_length=0"),
-        ({"split": [1.0, 0.5, 0.0]}, "expected three shares that sum to 1"),
-        ({"num_samples": 3}, "the test split holds no pair; give more data.num_samples"),
-        ({"path": "a", "val_path": "b"}, "not both"),
-        ({"val_path": "b"}, "needs data.train_path=FILE and data.val_path=FILE together"),
+        ({"split": [1.0, 0.5, 0.0]}, r"data\.split=\[1\.0, 0\.5, 0\.0\]"),
+        ({"num_samples": 3}, r"the test split .* data\.num_samples"),
+        ({"path": "a", "val_path": "b"}, r"data\.path .*data\.val_path"),
+        ({"val_path": "b"}, "data.train_path=FILE .*data.val_path=FILE"),
     ],
 )
 def test_settings_out_of_range_are_refused(changes, message):
@@ -171,8 +171,8 @@ def test_files_are_split_by_dialogue(tmp_path):
     assert len(set.union(*by_split)) == 30  # none is in two splits
     assert sum(len(data.pairs[name]) for name in SPLITS) == 60
     assert data.slots is None
-    assert 0 < data.unknown_share("val") < 1
-    assert data.unknown_share("train") == 0
+    assert 0 < data.ids["val"].unknown_share < 1
+    assert data.ids["train"].unknown_share == 0
     again = dialogue_data(path=str(tmp_path / "pairs.jsonl"), split=[0.5, 0.3, 0.2], split_seed=1)
     assert again.pairs["train"] != data.pairs["train"]
 
@@ -184,8 +184,7 @@ def test_a_file_for_each_split(tmp_path, caplog):
     val = written(tmp_path / "val.jsonl", ("b", "y"), ("new", "z"))
     data = dialogue_data(train_path=train, val_path=val)
     assert [len(data.pairs[name]) for name in SPLITS] == [2, 2, 0]
-    left_out = "train.jsonl: 1 pairs whose dialogue is held out elsewhere are left out"
-    assert left_out in caplog.text
+    assert "train.jsonl: 1 pairs are left out" in caplog.text
     assert data.source_tokenizer.words == ("!", ",", "hi", "one", "two", "you")
 
 
@@ -201,8 +200,8 @@ def test_the_files_of_the_splits_share_no_dialogue(tmp_path, caplog):
         name: {"here"} for name in SPLITS
     }
     assert [len(data.pairs[name]) for name in SPLITS] == [1, 1, 2]
-    assert "train_path: 2 pairs whose dialogue is held out elsewhere" in caplog.text
-    assert "val_path: 2 pairs whose dialogue" in caplog.text
+    assert "train_path: 2 pairs" in caplog.text
+    assert "val_path: 2 pairs" in caplog.text
     assert "test_path: 0 pairs" not in caplog.text
     only = written(tmp_path / "only", ("b", "in test"))
     with pytest.raises(ValueError, match="the val split holds no pair"):
@@ -240,21 +239,21 @@ def test_a_dialogue_is_exchanged_for_another_one(tmp_path, name):
     assert torch.equal(shuffled, own[data.others("val")])
     alike = written(tmp_path / "alike", ("a", "x"), ("A", "y"))
     data = dialogue_data(name, train_path=path, val_path=alike)
-    with pytest.raises(ValueError, match="the val split has no two different dialogues"):
+    with pytest.raises(ValueError, match=r"the val split .*dialogues"):
         data.shuffled("val")
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "line 2: not valid JSON"),
-        ("[1]", "line 2: expected a JSON object with dialogue and summary, got list"),
-        ('{"dialogue": "a"}', r"summary must be .* got nothing; the line has 'dialogue'"),
-        ('{"dialogue": " ", "summary": "a"}', "line 2: dialogue must be a text"),
+        ("{", "line 2: .*JSON"),
+        ("[1]", "line 2: .* dialogue and summary, got list"),
+        ('{"dialogue": "a"}', r"line 2: summary .* 'dialogue'"),
+        ('{"dialogue": " ", "summary": "a"}', "line 2: dialogue .*' '"),
         ('{"dialogue": 1, "summary": "a"}', "got 1"),
-        ('{"dialogue": ' + "1" * 5000 + "}", "line 2: not valid JSON"),
-        (r'{"dialogue": "a", "summary": "oh \ud83d b"}', r"line 2: summary holds half a .*\\ud83d"),
-        (r'{"dialogue": "oh \udc00 b", "summary": "a"}', "line 2: dialogue holds .* after 'oh '"),
+        ('{"dialogue": ' + "1" * 5000 + "}", "line 2: .*JSON"),
+        (r'{"dialogue": "a", "summary": "oh \ud83d b"}', r"line 2: summary .*\\ud83d"),
+        (r'{"dialogue": "oh \udc00 b", "summary": "a"}', "line 2: dialogue .* after 'oh '"),
     ],
 )
 def test_lines_that_are_no_pairs_are_named(tmp_path, line, message):
@@ -272,9 +271,9 @@ def test_characters_beyond_the_first_plane_are_read(tmp_path):
 
 def test_files_without_a_pair_are_refused(tmp_path):
     (tmp_path / "empty.jsonl").write_text("\n\n")
-    with pytest.raises(ValueError, match="holds no line"):
+    with pytest.raises(ValueError, match=r"empty\.jsonl"):
         read_dialogues(tmp_path / "empty.jsonl")
-    with pytest.raises(FileNotFoundError, match="no text file at"):
+    with pytest.raises(FileNotFoundError, match=r"none\.jsonl"):
         read_dialogues(tmp_path / "none.jsonl")
 
 

@@ -22,7 +22,7 @@ def test_words_are_ids():
     assert VOCABULARY.encode("Don't, A  coffee!") == [3, 1, 2, UNK, 0]
     assert VOCABULARY.decode([3, 1, 2, UNK, 0, EOS, 4, PAD]) == "don't, a <unknown>!"
     assert VOCABULARY.decode([MASK, 4, PAD, 2]) == "tea a"  # unfinished
-    assert WordVocabulary.of_line(VOCABULARY.line) == VOCABULARY
+    assert WordVocabulary.of_line(VOCABULARY.line).words == VOCABULARY.words
 
 
 @given(st.text(max_size=20))
@@ -34,17 +34,17 @@ def test_the_most_frequent_words_are_kept():
     texts = ["b a c", "c b", "c"]
     assert WordVocabulary.of_texts(texts, 2).words == ("b", "c")
     assert WordVocabulary.of_texts(texts, 9).words == ("a", "b", "c")
-    with pytest.raises(ValueError, match=r"data\.max_words=0: expected at least 1"):
+    with pytest.raises(ValueError, match=r"data\.max_words=0: .* at least 1"):
         WordVocabulary.of_texts(texts, 0)
 
 
 @pytest.mark.parametrize("words", [(), ("a", "a"), ("a", ""), ("a b",)])
 def test_words_that_are_no_vocabulary_are_refused(words):
-    with pytest.raises(ValueError, match="expected every word of the training texts once"):
+    with pytest.raises(ValueError, match=r"data\.words"):
         WordVocabulary(words)
 
 
 def test_without_transformers_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ValueError, match=r'pip install "discrete-diffusion\[text\]"'):
-        PretrainedTokenizer.read("folder")
+        PretrainedTokenizer("folder")

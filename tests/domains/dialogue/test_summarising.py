@@ -12,14 +12,10 @@ from torch import Tensor, nn
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.domains.dialogue import DialogueTokens
+from discrete_diffusion.domains.dialogue.evaluation import summary_notes, summary_section
 from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
-from discrete_diffusion.domains.dialogue.summary_report import (
-    example_summaries,
-    summary_notes,
-    summary_section,
-    write_summaries,
-)
-from discrete_diffusion.domains.dialogue.summary_scores import measure_source_gap, score_summarising
+from discrete_diffusion.domains.dialogue.summary_scores import score_summarising, source_gap
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
@@ -58,17 +54,17 @@ def model(data: DialogueTokens, certainty: float = 60.0) -> MDLM:
     return MDLM(Knowing(data, certainty), Absorbing(data.layout, LogLinear()))
 
 
-def summarised(data, num=None, batch_size=3, **options):
+def summarised(data, num=None, **parts):
+    sampler = build_sampler({"name": "first-hitting"})
     return summarise_held_out(
-        model(data),
-        build_sampler({"name": "first-hitting"}),
-        data,
-        "test",
-        num=num,
-        seed=0,
-        batch_size=batch_size,
-        **options,
+        Model(model(data), sampler, batch_size=3, **parts), data, "test", num=num, seed=0
     )
+
+
+def summarised_by(sampler, data, num=None, batch_size=5):
+    """Without an algorithm."""
+    drawn_by = Model(nn.Identity(), sampler, batch_size=batch_size)
+    return summarise_held_out(drawn_by, data, "test", num=num, seed=0)
 
 
 def test_what_is_known_of_a_dialogue_is_said_of_it(data):
@@ -77,24 +73,23 @@ def test_what_is_known_of_a_dialogue_is_said_of_it(data):
     assert list(found.generated) == texts
     assert list(found.shuffled) == [texts[-1], *texts[:-1]]  # of the dialogue before
     assert found.nfe.tolist() == [T] * 8
-    scores = score_summarising(found, data)
-    values = scores.as_dict()
+    values = score_summarising(found, data)
     for name in ("rouge_l", "exact_match", "slot_accuracy", "slot_who", "distinct"):
         assert values[name] == 1
     assert values["shuffled_exact_match"] == values["another_exact_match"] == 0
     assert values["shuffled_rouge_l"] == values["another_rouge_l"] < 0.8
     assert values["most_frequent_distinct"] == 1 / 8
     assert (values["num_summaries"], values["network_calls_per_summary"]) == (8, T)
-    section = summary_section(scores)
+    section = summary_section(values)
     names = {row.name for row in section.rows}
     assert {"rouge_l", "another_rouge_l", "most_frequent_slot_accuracy", "slot_when"} <= names
-    assert "8 held-out dialogues" in summary_notes(scores)[0]
+    assert "8 held-out dialogues" in summary_notes(values)[0]
 
 
 def test_one_pair_has_no_other(data):
     found = summarised(data, num=1)
     assert (len(found), found.shuffled) == (1, ())
-    values = score_summarising(found, data).as_dict()
+    values = score_summarising(found, data)
     assert "another_rouge_l" not in values
     assert "shuffled_rouge_l" not in values
     assert len(summarised(data, num=0)) == 0
@@ -126,9 +121,7 @@ class Rolling:
 
 def test_batches_have_noise_of_their_own_and_exchanged_dialogues_the_same():
     texts = dialogue_data(split=[0.6, 0.2, 0.2])
-    found = summarise_held_out(
-        nn.Identity(), Rolling(), texts, "test", num=None, seed=0, batch_size=2
-    )
+    found = summarised_by(Rolling(), texts, batch_size=2)
     assert len(set(found.generated)) == 8
     assert found.shuffled == found.generated
 
@@ -141,18 +134,16 @@ def test_another_pair_has_another_dialogue(tmp_path):
     (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
     texts = dialogue_data(path=str(tmp_path / "pairs.jsonl"), split=[0.5, 0.25, 0.25])
 
-    def summarised(num):
-        found = summarise_held_out(
-            nn.Identity(), LookUp(texts), texts, "test", num=num, seed=0, batch_size=5
-        )
-        return found, score_summarising(found, texts).as_dict()
+    def scored(num):
+        found = summarised_by(LookUp(texts), texts, num)
+        return found, score_summarising(found, texts)
 
-    found, values = summarised(None)
+    found, values = scored(None)
     assert len(found) == len(found.shuffled) == 12
     said = [[text.split()[:2] for text in texts] for texts in (found.generated, found.shuffled)]
     assert all(own != other for own, other in zip(*said, strict=True))
     assert values["another_rouge_l"] <= 1 / 3  # of the same dialogue: 5 / 6
-    found, values = summarised(3)  # of the same dialogue
+    found, values = scored(3)  # of the same dialogue
     assert (len(found), found.shuffled) == (3, ())
     assert {name for name in values if name.startswith(("shuffled", "another"))} == set()
 
@@ -167,46 +158,36 @@ def test_processes_together_make_what_one_makes(data):
 def test_another_sampler_of_summaries_serves_too():
     """As between latent vectors."""
     texts = dialogue_data(split=[0.6, 0.2, 0.2])
-    found = summarise_held_out(
-        nn.Identity(), LookUp(texts), texts, "test", num=None, seed=0, batch_size=5
-    )
+    found = summarised_by(LookUp(texts), texts)
     assert list(found.generated) == [pair.summary.lower() for pair in texts.pairs["test"]]
 
 
 def test_the_gap_is_what_the_dialogue_is_worth(data):
     certainty, unsure = 5.0, math.log(math.exp(5.0) + 72)  # 73 legal ids
-    gap = measure_source_gap(
-        model(data, certainty), data, "test", num=None, draws=40, seed=0, batch_size=8
-    )
+    knowing = Model(model(data, certainty), None)
+    gap = source_gap(knowing, data, "test", torch.arange(8), draws=40, seed=0)
     own = unsure - certainty
-    assert gap.per_token == pytest.approx(own, abs=1e-5)
     ids = data.ids["test"].targets.masked_fill(data.ids["test"].targets == 74, 71)
     wrong = (ids != ids.roll(1, dims=0)).double()
     assert (gap.shuffled.nelbo - gap.own.nelbo).mean() == pytest.approx(
         float(certainty * wrong.sum(dim=1).mean()), rel=0.1
     )
     values = gap.as_dict()
+    assert values["nelbo_own_source_per_token"] == pytest.approx(own, abs=1e-5)
     assert values["nelbo_own_source"] == pytest.approx(T * own, abs=1e-4)
     assert values["nelbo_source_gap_per_token"] == pytest.approx(
         values["nelbo_source_gap"] / T, abs=1e-6
     )
-    with pytest.raises(ValueError, match="expected two to exchange dialogues"):
-        measure_source_gap(model(data), data, "test", num=1, draws=1, seed=0, batch_size=3)
+    with pytest.raises(ValueError, match="1 pairs of the test split; expected at least 2"):
+        source_gap(knowing, data, "test", torch.arange(1), draws=1, seed=0)
 
 
 def test_summaries_are_written_and_shown(data, tmp_path):
     found = summarised(data)
-    write_summaries(tmp_path, found)
+    found.write(tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     assert [line["summary"] for line in lines] == list(found.generated)
     assert lines[0]["reference"] == data.pairs["test"][0].summary
-    shown = example_summaries(found, num=2)
+    shown = found.examples(num=2)
     assert shown.count("reference: ") == shown.count("generated: ") == 2
     assert data.pairs["test"][1].dialogue in shown
-
-
-def test_settings_out_of_range_are_refused(data):
-    with pytest.raises(ValueError, match="batch_size=0: expected at least 1"):
-        summarised(data, batch_size=0)
-    with pytest.raises(ValueError, match="num=-1"):
-        summarised(data, num=-1)

@@ -7,6 +7,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli import config_dir
+from discrete_diffusion.domains.eit.domain import EIT
+
+build = EIT().build
+"""A data set of a config."""
 
 
 def eit_config(name: str = "eit", **changes: Any) -> DictConfig:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from eit_configs import eit_config
+from eit_configs import build, eit_config
 from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import config_dir
@@ -22,23 +22,17 @@ from discrete_diffusion.domains.eit import (
     FieldDataset,
     SimulationSettings,
     background_map,
-    cache,
     conductivity_to_levels,
     levels_to_conductivity,
+    simulator,
 )
-from discrete_diffusion.domains.eit.build import (
-    build_eit,
-    build_eit_levels,
-    complete_eit,
-    complete_eit_levels,
-)
-from discrete_diffusion.domains.eit.cache import cache_file, cached_phantoms
+from discrete_diffusion.domains.eit.domain import EIT
+from discrete_diffusion.domains.eit.simulator import cache_file, cached_phantoms
 from discrete_diffusion.domains.regions import RegionDataset
 
 SETTINGS = SimulationSettings(
     num_samples=5, size=16, phantoms="discs", mesh_rings=3, num_boundary=12, phantom_seed=0
 )
-BUILDERS = {"eit": build_eit, "eit-levels": build_eit_levels}
 
 
 def maps_of(data: Dataset) -> torch.Tensor:
@@ -46,7 +40,7 @@ def maps_of(data: Dataset) -> torch.Tensor:
 
 
 def test_fields() -> None:
-    data = build_eit(eit_config())
+    data = build(eit_config())
     assert isinstance(data, FieldDataset)
     assert (data.state, data.bound) == ("field", "gaussian")
     assert data.levels == LEVELS
@@ -70,8 +64,8 @@ def test_fields() -> None:
 
 @pytest.mark.parametrize("phantoms", ["discs", "tubes"])
 def test_ids_are_the_same_phantoms(phantoms: str) -> None:
-    fields = build_eit(eit_config(phantoms=phantoms))
-    ids = build_eit_levels(eit_config("eit-levels", phantoms=phantoms))
+    fields = build(eit_config(phantoms=phantoms))
+    ids = build(eit_config("eit-levels", phantoms=phantoms))
     assert isinstance(ids, EITLevels)
     assert (ids.state, ids.bound) == ("tokens", "plain")
     assert ids.levels == fields.levels
@@ -94,14 +88,14 @@ def test_ids_are_the_same_phantoms(phantoms: str) -> None:
 
 def test_the_layout_of_a_completed_config_is_that_of_the_data() -> None:
     config = eit_config("eit-levels")
-    complete_eit_levels(config)
-    layout, data = build_layout(config), build_eit_levels(config)
+    EIT().complete(config)
+    layout, data = build_layout(config), build(config)
     assert (layout.length, layout.vocab_size, layout.mask_id, layout.pad_id) == (256, 7, 6, None)
     assert torch.equal(layout.support, data.layout.support)
     assert layout.support.sum(dim=1).unique().tolist() == [6]
-    complete_eit_levels(config)  # right ones stay
+    EIT().complete(config)  # right ones stay
     with pytest.raises(ValueError, match=r"data.mask_id=0, but the data makes it 6; leave it out"):
-        complete_eit_levels(eit_config("eit-levels", mask_id=0))
+        EIT().complete(eit_config("eit-levels", mask_id=0))
 
 
 def test_a_field_config_states_its_size() -> None:
@@ -109,19 +103,19 @@ def test_a_field_config_states_its_size() -> None:
     raw = OmegaConf.load(config_dir() / "data" / "eit.yaml")
     assert (raw.field_size, raw.channels) == (32, 1)
     config = eit_config(size=20)
-    complete_eit(config)
+    EIT().complete(config)
     assert OmegaConf.to_container(config, resolve=False)["field_size"] == 20
     for changes, sentence in [
         ({"field_size": 30}, "data.field_size=30, but the data makes it 16; leave it out"),
         ({"channels": 3}, "data.channels=3, but the data makes it 1"),
     ]:
         with pytest.raises(ValueError, match=sentence):
-            complete_eit(eit_config(**changes))
+            EIT().complete(eit_config(**changes))
 
 
 @pytest.mark.parametrize("name", ["eit", "eit-levels"])
 def test_batches_hold_the_map_of_each_sample(name: str) -> None:
-    data = BUILDERS[name](eit_config(name))
+    data = build(eit_config(name))
     train = data.splits["train"]
     batches = list(BatchStream(data, batch_size=4, seed=0))
     assert [len(batch) for batch in batches] == [4] * 4
@@ -138,8 +132,7 @@ def test_batches_hold_the_map_of_each_sample(name: str) -> None:
 def test_maps_are_compared_with_that_of_the_background() -> None:
     background = torch.from_numpy(background_map(4, 12)).float()
     none, ratio, difference = (
-        maps_of(build_eit(eit_config(dtn_transform=name)))
-        for name in ("none", "ratio", "difference")
+        maps_of(build(eit_config(dtn_transform=name))) for name in ("none", "ratio", "difference")
     )
     assert torch.allclose(ratio * background, none, rtol=1e-6)
     assert torch.allclose(difference + background, none, atol=1e-6)
@@ -153,7 +146,7 @@ def test_maps_are_compared_with_that_of_the_background() -> None:
 
 def test_noise_multiplies_the_entries_and_follows_the_seed() -> None:
     def maps(**changes: object) -> torch.Tensor:
-        return maps_of(build_eit(eit_config(num_samples=60, **changes)))
+        return maps_of(build(eit_config(num_samples=60, **changes)))
 
     clean, noisy = maps(), maps(noise_level=0.1)
     e = (noisy / clean - 1) / 0.1
@@ -163,14 +156,14 @@ def test_noise_multiplies_the_entries_and_follows_the_seed() -> None:
     assert torch.equal(noisy, maps(noise_level=0.1))
     raw = maps(dtn_transform="none")
     assert torch.allclose(maps(noise_level=0.1, dtn_transform="none") / raw, 1 + 0.1 * e, rtol=1e-4)
-    fewer = maps_of(build_eit(eit_config(num_samples=20, noise_level=0.1)))
+    fewer = maps_of(build(eit_config(num_samples=20, noise_level=0.1)))
     assert torch.allclose(fewer, noisy[:20], rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["eit", "eit-levels"])
 def test_the_fingerprint_is_that_of_the_data(name: str) -> None:
     def fingerprint(**changes: object) -> str:
-        return BUILDERS[name](eit_config(name, **changes)).fingerprint()
+        return build(eit_config(name, **changes)).fingerprint()
 
     first = fingerprint()
     assert fingerprint(batch_size=7) == first
@@ -188,7 +181,7 @@ def test_the_fingerprint_is_that_of_the_data(name: str) -> None:
 
 def test_maps_that_were_read_count_and_simulated_ones_follow_from_settings() -> None:
     """Their last bits need not be the same on every machine."""
-    data = build_eit(eit_config())
+    data = build(eit_config())
     nudged = {
         name: replace(e, conditions={"dtn": e.conditions["dtn"] * (1 + 1e-6)})
         for name, e in data.splits.items()
@@ -228,11 +221,11 @@ def test_fingerprints_of_data_without_conditions_stay() -> None:
 @pytest.mark.parametrize("name", ["eit", "eit-levels"])
 def test_settings_that_cannot_be_are_refused(name: str, changes: dict, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        BUILDERS[name](eit_config(name, **changes))
+        build(eit_config(name, **changes))
 
 
 def test_a_split_may_be_left_out() -> None:
-    data = build_eit(eit_config(split=[0.9, 0.1, 0.0]))
+    data = build(eit_config(split=[0.9, 0.1, 0.0]))
     assert [len(examples) for examples in data.splits.values()] == [18, 2, 0]
 
 
@@ -240,7 +233,7 @@ def test_a_split_may_be_left_out() -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder, with everything worth caching."""
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "NODES_WORTH_CACHING", 0)
+    monkeypatch.setattr(simulator, "NODES_WORTH_CACHING", 0)
     return tmp_path / "cache"
 
 
@@ -253,7 +246,7 @@ def assert_same_phantoms(ours: object, theirs: object) -> None:
 def test_large_simulations_are_made_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = cached_phantoms(SETTINGS)
     assert cached_files() == [cache_file(SETTINGS)]
-    monkeypatch.setattr(cache, "simulate_phantoms", None)
+    monkeypatch.setattr(simulator, "simulate_phantoms", None)
     assert_same_phantoms(cached_phantoms(SETTINGS), made)
     assert clear_cache() == [cache_file(SETTINGS)]
 
@@ -265,13 +258,13 @@ def test_one_file_serves_every_transform_noise_and_both_data_sets(folder: Path) 
         {"noise_level": 0.1},
         {"split": [0.5, 0.4, 0.1]},
     ):
-        build_eit(eit_config(**changes))
-    build_eit_levels(eit_config("eit-levels"))
+        build(eit_config(**changes))
+    build(eit_config("eit-levels"))
     assert len(cached_files()) == 1
 
 
 def test_small_simulations_are_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "NODES_WORTH_CACHING", 5 * 12 + 1)
+    monkeypatch.setattr(simulator, "NODES_WORTH_CACHING", 5 * 12 + 1)
     cached_phantoms(SETTINGS)
     assert not folder.exists()
 
@@ -281,7 +274,7 @@ def test_every_setting_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     others |= {"num_boundary": 16, "phantom_seed": 1}
     assert others.keys() == vars(SETTINGS).keys()
     names = {cache_file(replace(SETTINGS, **{key: value})) for key, value in others.items()}
-    monkeypatch.setattr(cache, "SIMULATOR_VERSION", cache.SIMULATOR_VERSION + 1)
+    monkeypatch.setattr(simulator, "SIMULATOR_VERSION", simulator.SIMULATOR_VERSION + 1)
     assert len(names | {cache_file(SETTINGS)}) == len(others) + 1
 
 

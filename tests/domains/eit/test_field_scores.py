@@ -17,24 +17,30 @@ from toy_fields import (
     level_images,
 )
 
+from discrete_diffusion.domains.eit.evaluation import field_notes, field_section
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.image_scores import fit_field_baselines, score_reconstructions
-from discrete_diffusion.domains.eit.image_table import field_notes, field_section
+from discrete_diffusion.domains.eit.metrics import score_images
 from discrete_diffusion.domains.eit.pictures import draw_reconstructions
 from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
 from discrete_diffusion.evaluation.table import markdown
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling.fields import Ode
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from gaussian_images import GaussianImages, exact_flow
 
 DATA = level_images()
+FITTED = fit_field_baselines(DATA)
 BASELINES = ("mean_image", "ones", "ridge")
+PARTS = ("steps", "batch_size")
+"""Options that are of the model."""
 
 
 def reconstruct(sampler=None, algorithm=None, data=DATA, **options):
-    options = {"num": None, "draws": 3, "seed": 1, "batch_size": 999} | options
+    parts = {"batch_size": 999} | {k: options.pop(k) for k in PARTS if k in options}
+    model = Model(algorithm or Nothing(), sampler or MapSampler(0.3), **parts)
     return reconstruct_held_out(
-        algorithm or Nothing(), sampler or MapSampler(0.3), data, "val", **options
+        model, data, "val", **{"num": None, "draws": 3, "seed": 1} | options
     )
 
 
@@ -45,78 +51,81 @@ def test_an_exact_model_has_the_errors_of_its_law():
     images, num, draws = GaussianImages(), 1500, 4
     data = gaussian_fields(images, num)
     found = reconstruct(Ode(solver="heun"), exact_flow(images), data, draws=draws)
-    scores = score_reconstructions(found, data)
+    numbers = score_reconstructions(found, fit_field_baselines(data))
+    shuffled = score_images(found.shuffled_mean, found.truth, levels=None).mean_squared_error
     left = float(images.world.covariance.diagonal().mean())
     apart = float(images.mean.square().mean())
+    assert shuffled == pytest.approx((1 + 1 / draws) * left + 4 * apart, rel=0.06)
     expected = {
-        "mean": (1 + 1 / draws) * left,
-        "single": 2 * left,
-        "shuffled": (1 + 1 / draws) * left + 4 * apart,
+        "mean_squared_error": (1 + 1 / draws) * left,
+        "mean_squared_error_single": 2 * left,
+        "ridge_mean_squared_error": left,
+        "mean_image_mean_squared_error": left + apart,
+        "ones_mean_squared_error": left + apart + 1,
     }
     for name, value in expected.items():
-        assert getattr(scores, name).mean_squared_error == pytest.approx(value, rel=0.06), name
-    by_name = scores.baselines
-    assert by_name["ridge"].mean_squared_error == pytest.approx(left, rel=0.06)
-    assert by_name["mean_image"].mean_squared_error == pytest.approx(left + apart, rel=0.06)
-    assert by_name["ones"].mean_squared_error == pytest.approx(left + apart + 1, rel=0.06)
-    assert scores.spread_ratio == pytest.approx(1.0, abs=0.05)
-    assert scores.condition_gap > 10 * scores.condition_gap_standard_error
+        assert numbers[name] == pytest.approx(value, rel=0.06), name
+    assert numbers["spread_ratio"] == pytest.approx(1.0, abs=0.05)
+    assert numbers["condition_gap"] > 10 * numbers["condition_gap_standard_error"]
 
 
 def test_relative_errors_are_those_of_the_images_drawn():
     found = reconstruct(num=6)
-    scores = score_reconstructions(found, DATA)
+    numbers = score_reconstructions(found, FITTED)
 
-    def relative(images: torch.Tensor) -> list[float]:
+    def relative(images: torch.Tensor) -> np.ndarray:
         pairs = zip(images, found.truth, strict=True)
-        return [float((y - x).norm() / x.norm()) for y, x in pairs]
+        return np.array([float((y - x).norm() / x.norm()) for y, x in pairs])
 
     own, others = relative(found.mean), relative(found.shuffled_mean)
-    assert scores.mean.relative_errors.tolist() == pytest.approx(own, rel=1e-5)
-    assert scores.single.relative_errors.tolist() == pytest.approx(relative(found.first), rel=1e-5)
-    assert scores.shuffled.relative_errors.tolist() == pytest.approx(others, rel=1e-5)
-    gaps = np.subtract(others, own)
-    assert scores.condition_gap == pytest.approx(gaps.mean(), rel=1e-5)
-    error = gaps.std(ddof=1) / math.sqrt(6)
-    assert scores.condition_gap_standard_error == pytest.approx(error, rel=1e-4)
-    ones = torch.ones_like(found.truth)
-    expected = relative(ones)
-    assert scores.baselines["ones"].relative_errors.tolist() == pytest.approx(expected, rel=1e-5)
-    assert scores.baselines["ridge"].relative_l2 < 1e-3  # maps are linear in images
+    expected = {
+        "relative_l2": own,
+        "relative_l2_single": relative(found.first),
+        "relative_l2_shuffled": others,
+        "condition_gap": others - own,
+        "ones_relative_l2": relative(torch.ones_like(found.truth)),
+    }
+    for name, values in expected.items():
+        assert numbers[name] == pytest.approx(values.mean(), rel=1e-5), name
+    for name in ("relative_l2", "condition_gap"):
+        error = expected[name].std(ddof=1) / math.sqrt(6)
+        assert numbers[f"{name}_standard_error"] == pytest.approx(error, rel=1e-4)
+    assert numbers["ridge_relative_l2"] < 1e-3  # maps are linear in images
 
 
 def test_spread_is_compared_with_error():
     """Draws x + noise: the mean of D is off by noise / sqrt(D) only, so the spread is too wide."""
-    found = reconstruct(MapSampler(0.5), draws=9)
-    ratio = score_reconstructions(found, DATA).spread_ratio
-    assert ratio == pytest.approx(math.sqrt((1 + 1 / 9) * 9), rel=0.1)
-    assert math.isnan(score_reconstructions(reconstruct(draws=1), DATA).spread_ratio)
-    assert math.isnan(score_reconstructions(reconstruct(MapSampler(0), draws=1), DATA).spread_ratio)
+    numbers = score_reconstructions(reconstruct(MapSampler(0.5), draws=9))
+    assert numbers["spread_ratio"] == pytest.approx(math.sqrt((1 + 1 / 9) * 9), rel=0.1)
+    for noise in (0.3, 0):
+        alone = score_reconstructions(reconstruct(MapSampler(noise), draws=1))
+        assert "spread_ratio" not in alone
 
 
 def test_a_model_of_ids_is_scored_as_one_of_images_is():
     data = level_images(tokens=True)
     found = reconstruct(FirstHitting(), inverse_mdlm(), data)
-    scores = score_reconstructions(found, data)
-    numbers = scores.as_dict()
+    numbers = score_reconstructions(found, fit_field_baselines(data))
     assert numbers["relative_l2"] == numbers["relative_l2_single"] == 0.0
     assert numbers["pixel_accuracy"] == 1.0
     assert numbers["condition_gap"] == numbers["relative_l2_shuffled"] > 0.1
-    on_images = score_reconstructions(reconstruct(), DATA)
-    for name in BASELINES:
-        assert scores.baselines[name].as_dict() == on_images.baselines[name].as_dict(), name
+    on_images = score_reconstructions(reconstruct(), FITTED)
+    of_baselines = [name for name in numbers if name.startswith(BASELINES)]
+    assert len(of_baselines) == 3 * len(BASELINES) + 1
+    for name in of_baselines:
+        assert numbers[name] == on_images[name], name
 
 
 def test_images_without_levels_have_no_pixel_accuracy():
     data = gaussian_fields(GaussianImages(), 5)
     found = reconstruct(Ode(default_steps=2), exact_flow(GaussianImages()), data)
-    scores = score_reconstructions(found, data)
-    assert not any("pixel" in name for name in scores.as_dict())
-    assert "pixel_" not in markdown([field_section(scores)], field_notes(scores))
+    numbers = score_reconstructions(found, fit_field_baselines(data))
+    assert not any("pixel" in name for name in numbers)
+    assert "pixel_" not in markdown([field_section(numbers)], field_notes(numbers))
 
 
 def test_numbers_have_flat_names():
-    numbers = score_reconstructions(reconstruct(steps=7), DATA).as_dict()
+    numbers = score_reconstructions(reconstruct(steps=7), FITTED)
     what = ("relative_l2", "mean_squared_error", "pixel_accuracy")
     expected = {f"{who}{each}" for who in ("", *(f"{n}_" for n in BASELINES)) for each in what}
     expected |= {f"{each}_single" for each in what}
@@ -133,7 +142,7 @@ def test_numbers_have_flat_names():
     assert numbers["ones_pixel_accuracy"] == pytest.approx(numbers["majority_pixel_accuracy"])
     counts = (numbers[key] for key in ("num_images", "draws_per_image", "network_calls_per_draw"))
     assert tuple(counts) == (14, 3, 7)
-    one = score_reconstructions(reconstruct(num=1, draws=1), DATA).as_dict()
+    one = score_reconstructions(reconstruct(num=1, draws=1), FITTED)
     assert set(numbers) - set(one) == {
         *("relative_l2_standard_error", "relative_l2_shuffled"),
         *("condition_gap", "condition_gap_standard_error", "spread_ratio"),
@@ -145,14 +154,14 @@ def test_baselines_are_fitted_on_the_training_split():
     assert list(fitted.by_name) == list(BASELINES)
     train = DATA.splits["train"]
     maps = train.conditions["dtn"].double()
-    assert torch.allclose(fitted.by_name["mean_image"].mean, train.x0.double().mean(dim=0))
+    assert torch.allclose(fitted.by_name["mean_image"].image, train.x0.double().mean(dim=0))
     assert torch.allclose(fitted.map_mean, maps.mean(dim=0))
     val = DATA.splits["val"]
     other = fit_field_baselines(DATA.changed("val", x0=val.x0 + 1)).by_name
     asked = val.conditions["dtn"]
     for name in BASELINES:
         assert torch.equal(other[name].predict(asked), fitted.by_name[name].predict(asked)), name
-    with pytest.raises(ValueError, match="no maps to draw from"):
+    with pytest.raises(ValueError, match=r"no maps .* data=eit"):
         fit_field_baselines(DATA.changed("train", conditions={}))
 
 
@@ -171,27 +180,26 @@ def test_maps_are_shown_in_training_standard_deviations():
 
 
 def test_the_table_says_who_and_what():
-    scores = score_reconstructions(reconstruct(steps=7), DATA)
-    text = markdown([field_section(scores)], field_notes(scores))
+    found = reconstruct(steps=7)
+    numbers = score_reconstructions(found, FITTED)
+    text = markdown([field_section(numbers)], field_notes(numbers))
     lines = {line.split(" | ")[0]: line.split(" | ")[1:] for line in text.splitlines()}
-    mean, gap = scores.mean, scores.condition_gap
-    assert lines["| relative_l2"][0] == (
-        f"{mean.relative_l2:.4f} ± {mean.relative_l2_standard_error:.4f}"
-    )
-    assert lines["| condition_gap"][0].startswith(f"{gap:.4f} ± ")
+    for name in ("relative_l2", "condition_gap"):
+        error = numbers[f"{name}_standard_error"]
+        assert lines[f"| {name}"][0] == f"{numbers[name]:.4f} ± {error:.4f}"
     assert lines["| ridge_pixel_accuracy"][0] == "1.0000"
     assert "14 held-out images, 3 draws each, 7 network calls a draw" in text
-    assert f"penalty {scores.penalty:g}" in text
-    bare = replace(scores, shuffled=None, baselines={}, spread_ratio=math.nan)
+    assert f"penalty {FITTED.by_name['ridge'].penalty:g}" in text
+    bare = score_reconstructions(replace(found, shuffled_mean=None, draws=1))
     rest = markdown([field_section(bare)], field_notes(bare))
     assert not any(word in rest for word in ("shuffled", "ridge", "gap", "spread", "nan"))
-    flat = replace(scores, spread_ratio=-1e-9)
-    assert next(r for r in field_section(flat).rows if r.name == "spread_ratio").value == "0.0000"
+    flat = field_section(numbers | {"spread_ratio": -1e-9})
+    assert next(row for row in flat.rows if row.name == "spread_ratio").value == "0.0000"
 
 
 def test_a_report_measures_saves_and_draws(tmp_path):
     report, found = ImageReport(DATA), reconstruct(num=2)
-    assert report.measure(found) == score_reconstructions(found, DATA).as_dict()
+    assert report.measure(found) == score_reconstructions(found, FITTED)
     report.save(found, tmp_path / "run")
     files = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert files == ["samples.npz", "samples.png"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from eit_configs import eit_config
+from eit_configs import build, eit_config
 from omegaconf import DictConfig
 
 from discrete_diffusion.domains.eit import (
@@ -17,7 +17,6 @@ from discrete_diffusion.domains.eit import (
     read_phantoms,
     simulate_phantoms,
 )
-from discrete_diffusion.domains.eit.build import build_eit, build_eit_levels
 from discrete_diffusion.domains.eit.levels import LEVELS
 from guide_code import run_python
 
@@ -41,36 +40,34 @@ def file_config(path: Path, name: str = "eit", **changes: Any) -> DictConfig:
 def test_a_file_gives_the_data_set_that_was_simulated(transform: str, tmp_path: Path) -> None:
     path = tmp_path / "p.npz"
     np.savez(path, **arrays())
-    ours = build_eit(file_config(path, dtn_transform=transform, noise_level=0.01))
-    theirs = build_eit(eit_config(dtn_transform=transform, noise_level=0.01))
+    ours = build(file_config(path, dtn_transform=transform, noise_level=0.01))
+    theirs = build(eit_config(dtn_transform=transform, noise_level=0.01))
     for name, examples in ours.splits.items():
         assert torch.equal(examples.x0, theirs.splits[name].x0)
         assert torch.equal(examples.conditions["dtn"], theirs.splits[name].conditions["dtn"])
     assert ours.summary().startswith(f"{path}: 16 train, 2 val, 2 test fields of 16 x 16")
-    ids = build_eit_levels(file_config(path, "eit-levels"))
-    assert torch.equal(
-        ids.splits["val"].x0, build_eit_levels(eit_config("eit-levels")).splits["val"].x0
-    )
+    ids = build(file_config(path, "eit-levels"))
+    assert torch.equal(ids.splits["val"].x0, build(eit_config("eit-levels")).splits["val"].x0)
 
 
 def test_maps_alone_do_where_nothing_is_compared(tmp_path: Path) -> None:
     path = tmp_path / "p.npz"
     np.savez(path, media=arrays()["media"], dtn=SIMULATED.dtn)
     assert read_phantoms(path).background is None
-    assert build_eit(file_config(path, dtn_transform="none")).made_by is None
+    assert build(file_config(path, dtn_transform="none")).made_by is None
     with pytest.raises(ValueError, match=r"p.npz has no array 'background'.*dtn_transform=none"):
-        build_eit(file_config(path))
+        build(file_config(path))
 
 
 def test_fields_may_hold_any_conductivity_and_ids_may_not(tmp_path: Path) -> None:
     path, changed = tmp_path / "p.npz", arrays()
     changed["media"][3, 4, 5] = 1.7
     np.savez(path, **changed)
-    assert build_eit(file_config(path)).splits["train"].x0[3, 0, 4, 5] == pytest.approx(1.7)
+    assert build(file_config(path)).splits["train"].x0[3, 0, 4, 5] == pytest.approx(1.7)
     with pytest.raises(
         ValueError, match=r"media\[3, 4, 5\] is 1.7; data=eit-levels takes \(1.0, 2"
     ):
-        build_eit_levels(file_config(path, "eit-levels"))
+        build(file_config(path, "eit-levels"))
 
 
 def with_value(key: str, place: Any, value: float) -> dict[str, np.ndarray]:
@@ -113,27 +110,27 @@ def test_wrong_files_are_refused(change: dict, sentence: str, tmp_path: Path) ->
     path = tmp_path / "wrong.npz"
     np.savez(path, **{key: array for key, array in merged.items() if array is not None})
     with pytest.raises(ValueError, match=sentence) as error:
-        build_eit(file_config(path))
+        build(file_config(path))
     assert str(error.value).startswith(str(path))
 
 
 def test_paths_that_hold_no_phantoms_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no phantoms at .*no\.npz; data.path=null simula"):
-        build_eit(file_config(tmp_path / "no.npz"))
+        build(file_config(tmp_path / "no.npz"))
     for name, sentence in [
         ("text.npz", "text.npz is no .npz file, or damaged"),
         ("table.pt", "table.pt: expected FILE.npz"),
     ]:
         (tmp_path / name).write_bytes(b"text")
         with pytest.raises(ValueError, match=sentence):
-            build_eit(file_config(tmp_path / name))
+            build(file_config(tmp_path / name))
     np.savez(
         tmp_path / "few.npz", **{k: v[:3] if k != "background" else v for k, v in arrays().items()}
     )
     with pytest.raises(
         ValueError, match=r"few.npz: the test share of .* has no sample; give more sam"
     ):
-        build_eit(file_config(tmp_path / "few.npz"))
+        build(file_config(tmp_path / "few.npz"))
 
 
 def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,5 +157,5 @@ def test_levels_and_conductivities_are_the_same_numbers() -> None:
     assert torch.equal(conductivity_to_levels(conductivity), ids)
     near = torch.tensor([-3.0, 1.4, 1.6, 2.3, 2.4, 4.7, 9.0])
     assert conductivity_to_levels(near).tolist() == [0, 0, 1, 1, 2, 5, 5]
-    with pytest.raises(ValueError, match=r"ids from 0 to 6; expected 0\.\.5, a conductivity each"):
+    with pytest.raises(ValueError, match=r"ids from 0 to 6; expected 0 to 5"):
         levels_to_conductivity(torch.tensor([0, 6]))

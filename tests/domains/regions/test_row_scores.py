@@ -17,7 +17,6 @@ from discrete_diffusion.domains.regions.row_report import RowReport
 from discrete_diffusion.domains.regions.row_scores import (
     FillingScores,
     fit_baselines,
-    score_filling,
 )
 from discrete_diffusion.evaluation.trained_model import Model
 
@@ -26,8 +25,9 @@ BASELINES = ("column_mean", "neighbour_mean", "window_mean", "oracle")
 
 
 def filled(data=DATA, sampler=None, algorithm=None, rate=0.5, **options):
-    options = {"num": None, "seed": 1, "batch_size": 8} | options
-    return fill_held_out(algorithm or ChainModel(), sampler, data, "val", mask_rate=rate, **options)
+    model = Model(algorithm or ChainModel(), sampler, batch_size=options.pop("batch_size", 8))
+    options = {"num": None, "seed": 1} | options
+    return fill_held_out(model, data, "val", mask_rate=rate, **options)
 
 
 def scored(filling, data=DATA, rate=0.5, seed=0) -> FillingScores:
@@ -127,7 +127,7 @@ def test_numbers_have_flat_names():
     assert numbers["filled_masked_mse"] > numbers["masked_mse"]
     expected = {n for n in numbers if not n.startswith(("filled_", "oracle_"))}
     assert set(scored(filled(), changed(DATA, programmes=None)).as_dict()) == expected
-    assert set(score_filling(filled(), fit_baselines(DATA, 0.5)).as_dict()) == expected
+    assert set(fit_baselines(DATA, 0.5).measure(filled()).as_dict()) == expected
 
 
 def test_errors_are_in_training_standard_deviations():

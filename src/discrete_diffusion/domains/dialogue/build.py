@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from discrete_diffusion.data.base import SPLITS
-from discrete_diffusion.domains.dialogue.dataset import DialogueData, DialogueTokens, PairDataset
+from discrete_diffusion.domains.dialogue.dataset import (
+    DialogueData,
+    DialogueTokens,
+    PairDataset,
+    Pairs,
+)
 from discrete_diffusion.domains.dialogue.grammar import SLOTS, WORDS, DialoguePair, draw_dialogues
 from discrete_diffusion.domains.dialogue.reading import read_dialogues
 from discrete_diffusion.domains.dialogue.splitting import (
-    Splits,
     split_by_dialogue,
     split_in_order,
     without_held_out,
@@ -22,161 +25,119 @@ from discrete_diffusion.domains.dialogue.words import (
     Tokenizer,
     WordVocabulary,
 )
-from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.options import check_whole_number, set_derived
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-    from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
-_Data = TypeVar("_Data", bound=PairDataset)
 
-
-@dataclass(frozen=True)
-class _Pairs:
-    """``slots`` and ``source`` as in the data sets."""
-
-    splits: Splits
-    source: str
-    slots: Mapping[str, frozenset[str]] | None
-
-
-def complete_dialogue(config: DictConfig) -> None:
+def complete_dialogue(config: DictConfig, state: str) -> None:
     """Write what the texts decide into ``config``: ``words`` (those of the training split, unless
-    both texts have a tokenizer), ``vocab_size``, ``eos_id``, ``pad_id`` of summaries and
-    ``source_vocab_size``, ``source_pad_id`` of dialogues. Vocabulary sizes are what a network must
-    have, less than its tokenizer's where that ends in special tokens that no text holds.
+    both texts have a tokenizer) and, of one sequence of ids, its layout, otherwise ``vocab_size``,
+    ``eos_id``, ``pad_id`` of summaries and ``source_vocab_size``, ``source_pad_id`` of dialogues.
+    Vocabulary sizes are what a network must have, less than its tokenizer's where that ends in
+    special tokens that no text holds.
 
     With them the config is enough to build a network and to read its summaries, without the texts.
     Words that are given stay. Raises ``ValueError`` for ids that are not those of the texts.
     """
-    source, target = _tokenizers(config)
-    _state(config, "vocab_size", target.num_ids(_texts(config)))
-    _state(config, "eos_id", target.eos_id)
-    _state(config, "pad_id", target.pad_id)
-    _state(config, "source_vocab_size", source.num_ids(_texts(config)))
-    _state(config, "source_pad_id", source.pad_id)
+    if state == "tokens":
+        vocabulary = _vocabulary(config)
+        sizes = {
+            "length": config.source_length + config.target_length,
+            "vocab_size": vocabulary.vocab_size,
+            "mask_id": vocabulary.mask_id,
+            "pad_id": vocabulary.pad_id,
+        }
+    else:
+        source, target = _tokenizers(config)
+        sizes = {
+            "vocab_size": target.num_ids(_texts(config)),
+            "eos_id": target.eos_id,
+            "pad_id": target.pad_id,
+            "source_vocab_size": source.num_ids(_texts(config)),
+            "source_pad_id": source.pad_id,
+        }
+    set_derived(config, "data", sizes)
 
 
-def complete_dialogue_tokens(config: DictConfig) -> None:
-    """Write ``words`` and the layout into ``config``: ``length``, ``vocab_size``, ``mask_id``,
-    ``pad_id``; errors likewise."""
-    vocabulary = _vocabulary(config)
-    _state(config, "length", config.source_length + config.target_length)
-    _state(config, "vocab_size", vocabulary.vocab_size)
-    _state(config, "mask_id", vocabulary.mask_id)
-    _state(config, "pad_id", vocabulary.pad_id)
-
-
-def _state(config: DictConfig, key: str, value: int) -> None:
-    if config.get(key) not in (None, value):
-        raise ValueError(f"data.{key}={config[key]}, but the data makes it {value}; leave it out")
-    config[key] = value
-
-
-def build_dialogue(config: DictConfig) -> DialogueData:
-    """``data=dialogue`` with a completed config.
+def build_dialogue(config: DictConfig, state: str, pairs: Pairs | None = None) -> PairDataset:
+    """The data set of a completed config, as texts or, in the state ``tokens``, as one sequence of
+    ids; of the ``pairs`` if they are given, and no file is read.
 
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence for settings out of range,
     paths that contradict each other, a file or line that cannot be read, a split without a pair.
     """
-    return _dialogue(config, _read(config))
-
-
-def build_dialogue_tokens(config: DictConfig) -> DialogueTokens:
-    """``data=dialogue-tokens``: the same pairs as ids in one sequence; errors likewise."""
-    return _dialogue_tokens(config, _read(config))
+    pairs = _read(config) if pairs is None else pairs
+    lengths = (config.source_length, config.target_length)
+    check_whole_number("data.source_length", lengths[0], least=1)
+    check_whole_number("data.target_length", lengths[1], least=2)  # a word and EOS
+    data: PairDataset
+    if state == "tokens":
+        data = DialogueTokens(pairs, _vocabulary(config), lengths)
+    else:
+        data = DialogueData(pairs, _tokenizers(config), lengths)
+        _check_ids(data, config)
+    _warn_of_losses(data)
+    return data
 
 
 def given_dialogues(
-    config: DictConfig, dialogues: Sequence[str], source: str, *, latent: bool
+    config: DictConfig, state: str, dialogues: Sequence[str], source: str
 ) -> PairDataset:
     """``dialogues`` as the test split of the data of a completed config, each with an empty
-    summary; the other splits are empty, and no file is read. ``source``: what they are called;
-    ``latent``: as texts, not as one sequence of ids."""
+    summary; the other splits are empty. ``source``: what they are called."""
     given = [DialoguePair(dialogue, "") for dialogue in dialogues]
-    pairs = _Pairs({"train": [], "val": [], "test": given}, source, None)
-    return (_dialogue if latent else _dialogue_tokens)(config, pairs)
+    return build_dialogue(config, state, Pairs({"train": [], "val": [], "test": given}, source))
 
 
-def _dialogue(config: DictConfig, pairs: _Pairs) -> DialogueData:
-    source, target = _tokenizers(config)
-    data = _reported(
-        DialogueData(
-            pairs.splits,
-            source=pairs.source,
-            source_tokenizer=source,
-            target_tokenizer=target,
-            slots=pairs.slots,
-            **_lengths(config),
-        )
-    )
-    for ids in data.ids.values():
-        _check_ids(data.source, ids.sources, config.source_vocab_size)
-        _check_ids(data.source, ids.encoded_targets, config.source_vocab_size)
-        _check_ids(data.source, ids.targets, config.vocab_size)
-    if data.num_cut_encoded:
-        logger.warning(
-            "%s: %d summaries are longer than data.source_length=%d ids of dialogues; in their "
-            "latent vectors is not what is beyond",
-            *(data.source, data.num_cut_encoded, data.source_length),
-        )
-    return data
+def _check_ids(data: DialogueData, config: DictConfig) -> None:
+    """``ValueError`` for an id that a network of the config does not have."""
+    for each in data.ids.values():
+        for ids, key in (
+            (each.sources, "source_vocab_size"),
+            (each.encoded_targets, "source_vocab_size"),
+            (each.targets, "vocab_size"),
+        ):
+            if (ids >= config[key]).any():
+                raise ValueError(
+                    f"{data.source}: a text holds a special token of the tokenizer, id "
+                    f"{int(ids.max())}, but the network was built for {config[key]} ids; take the "
+                    "token out of the text"
+                )
 
 
-def _check_ids(source: str, ids: Tensor, num_ids: int) -> None:
-    """``ValueError`` for an id that a network of ``num_ids`` does not have."""
-    if (ids >= num_ids).any():
-        raise ValueError(
-            f"{source}: a text holds a special token of the tokenizer, id {int(ids.max())}, and "
-            f"the network was built for {num_ids} ids; take it out of the text"
-        )
-
-
-def _dialogue_tokens(config: DictConfig, pairs: _Pairs) -> DialogueTokens:
-    return _reported(
-        DialogueTokens(
-            pairs.splits,
-            _vocabulary(config),
-            source=pairs.source,
-            slots=pairs.slots,
-            **_lengths(config),
-        )
-    )
-
-
-def _reported(data: _Data) -> _Data:
-    """``data``, with a warning if texts were cut, or most words of a split are unknown."""
-    shares = {split: data.unknown_share(split) for split in SPLITS}
+def _warn_of_losses(data: PairDataset) -> None:
+    """If most words of a split are unknown, or texts were cut."""
+    shares = {split: ids.unknown_share for split, ids in data.ids.items()}
     if mostly := [f"{share:.0%} of {split}" for split, share in shares.items() if share > 0.5]:
         logger.warning(
-            "%s: most words are unknown (%s), so a bound says little; leave data.words null to "
-            "have them read off the training texts, the data.max_words most frequent",
+            "%s: most words are unknown (%s), so a bound says little; set data.words=null to take "
+            "the data.max_words most frequent words of the training texts",
             *(data.source, ", ".join(mostly)),
         )
-    sources, targets = data.num_cut
+    sources, targets, encoded = data.num_cut
     if sources or targets:
         logger.warning(
-            "%s: %d dialogues are longer than data.source_length=%d ids, %d summaries with the one "
-            "that ends them longer than data.target_length=%d; what is beyond is left out",
+            "%s: %d dialogues are longer than data.source_length=%d ids, and %d summaries, with "
+            "EOS, longer than data.target_length=%d; they are cut",
             *(data.source, sources, data.source_length, targets, data.target_length),
         )
-    return data
-
-
-def _lengths(config: DictConfig) -> dict[str, int]:
-    lengths = {key: config[key] for key in ("source_length", "target_length")}
-    for key, least in (("source_length", 1), ("target_length", 2)):  # a word and EOS
-        check_whole_number(f"data.{key}", lengths[key], least=least)
-    return lengths
+    if encoded and isinstance(data, DialogueData):
+        logger.warning(
+            "%s: %d summaries are longer than data.source_length=%d ids of dialogues; their latent "
+            "vectors are of what is before",
+            *(data.source, encoded, data.source_length),
+        )
 
 
 def _tokenizers(config: DictConfig) -> tuple[Tokenizer, Tokenizer]:
     """Of dialogues and of summaries; the words of both where no folder is given."""
     paths = {key: config.get(key) for key in ("source_tokenizer", "target_tokenizer")}
     source, target = (
-        _vocabulary(config) if path is None else PretrainedTokenizer.read(str(path), f"data.{key}")
+        _vocabulary(config) if path is None else PretrainedTokenizer(str(path), f"data.{key}")
         for key, path in paths.items()
     )
     return source, target
@@ -202,27 +163,27 @@ def _vocabulary(config: DictConfig) -> WordVocabulary:
     return WordVocabulary.of_line(str(config.words))
 
 
-def _read(config: DictConfig) -> _Pairs:
+def _read(config: DictConfig) -> Pairs:
     paths = _paths(config)
     if paths is None:
         check_whole_number("data.grammar_seed", config.grammar_seed, least=0)
         drawn = draw_dialogues(config.num_samples, config.grammar_seed)
         source = f"dialogues of a grammar, seed {config.grammar_seed}"
-        found = _Pairs(split_in_order(drawn, config.split), source, SLOTS)
+        found = Pairs(split_in_order(drawn, config.split), source, SLOTS)
     elif isinstance(paths, str):
         splits = split_by_dialogue(read_dialogues(paths), config.split, config.split_seed)
-        found = _Pairs(splits, paths, None)
+        found = Pairs(splits, paths)
     else:
         read = {name: [] if p is None else read_dialogues(p) for name, p in paths.items()}
         splits, removed = without_held_out(read)
         for name, num in removed.items():
             if num:
                 logger.warning(
-                    "%s: %d pairs whose dialogue is held out elsewhere are left out",
+                    "%s: %d pairs are left out: a later split holds the same dialogue",
                     *(paths[name], num),
                 )
         source = ", ".join(path for path in paths.values() if path is not None)
-        found = _Pairs(splits, source, None)
+        found = Pairs(splits, source)
     for name, share in zip(SPLITS, config.split, strict=True):
         expected = share > 0 if paths is None or isinstance(paths, str) else paths[name]
         if expected and not found.splits[name]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,8 @@ from discrete_diffusion.domains.cell_measurement import (
 )
 from discrete_diffusion.domains.dialogue import PairDataset
 from discrete_diffusion.domains.dialogue.metrics import SummaryScores, score_summaries
-from discrete_diffusion.domains.dialogue.summary_report import (
-    SUMMARIES,
-    SummaryReport,
-    read_summaries,
-    write_summaries,
-)
+from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, read_summaries
+from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
 from discrete_diffusion.domains.dialogue.summary_scores import source_gap, summary_baselines
 from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Comparison, Measure
 from discrete_diffusion.evaluation.equal_terms import EqualTerms, HeldOutBounds, held_out_rows
@@ -168,15 +165,13 @@ def held_out_summary_bounds(
     split = held_out_split(data)
     rows = held_out_rows(len(data.pairs[split]), terms)
     gap = source_gap(
-        model.algorithm,
+        replace(model, batch_size=terms.batch_size),
         data,
         split,
         rows,
         draws=terms.bound_draws,
         seed=terms.seed,
         stream=_BOUND,
-        batch_size=terms.batch_size,
-        device=model.device,
     )
     uniform = data.target_length * math.log(data.target_tokenizer.vocab_size)
     bounds = HeldOutBounds("nats per summary", data.bound, rows, gap.own.nelbo, uniform)
@@ -192,7 +187,7 @@ def score_summaries_drawn(
     They are written into ``folder``."""
     report = SummaryReport(data, held_out_split(data))
     drawn = report.sample(model, terms.num_samples, terms.seed)
-    write_summaries(folder, drawn)
+    drawn.write(folder)
     references = list(drawn.references)
     scores = score_summaries(drawn.generated, references, data.slots)
     beside: dict[str, float] = {}

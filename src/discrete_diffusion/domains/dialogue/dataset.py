@@ -14,7 +14,7 @@ from discrete_diffusion.data.base import SPLITS, Dataset, Examples, TokenDataset
 from discrete_diffusion.domains.dialogue.grammar import DialoguePair
 from discrete_diffusion.domains.dialogue.splitting import Splits, nearest_other
 from discrete_diffusion.domains.dialogue.words import Tokenizer, WordVocabulary
-from discrete_diffusion.layout import TokenLayout, sequence_layout, sequence_positions
+from discrete_diffusion.layout import sequence_layout, sequence_positions
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,12 @@ class PairIds:
     def encode(
         cls,
         pairs: Sequence[DialoguePair],
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
-        *,
-        source_length: int,
-        target_length: int,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        lengths: tuple[int, int],
     ) -> PairIds:
-        """S = ``source_length``, T = ``target_length``. Raises ``ValueError`` if a text holds the
-        id that fills up dialogues, which an encoder does not read."""
+        """``tokenizers``: of dialogues and of summaries. ``lengths``: S and T. Raises
+        ``ValueError`` if a text holds PAD, which an encoder does not read."""
+        (source_tokenizer, target_tokenizer), (source_length, target_length) = tokenizers, lengths
         sources = [source_tokenizer.encode(pair.dialogue) for pair in pairs]
         targets = [target_tokenizer.encode(pair.summary) for pair in pairs]
         encoded = [source_tokenizer.encode(pair.summary) for pair in pairs]
@@ -57,10 +55,10 @@ class PairIds:
         for pair, *texts in zip(pairs, sources, encoded, strict=True):
             if any(pad in ids for ids in texts):
                 raise ValueError(
-                    f"the tokenizer of dialogues fills up with id {pad}, which is in a text as "
-                    f"well, and would be left out there: {pair.dialogue[:60]!r}, "
-                    f"{pair.summary[:60]!r}; give it a pad_token that no text holds in the "
-                    "tokenizer_config.json of data.source_tokenizer"
+                    f"the tokenizer of dialogues pads with id {pad}, which this pair holds too, "
+                    f"where it would be ignored: {pair.dialogue[:60]!r}, {pair.summary[:60]!r}; "
+                    "choose a pad_token that no text holds in the tokenizer_config.json of "
+                    "data.source_tokenizer"
                 )
         ended = [[*ids[:most], eos] for ids in targets]
         return cls(
@@ -90,47 +88,35 @@ def _share(*parts: tuple[int | None, list[list[int]]]) -> float:
     return found / max(sum(len(ids) for _, texts in parts for ids in texts), 1)
 
 
-class PairDataset(Dataset):
-    """Pairs of a dialogue and its summary in three splits that share no dialogue.
+@dataclass(frozen=True)
+class Pairs:
+    """Dialogues with their summaries in three splits that share no dialogue.
 
-    ``pairs``: the texts of every split, in the order of its rows. ``source``: what the data is
-    called in the log. ``slots``: by name, the words that fill a slot of a summary; None where
-    summaries have none. ``source_tokenizer``, ``target_tokenizer``: one and the same unless both
-    texts are read by pretrained networks. ``target_length``: ids of a summary, EOS included.
+    ``source``: what they are called in the log. ``slots``: by name, the words that fill a slot of a
+    summary; None where summaries have none.
     """
 
-    pairs: Splits
+    splits: Splits
     source: str
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    slots: Mapping[str, frozenset[str]] | None
-    source_length: int
-    target_length: int
-    ids: dict[str, PairIds]
+    slots: Mapping[str, frozenset[str]] | None = None
+
+
+class PairDataset(Dataset):
+    """``Pairs`` with their ids, in the same order.
+
+    ``pairs``: the texts of every split. ``source``, ``slots``: as in ``Pairs``. ``tokenizers``: of
+    dialogues and of summaries, one and the same unless texts are read by a pretrained network.
+    ``lengths``: ids of a dialogue and of a summary, EOS included.
+    """
 
     def __init__(
-        self,
-        pairs: Splits,
-        *,
-        source: str,
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
-        source_length: int,
-        target_length: int,
-        slots: Mapping[str, frozenset[str]] | None = None,
+        self, pairs: Pairs, tokenizers: tuple[Tokenizer, Tokenizer], lengths: tuple[int, int]
     ) -> None:
-        self.pairs, self.source, self.slots = pairs, source, slots
-        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
-        self.source_length, self.target_length = source_length, target_length
+        self.pairs, self.source, self.slots = pairs.splits, pairs.source, pairs.slots
+        self.source_tokenizer, self.target_tokenizer = tokenizers
+        self.source_length, self.target_length = lengths
         self.ids = {
-            name: PairIds.encode(
-                pairs[name],
-                source_tokenizer,
-                target_tokenizer,
-                source_length=source_length,
-                target_length=target_length,
-            )
-            for name in SPLITS
+            name: PairIds.encode(pairs.splits[name], tokenizers, lengths) for name in SPLITS
         }
         self.splits = {name: self.examples(ids) for name, ids in self.ids.items()}
 
@@ -158,16 +144,13 @@ class PairDataset(Dataset):
         """Int[B, T] -> the texts before EOS."""
         return [self.target_tokenizer.decode(row) for row in targets.tolist()]
 
-    def unknown_share(self, split: str) -> float:
-        """Share of the ids of a split, dialogues and summaries, that stand for unknown words; each
-        text as its own tokenizer reads it."""
-        return self.ids[split].unknown_share
-
     @property
-    def num_cut(self) -> tuple[int, int]:
-        """How many dialogues and summaries of all splits lost their end."""
-        ids = self.ids.values()
-        return sum(each.cut_sources for each in ids), sum(each.cut_targets for each in ids)
+    def num_cut(self) -> tuple[int, int, int]:
+        """How many of all splits lost their end: dialogues, summaries, summaries in the ids of
+        dialogues."""
+        cut = [(ids.cut_sources, ids.cut_targets, ids.cut_encoded) for ids in self.ids.values()]
+        sources, targets, encoded = map(sum, zip(*cut, strict=True))
+        return sources, targets, encoded
 
     def _meaning(self) -> str:
         lines = [
@@ -178,8 +161,8 @@ class PairDataset(Dataset):
 
     def summary(self) -> str:
         parts = ", ".join(f"{len(self.pairs[name]):,} {name}" for name in SPLITS)
-        cut_sources, cut_targets = self.num_cut
-        unknown = ", ".join(f"{self.unknown_share(name):.2%} {name}" for name in SPLITS)
+        cut_sources, cut_targets, _ = self.num_cut
+        unknown = ", ".join(f"{ids.unknown_share:.2%} {name}" for name, ids in self.ids.items())
         return (
             f"{self.source}: {parts} pairs; dialogues of {self.source_length} ids ({cut_sources:,} "
             f"cut), summaries of {self.target_length} ({cut_targets:,} cut); "
@@ -190,8 +173,8 @@ class PairDataset(Dataset):
 class DialogueData(PairDataset):
     """For an encoder of dialogues and a decoder of summaries.
 
-    ``splits[...].x0``: Int64[M, T] summaries, ended by EOS, PAD behind. ``real``: Bool[M, T], what
-    is behind no EOS. ``conditions``: ``source``, Int64[M, S] dialogues, PAD behind, and
+    ``splits[...].x0``: Int64[M, T] summaries, ended by EOS, PAD behind. ``real``: Bool[M, T], True
+    up to EOS. ``conditions``: ``source``, Int64[M, S] dialogues, PAD behind, and
     ``encoded_target``, Int64[M, S] the summaries in the ids of dialogues, PAD behind.
     """
 
@@ -203,11 +186,6 @@ class DialogueData(PairDataset):
         conditions = {"source": ids.sources, "encoded_target": ids.encoded_targets}
         return Examples(ids.targets, real, conditions=conditions)
 
-    @property
-    def num_cut_encoded(self) -> int:
-        """How many summaries of all splits lost their end in the ids of dialogues."""
-        return sum(each.cut_encoded for each in self.ids.values())
-
 
 class DialogueTokens(PairDataset, TokenDataset):
     """The same pairs in the same rows as ids in one sequence, the dialogue first.
@@ -217,34 +195,17 @@ class DialogueTokens(PairDataset, TokenDataset):
     dialogue is given (``TokenLayout.num_given``): it is seen as it is and never corrupted.
     """
 
-    def __init__(
-        self,
-        pairs: Splits,
-        vocabulary: WordVocabulary,
-        *,
-        source: str,
-        source_length: int,
-        target_length: int,
-        slots: Mapping[str, frozenset[str]] | None = None,
-    ) -> None:
-        self.layout: TokenLayout = sequence_layout(
+    def __init__(self, pairs: Pairs, vocabulary: WordVocabulary, lengths: tuple[int, int]) -> None:
+        self.layout = sequence_layout(
             {
-                "length": source_length + target_length,
-                "source_length": source_length,
+                "length": sum(lengths),
+                "source_length": lengths[0],
                 "vocab_size": vocabulary.vocab_size,
                 "mask_id": vocabulary.mask_id,
                 "pad_id": vocabulary.pad_id,
             }
         )
-        super().__init__(
-            pairs,
-            source=source,
-            source_tokenizer=vocabulary,
-            target_tokenizer=vocabulary,
-            source_length=source_length,
-            target_length=target_length,
-            slots=slots,
-        )
+        super().__init__(pairs, (vocabulary, vocabulary), lengths)
 
     def examples(self, ids: PairIds) -> Examples:
         targets, tokenizer = ids.targets, self.target_tokenizer

@@ -45,12 +45,9 @@ class Dialogue(Domain):
     }
 
     def complete(self, data: DictConfig) -> None:
-        from discrete_diffusion.domains.dialogue.build import (
-            complete_dialogue,
-            complete_dialogue_tokens,
-        )
+        from discrete_diffusion.domains.dialogue.build import complete_dialogue
 
-        (complete_dialogue if self.state(data) == "latent" else complete_dialogue_tokens)(data)
+        complete_dialogue(data, self.state(data))
 
     def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
         if self.state(data) == "latent":
@@ -58,12 +55,9 @@ class Dialogue(Domain):
         return super().vocabulary(data)
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.dialogue.build import (
-            build_dialogue,
-            build_dialogue_tokens,
-        )
+        from discrete_diffusion.domains.dialogue.build import build_dialogue
 
-        return (build_dialogue if self.state(data) == "latent" else build_dialogue_tokens)(data)
+        return build_dialogue(data, self.state(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.dialogue.summary_report import SummaryReport

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.dialogue.sampling import warn_of_stage
 from discrete_diffusion.domains.dialogue.summarising import Summaries
-from discrete_diffusion.domains.dialogue.summary_report import (
-    SummaryReport,
-    example_summaries,
-    summary_notes,
-    summary_section,
-    write_summaries,
-)
-from discrete_diffusion.domains.dialogue.summary_scores import SourceGap, SummarisingScores
+from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
+from discrete_diffusion.domains.dialogue.summary_scores import SourceGap, score_summarising
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
@@ -28,7 +23,13 @@ from discrete_diffusion.evaluation.held_out import (
     readable_data,
     sampling_facts,
 )
-from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.evaluation.table import (
+    TableRow,
+    TableSection,
+    bound_row,
+    metric_row,
+    metric_rows,
+)
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -39,15 +40,29 @@ logger = logging.getLogger(__name__)
 
 NUM_DIALOGUES = 500
 
+_WHO = {
+    "{}": "the model",
+    "shuffled_{}": "the model, from the dialogue of another pair",
+    "another_{}": "the reference of another pair",
+    "most_frequent_{}": "the most frequent training summary",
+}
+_WHAT = {
+    "rouge_l": "F1 of the longest common subsequence of words with the reference",
+    "exact_match": "share of summaries that are the reference",
+    "slot_accuracy": "share of right slots",
+    "distinct": "share of distinct summaries",
+}
+
 
 @dataclass(frozen=True)
 class SummaryEvaluation(Evaluation):
-    """``facts``: how all was measured, for ``metrics.json``. ``gap``: None where the bound is of
+    """``facts``: how all was measured, for ``metrics.json``. ``scores``: as of
+    ``score_summarising``. ``gap``: None where the bound is of
     something else than a summary, or of one pair."""
 
     facts: dict[str, Any]
     found: Summaries
-    scores: SummarisingScores
+    scores: dict[str, float]
     bound: BoundEstimate
     gap: SourceGap | None
 
@@ -65,39 +80,28 @@ class SummaryEvaluation(Evaluation):
 
     def metrics(self) -> dict[str, Any]:
         gap = {} if self.gap is None else self.gap.as_dict()
-        return {**self.facts, **self.bound.as_dict(), **gap, **self.scores.as_dict()}
+        return {**self.facts, **self.bound.as_dict(), **gap, **self.scores}
 
     def save(self, folder: Path) -> None:
         """The summaries; logs the first ones."""
-        write_summaries(folder, self.found)
-        logger.info("%s", example_summaries(self.found))
+        self.found.write(folder)
+        logger.info("%s", self.found.examples())
 
     def _bound_rows(self) -> list[TableRow]:
-        bound = self.bound
-        of = "a summary given its dialogue" if self.gap else "what the stage is trained on"
-        rows = [
+        if self.gap is None:
+            return [bound_row(self.bound, "what the stage is trained on")]
+        numbers, name = self.gap.as_dict(), "nelbo_source_gap"
+        gap = f"{numbers[name]:.3f} ± {numbers[f'{name}_standard_error']:.3f}"
+        shuffled = f"{numbers['nelbo_shuffled_source']:.3f}"
+        return [
+            bound_row(self.bound, "a summary given its dialogue"),
             TableRow(
-                f"nelbo_{bound.quantity}",
-                f"{bound.per_sample:.3f} ± {bound.standard_error:.3f}",
-                meaning=f"held-out bound on -log p of {of}, nats (± standard error)",
-            )
+                "nelbo_shuffled_source",
+                shuffled,
+                meaning="the same beside the dialogue of another pair",
+            ),
+            TableRow(name, gap, meaning="how much more that is; 0 if dialogues are not used"),
         ]
-        if self.gap is not None:
-            numbers = self.gap.as_dict()
-            error = numbers["nelbo_source_gap_standard_error"]
-            rows += [
-                TableRow(
-                    "nelbo_shuffled_source",
-                    f"{numbers['nelbo_shuffled_source']:.3f}",
-                    meaning="the same beside the dialogue of another pair",
-                ),
-                TableRow(
-                    "nelbo_source_gap",
-                    f"{numbers['nelbo_source_gap']:.3f} ± {error:.3f}",
-                    meaning="how much more that is; 0 if dialogues are not used",
-                ),
-            ]
-        return rows
 
 
 def evaluate_summaries(config: DictConfig, trained: TrainedModel) -> SummaryEvaluation:
@@ -125,4 +129,26 @@ def evaluate_summaries(config: DictConfig, trained: TrainedModel) -> SummaryEval
         "reference": name_of_split(trained, data, split),
         "num_reference": len(data.splits[split]),
     }
-    return SummaryEvaluation(facts, found, report.scores(found), bound, gap)
+    return SummaryEvaluation(facts, found, score_summarising(found, data), bound, gap)
+
+
+def summary_section(scores: Mapping[str, float]) -> TableSection:
+    """Everybody's numbers, one metric after the other (± standard error over summaries), then the
+    model's slots."""
+    slots = [k for k in scores if k.startswith("slot_") and not k.endswith("_standard_error")]
+    rows = metric_rows(scores, _WHAT, _WHO)
+    rows += [
+        metric_row(name, scores, "share of summaries with this slot right; the model")
+        for name in slots
+        if name not in _WHAT
+    ]
+    return TableSection("summaries of dialogues", tuple(rows))
+
+
+def summary_notes(scores: Mapping[str, float]) -> list[str]:
+    """What the numbers of ``summary_section`` are of, in sentences."""
+    return [
+        f"{scores['num_summaries']:,} held-out dialogues, one summary each, "
+        f"{scores['network_calls_per_summary']:g} network calls a summary; ± is the standard error "
+        "over summaries."
+    ]

@@ -7,6 +7,7 @@ without a part of it) and where.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 
@@ -103,33 +104,25 @@ def draw_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
     slots = np.stack(np.unravel_index(codes, _SIZES), axis=1).tolist()
     forms = [len(each) for each in (_OPENINGS, _REPLIES, _MEETINGS, _CLOSINGS)]
     talk = rng.integers(forms, size=(num, len(forms))).tolist()
-    return [_pair(*chosen, *style) for chosen, style in zip(slots, talk, strict=True)]
+    return [_pair(chosen, style) for chosen, style in zip(slots, talk, strict=True)]
 
 
-def _pair(
-    who: int,
-    verb: int,
-    thing: int,
-    when: int,
-    where: int,
-    opening: int,
-    reply: int,
-    meeting: int,
-    closing: int,
-) -> DialoguePair:
-    a, b = (name.capitalize() for name in _PAIRS[who])
-    request, preposition = _PLOTS[_VERBS[verb]]
-    words = {
-        "a": a,
-        "b": b,
-        "request": request.format(object=OBJECTS[thing]),
-        "reply": _REPLIES[reply],
-        "when": _WHENS[when],
-        "place": PLACES[where],
-    }
+def _pair(slots: Sequence[int], forms: Sequence[int]) -> DialoguePair:
+    """``slots``: of _PAIRS, _PLOTS, OBJECTS, _WHENS, PLACES. ``forms``: of _OPENINGS, _REPLIES,
+    _MEETINGS, _CLOSINGS."""
+    names, verb = _PAIRS[slots[0]], _VERBS[slots[1]]
+    thing, when, place = OBJECTS[slots[2]], _WHENS[slots[3]], PLACES[slots[4]]
+    opening, reply, meeting, closing = forms
+    a, b = map(str.capitalize, names)
+    request, preposition = _PLOTS[verb]
     lines = (_OPENINGS[opening], _MEETINGS[meeting], _CLOSINGS[closing])
-    return DialoguePair(
-        "\n".join(lines).format(**words),
-        f"{a} will {_VERBS[verb]} the {OBJECTS[thing]} {preposition} {b} "
-        f"on {_WHENS[when]} at the {PLACES[where]}.",
+    dialogue = "\n".join(lines).format(
+        a=a,
+        b=b,
+        request=request.format(object=thing),
+        reply=_REPLIES[reply],
+        when=when,
+        place=place,
     )
+    summary = f"{a} will {verb} the {thing} {preposition} {b} on {when} at the {place}."
+    return DialoguePair(dialogue, summary)

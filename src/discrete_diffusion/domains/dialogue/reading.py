@@ -89,7 +89,8 @@ def _text(found: dict[str, Any], field: str, where: str) -> str:
         raise ValueError(f"{where}: {field} must be a text with a word in it, got {got}")
     if half := _SURROGATE.search(value):
         raise ValueError(
-            f"{where}: {field} holds half a character, {ascii(half[0])[1:-1]} after "
+            f"{where}: {field} holds half a character (an unpaired surrogate), "
+            f"{ascii(half[0])[1:-1]} after "
             f"{value[max(half.start() - 20, 0) : half.start()]!r}; write characters beyond "
             "\\uffff as they are, or as both their halves"
         )

@@ -7,16 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.domains.dialogue import read_given_dialogues
 from discrete_diffusion.domains.dialogue.build import given_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
-from discrete_diffusion.domains.dialogue.summarising import Summaries
-from discrete_diffusion.domains.dialogue.summary_report import (
-    SUMMARIES,
-    SummaryReport,
-    example_summaries,
-    write_summaries,
-)
+from discrete_diffusion.domains.dialogue.reading import read_given_dialogues
+from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, Summaries, summarise_held_out
+from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
 from discrete_diffusion.domains.domain import Sampled
 from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
 from discrete_diffusion.naming import counted
@@ -49,8 +44,7 @@ def sample_summaries(config: DictConfig, trained: TrainedModel) -> Sampled:
     path = Path(str(config.out)) / SUMMARIES
     return Sampled(
         facts,
-        f"{example_summaries(found)}\n{len(found)} summaries in {found.seconds:.1f} s{scores}; "
-        f"{path}",
+        f"{found.examples()}\n{len(found)} summaries in {found.seconds:.1f} s{scores}; {path}",
     )
 
 
@@ -72,22 +66,20 @@ def _given(config: DictConfig, trained: TrainedModel) -> tuple[Summaries, dict[s
     given = read_given_dialogues(path)
     each = [dialogue for dialogue in given for _ in range(times)]
     texts = [dialogue.dialogue for dialogue in each]
-    data = given_dialogues(
-        trained.data_config, texts, path, latent=trained.algorithm.state == "latent"
-    )
-    unknown = data.unknown_share("test")
+    data = given_dialogues(trained.data_config, trained.algorithm.state, texts, path)
+    unknown = data.ids["test"].unknown_share
     logger.info(
         "%s: %s, %d summar%s of each; unknown words: %.2f%%",
         *(path, counted(len(given), "dialogue"), times, "y" if times == 1 else "ies"),
         100 * unknown,
     )
     warn_of_stage(trained)
-    report = SummaryReport(data, "test")
     with trained.sharing() as shard:
-        found = report.summarise(trained.on(shard), None, config.seed, shuffled=False)
+        model = trained.on(shard)
+        found = summarise_held_out(model, data, "test", num=None, seed=config.seed, shuffled=False)
     found = replace(found, references=tuple(dialogue.summary for dialogue in each))
     beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
-    write_summaries(Path(str(config.out)), found, beside)
+    found.write(Path(str(config.out)), beside)
     facts = {"given": path, "num_inputs": len(given), "completions": times}
     return found, {**facts, "unknown_words": unknown, **_scores(found)}
 

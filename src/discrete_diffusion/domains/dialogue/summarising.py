@@ -1,21 +1,34 @@
-"""Held-out dialogues summarised, and the dialogues of others in their place."""
+"""Summaries of held-out dialogues, and of other dialogues in their place."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.base import HasMode, eval_mode
-from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.dialogue import PairDataset, nearest_other
-from discrete_diffusion.sampling import Sampler
-from discrete_diffusion.shards import Shard
+from discrete_diffusion.domains.dialogue.dataset import PairDataset
+from discrete_diffusion.domains.dialogue.splitting import nearest_other
+from discrete_diffusion.evaluation.conditional_samples import (
+    ConditionalSamples,
+    Tensors,
+    draw_conditional,
+    first_examples,
+)
 from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.whole_files import written_whole
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
+
+SUMMARIES = "samples.jsonl"
+
+_LONGEST_SHOWN = 2_000
+"""Characters of a dialogue among examples."""
 
 _SUMMARY_STREAM = 75
 """Keeps these draws apart from what else is drawn with the same seed."""
@@ -26,10 +39,9 @@ class Summaries:
     """M pairs of a split, in its order, and what was generated.
 
     ``dialogues``, ``references``: the texts of the pairs. ``generated``: a summary of each
-    dialogue. ``shuffled``: one of the dialogue of another pair, the one that ``nearest_other``
-    names, with the same noise; empty if none were asked for or all dialogues are the same.
-    ``nfe``: Float64[M], network calls per summary. ``seconds``: that the sampler took for
-    ``generated``, of all processes together.
+    dialogue. ``shuffled``: one of the dialogue of another pair (``nearest_other``), with the same
+    noise; empty if none were asked for or all dialogues are the same. ``nfe``: Float64[M], network
+    calls per summary. ``seconds``: spent drawing ``generated``, summed over processes.
     """
 
     dialogues: tuple[str, ...]
@@ -42,102 +54,102 @@ class Summaries:
     def __len__(self) -> int:
         return len(self.generated)
 
+    def write(self, folder: Path, beside: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Write ``samples.jsonl`` into a folder: ``dialogue``, ``summary`` (generated) and, where
+        there is one, ``reference``, a JSON object per line. ``beside``: further keys of each; half
+        characters in them are written as escapes."""
+        texts = zip(self.dialogues, self.generated, self.references, strict=True)
+        lines = [
+            {**more, "dialogue": d, "summary": s, **({"reference": r} if r else {})}
+            for more, (d, s, r) in zip(beside or [{}] * len(self), texts, strict=True)
+        ]
+        folder.mkdir(parents=True, exist_ok=True)
+        with written_whole(folder / SUMMARIES) as unfinished:
+            unfinished.write_text(
+                "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines),
+                encoding="utf-8",
+                errors="backslashreplace",
+            )
+
+    def examples(self, num: int = 5) -> str:
+        """The first ``num`` dialogues as text, the middle of long ones left out, each with its
+        reference, if there is one, and what was generated."""
+        shown = zip(self.dialogues, self.references, self.generated, strict=True)
+        return "\n\n".join(
+            _shortened(dialogue)
+            + (f"\n  reference: {reference}" * bool(reference))
+            + f"\n  generated: {generated}"
+            for dialogue, reference, generated in list(shown)[:num]
+        )
+
+
+def _shortened(text: str) -> str:
+    half = _LONGEST_SHOWN // 2
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:half]} [...] {text[-half:]}"
+
+
+def read_summaries(folder: Path) -> list[dict[str, str]]:
+    """The lines that ``Summaries.write`` wrote into a folder; none if it did not."""
+    if not (file := folder / SUMMARIES).is_file():
+        return []
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
 
 def summarise_held_out(
-    algorithm: HasMode,
-    sampler: Sampler[Any],
+    model: Model,
     data: PairDataset,
     split: str,
     *,
     num: int | None,
     seed: int,
-    steps: int | None = None,
-    batch_size: int,
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
     shuffled: bool = True,
 ) -> Summaries:
-    """A summary of each of the first ``num`` dialogues of a split (None: of all), in eval mode,
-    and, if ``shuffled``, one of another of these dialogues: what does not depend on the dialogue is
-    as good there.
+    """A summary of each of the first ``num`` dialogues of a split (None: of all) and, if
+    ``shuffled``, one of another of these dialogues: what does not depend on the dialogue is as good
+    there.
 
-    A sampler of tokens draws the ids behind a dialogue that is given. ``shard``: every process asks
-    for the same, works on some of the batches and returns all. Each batch has a generator of its
-    own, so nothing depends on the number of processes; summaries depend on ``batch_size``.
-
-    Raises ``ValueError`` if the split is empty, for ``num`` below 0 or ``batch_size`` below 1.
+    Summaries depend on ``model.batch_size``, not on the number of processes. Raises ``ValueError``
+    if the split is empty or ``num`` below 0.
     """
-    if len(data.pairs[split]) == 0:
-        raise ValueError(f"the {split} split is empty; give it more data or another share")
-    for name, value, least in (("num", num, 0), ("batch_size", batch_size, 1)):
-        if value is not None and value < least:
-            raise ValueError(f"{name}={value}: expected at least {least}")
-    pairs, sources = data.pairs[split][:num], data.ids[split].sources[:num]
-    others = nearest_other([pair.dialogue for pair in pairs]) if shuffled else []
-    other_sources = sources[others] if others else None
-    drawing = _Drawing(algorithm, sampler, data, steps, device)
+    pairs = data.pairs[split][: len(first_examples(data, split, num))]
+    dialogues = tuple(pair.dialogue for pair in pairs)
+    references = tuple(pair.summary for pair in pairs)
+    if not pairs:
+        return Summaries((), (), (), (), torch.zeros(0, dtype=torch.float64))
+    sources = data.ids[split].sources[: len(pairs)]
 
-    def work(numbered: tuple[int, Tensor]) -> _Part:
-        k, rows = numbered
-        of_others = None if other_sources is None else other_sources[rows]
-        return drawing.part(sources[rows], of_others, (seed, _SUMMARY_STREAM, k))
+    def draw(given: Tensors, generator: torch.Generator) -> Tensors:
+        drawn = _sampled(model, given["sources"], data.target_length, generator)
+        return {"targets": drawn.x0[:, -data.target_length :], "nfe": drawn.nfe.double()}
 
-    batches = torch.arange(len(pairs)).split(batch_size) if pairs else ()
-    with eval_mode(algorithm):
-        parts = (shard or Shard()).map(work, enumerate(batches))
+    def drawn_from(sources: Tensor) -> ConditionalSamples:
+        return draw_conditional(model, {"sources": sources}, draw, entropy=(seed, _SUMMARY_STREAM))
+
+    own, of_others = drawn_from(sources), []
+    if shuffled and (others := nearest_other(dialogues)):
+        of_others = data.decode(drawn_from(sources[others]).values["targets"])
     return Summaries(
-        dialogues=tuple(pair.dialogue for pair in pairs),
-        references=tuple(pair.summary for pair in pairs),
-        generated=tuple(text for part in parts for text in part.generated),
-        shuffled=tuple(text for part in parts for text in part.shuffled),
-        nfe=torch.cat([torch.zeros(0).double(), *(part.nfe for part in parts)]),
-        seconds=sum(part.seconds for part in parts),
+        dialogues,
+        references,
+        generated=tuple(data.decode(own.values["targets"])),
+        shuffled=tuple(of_others),
+        nfe=own.values["nfe"],
+        seconds=own.seconds,
     )
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What was made of one batch; as in ``Summaries``."""
-
-    generated: list[str]
-    shuffled: list[str]
-    nfe: Tensor
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _Drawing:
-    """Draws batches; arguments as in ``summarise_held_out``."""
-
-    algorithm: Any
-    sampler: Sampler[Any]
-    data: PairDataset
-    steps: int | None
-    device: torch.device | str
-
-    def part(self, own: Tensor, others: Tensor | None, entropy: Sequence[int]) -> _Part:
-        """Of dialogues ``own`` Int[b, S], and of ``others``, with generators made of ``entropy``,
-        alike."""
-        start = time.perf_counter()
-        drawn = self._draw(own, entropy)
-        seconds = time.perf_counter() - start
-        shuffled = [] if others is None else self._texts(self._draw(others, entropy))
-        generated = self._texts(drawn)
-        return _Part(generated, shuffled, drawn.nfe.double().cpu(), seconds)
-
-    def _draw(self, sources: Tensor, entropy: Sequence[int]) -> SampleOutput:
-        """Summaries are the last ``target_length`` ids of the result."""
-        sources = sources.to(self.device)
-        free = torch.ones(len(sources), self.data.target_length, dtype=torch.bool).to(self.device)
-        asked: dict[str, Any] = {"real": free, "conditions": {"source": sources}}
-        if self.sampler.state == "tokens":
-            given = sources.masked_fill(sources == self.algorithm.layout.pad_id, -1)
-            asked = {
-                "real": torch.cat([torch.zeros_like(sources).bool(), free], dim=1),
-                "clamp": torch.cat([given, -free.long()], dim=1),
-            }
-        generator = make_generator(*entropy, device=self.device)
-        return self.sampler.sample(self.algorithm, **asked, generator=generator, steps=self.steps)
-
-    def _texts(self, drawn: SampleOutput) -> list[str]:
-        return self.data.decode(drawn.x0[:, -self.data.target_length :])
+def _sampled(
+    model: Model, sources: Tensor, target_length: int, generator: torch.Generator
+) -> SampleOutput:
+    """Summaries of dialogues ``sources`` Int[B, S] with PAD behind: the last ``target_length`` ids
+    of the samples. A sampler of tokens draws them behind a dialogue that is given."""
+    algorithm, sampler = model.algorithm, model.sampler
+    free = torch.ones(len(sources), target_length, dtype=torch.bool, device=sources.device)
+    asked: dict[str, Any] = {"real": free, "conditions": {"source": sources}}
+    if sampler.state == "tokens":
+        given = sources.masked_fill(~algorithm.layout.is_real(sources), -1)
+        asked = {
+            "real": torch.cat([torch.zeros_like(sources).bool(), free], dim=1),
+            "clamp": torch.cat([given, -free.long()], dim=1),
+        }
+    return sampler.sample(algorithm, **asked, generator=generator, steps=model.steps)

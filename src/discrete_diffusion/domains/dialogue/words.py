@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
 
 from discrete_diffusion.pretrained import read_pretrained, transformers_library
 
@@ -19,33 +17,26 @@ _SPACES = (
 )
 
 
-class Tokenizer(Protocol):
+class Tokenizer(ABC):
     """Texts as ids and back. ``pad_id`` fills up behind a text, ``eos_id`` ends a summary,
     ``unk_id``, if there is one, stands for what has no other id; ids are below ``vocab_size``."""
 
-    @property
-    def vocab_size(self) -> int: ...
-
-    @property
-    def pad_id(self) -> int: ...
-
-    @property
-    def eos_id(self) -> int: ...
-
-    @property
-    def unk_id(self) -> int | None: ...
+    vocab_size: int
+    pad_id: int
+    eos_id: int
+    unk_id: int | None
 
     def num_ids(self, texts: Iterable[str]) -> int:
         """How many ids a network needs that reads ``texts``, at most ``vocab_size``."""
-        ...
+        return self.vocab_size
 
+    @abstractmethod
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without any that only begin or end it."""
-        ...
 
+    @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids that stand before the first ``eos_id``."""
-        ...
+        """The text of the ids before the first ``eos_id``."""
 
 
 def tokens_of(text: str) -> list[str]:
@@ -53,22 +44,24 @@ def tokens_of(text: str) -> list[str]:
     return _TOKEN.findall(text.lower())
 
 
-@dataclass(frozen=True)
-class WordVocabulary:
+class WordVocabulary(Tokenizer):
     """Id k < K is word k; then come EOS (ends a summary), UNK (any other word), MASK and PAD.
 
     Raises ``ValueError`` for no words, or a word that is empty, holds a space or is there twice.
     """
 
-    words: tuple[str, ...]
+    unk_id: int
 
-    def __post_init__(self) -> None:
-        words = self.words
+    def __init__(self, words: Sequence[str]) -> None:
         if not words or len(set(words)) < len(words) or any(len(w.split()) != 1 for w in words):
             raise ValueError(
-                "data.words: expected every word of the training texts once, apart by spaces; "
-                "leave it null to have it read off them"
+                "data.words: expected the words of the training texts, each once, separated by "
+                "spaces; set data.words=null to take them from the texts"
             )
+        self.words = tuple(words)
+        self.eos_id, self.unk_id, self.mask_id, self.pad_id = range(len(words), len(words) + 4)
+        self.vocab_size = len(words) + 4
+        self._ids = {word: k for k, word in enumerate(words)}
 
     @classmethod
     def of_texts(cls, texts: Iterable[str], max_words: int) -> WordVocabulary:
@@ -78,41 +71,17 @@ class WordVocabulary:
             raise ValueError(f"data.max_words={max_words}: expected at least 1")
         counts = Counter(token for text in texts for token in tokens_of(text))
         frequent = sorted(counts, key=lambda word: (-counts[word], word))[:max_words]
-        return cls(tuple(sorted(frequent)))
+        return cls(sorted(frequent))
 
     @classmethod
     def of_line(cls, line: str) -> WordVocabulary:
-        """The words of ``line``, apart by spaces."""
-        return cls(tuple(line.split()))
+        """The words of ``line``, separated by spaces."""
+        return cls(line.split())
 
     @property
     def line(self) -> str:
         """The words, as ``of_line`` takes them."""
         return " ".join(self.words)
-
-    @property
-    def eos_id(self) -> int:
-        return len(self.words)
-
-    @property
-    def unk_id(self) -> int:
-        return len(self.words) + 1
-
-    @property
-    def mask_id(self) -> int:
-        return len(self.words) + 2
-
-    @property
-    def pad_id(self) -> int:
-        return len(self.words) + 3
-
-    @property
-    def vocab_size(self) -> int:
-        return len(self.words) + 4
-
-    def num_ids(self, texts: Iterable[str]) -> int:
-        """All."""
-        return self.vocab_size
 
     def encode(self, text: str) -> list[int]:
         return [self._ids.get(token, self.unk_id) for token in tokens_of(text)]
@@ -127,10 +96,6 @@ class WordVocabulary:
                 kept.append(_UNKNOWN if k == self.unk_id else self.words[k])
         return joined(kept)
 
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {word: k for k, word in enumerate(self.words)}
-
 
 def joined(tokens: Sequence[str]) -> str:
     """Tokens as text; what ``tokens_of`` finds in it are the tokens."""
@@ -140,53 +105,36 @@ def joined(tokens: Sequence[str]) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class PretrainedTokenizer:
-    """The tokenizer in a local folder, such as that of a pretrained encoder or decoder."""
+class PretrainedTokenizer(Tokenizer):
+    """The tokenizer in a local folder, such as that of a pretrained encoder or decoder.
 
-    path: str
-    network: Any
+    PAD is EOS where it has none. ``key``: what the folder ``path`` was given as. Raises
+    ``ValueError`` if ``transformers`` is not installed, the folder holds no tokenizer, or one
+    without an id to end a text.
+    """
 
-    @classmethod
-    def read(cls, path: str, key: str = "tokenizer") -> PretrainedTokenizer:
-        """``key``: what the path was given as. Raises ``ValueError`` if ``transformers`` is not
-        installed, the folder holds no tokenizer, or one without an id to end a text."""
+    def __init__(self, path: str, key: str = "tokenizer") -> None:
         library = transformers_library(
             f"the tokenizer in {path} is read",
             ", or take the words of the texts "
             "(data.source_tokenizer=null data.target_tokenizer=null)",
         )
-        network = read_pretrained(
+        network = self.network = read_pretrained(
             key,
             path,
             lambda: library.AutoTokenizer.from_pretrained(path, local_files_only=True),
             expected="a folder with tokenizer.json and tokenizer_config.json",
         )
-        if network.eos_token_id is None and network.sep_token_id is None:
+        ends = [k for k in (network.eos_token_id, network.sep_token_id) if k is not None]
+        if not ends:
             raise ValueError(
                 f"{key}={path}: the tokenizer has no id to end a text; add eos_token or sep_token "
                 "to its tokenizer_config.json"
             )
-        return cls(path, network)
-
-    @cached_property
-    def vocab_size(self) -> int:
-        return 1 + max(self.network.get_vocab().values())
-
-    @property
-    def pad_id(self) -> int:
-        """EOS where the tokenizer has none."""
-        pad = self.network.pad_token_id
-        return self.eos_id if pad is None else pad
-
-    @property
-    def eos_id(self) -> int:
-        eos = self.network.eos_token_id
-        return self.network.sep_token_id if eos is None else eos
-
-    @property
-    def unk_id(self) -> int | None:
-        return self.network.unk_token_id
+        self.eos_id = ends[0]
+        self.pad_id = self.eos_id if network.pad_token_id is None else network.pad_token_id
+        self.unk_id = network.unk_token_id
+        self.vocab_size = 1 + max(network.get_vocab().values())
 
     def num_ids(self, texts: Iterable[str]) -> int:
         """All but the special tokens behind the others that no text holds, such as those of images

@@ -2,7 +2,7 @@
 
 from discrete_diffusion.domains.eit.dataset import EITLevels, FieldDataset
 from discrete_diffusion.domains.eit.dtn_map import DtNSolver
-from discrete_diffusion.domains.eit.files import PhantomFile, read_phantoms
+from discrete_diffusion.domains.eit.files import read_phantoms
 from discrete_diffusion.domains.eit.levels import (
     LEVELS,
     conductivity_to_levels,
@@ -10,7 +10,6 @@ from discrete_diffusion.domains.eit.levels import (
 )
 from discrete_diffusion.domains.eit.mesh import Mesh, ring_mesh
 from discrete_diffusion.domains.eit.simulator import (
-    SimulatedPhantoms,
     SimulationSettings,
     background_map,
     simulate_phantoms,
@@ -22,8 +21,6 @@ __all__ = [
     "EITLevels",
     "FieldDataset",
     "Mesh",
-    "PhantomFile",
-    "SimulatedPhantoms",
     "SimulationSettings",
     "background_map",
     "conductivity_to_levels",

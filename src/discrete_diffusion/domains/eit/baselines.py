@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,38 +15,15 @@ from torch import Tensor
 PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
-class ImageBaseline(Protocol):
-    """Predicts images from maps."""
+@dataclass(frozen=True)
+class SameImage:
+    """``image`` Float[C, H, W], whatever the map."""
+
+    image: Tensor
 
     def predict(self, maps: Tensor) -> Tensor:
         """Float32[M, C, H, W] of maps Float[M, n, n]."""
-        ...
-
-
-@dataclass(frozen=True)
-class Ones:
-    """The background: 1 in every pixel of images of ``shape`` (C, H, W)."""
-
-    shape: tuple[int, ...]
-
-    def predict(self, maps: Tensor) -> Tensor:
-        return torch.ones(len(maps), *self.shape)
-
-
-@dataclass(frozen=True)
-class MeanImage:
-    """The mean training image, whatever the map. ``mean``: Float64[C, H, W]."""
-
-    mean: Tensor
-
-    @classmethod
-    def fit(cls, images: Tensor) -> MeanImage:
-        """``images``: Float[M, C, H, W]. Raises ``ValueError`` without an image."""
-        _check_images(images)
-        return cls(images.mean(dim=0, dtype=torch.float64))
-
-    def predict(self, maps: Tensor) -> Tensor:
-        return self.mean.float().expand(len(maps), *self.mean.shape).clone()
+        return self.image.float().expand(len(maps), *self.image.shape).clone()
 
 
 @dataclass(frozen=True)
@@ -86,14 +62,13 @@ class Ridge:
 
         Raises ``ValueError`` without an image or a penalty, or for a penalty that is not positive.
         """
-        _check_images(images)
+        mean = mean_image(images)
         if not penalties or min(penalties) <= 0:
             raise ValueError(f"penalties={tuple(penalties)}: expected positive numbers, at least 1")
         entries = upper_triangle(maps)
         shift, scale = entries.mean(dim=0), entries.std(dim=0, correction=0)
         flat = scale <= 1e-12 * shift.abs()
         scale = torch.where(flat, torch.inf, scale)
-        mean = MeanImage.fit(images).mean
         left, values, right = _decomposed((entries - shift) / scale)
         num, x = len(images), (images - mean).flatten(1)  # (M, P), Float64
         inside = left.T @ x  # (R, P)
@@ -112,6 +87,7 @@ class Ridge:
         return cls(shift, scale, right @ (shrunk.unsqueeze(1) * inside), mean, penalty)
 
     def predict(self, maps: Tensor) -> Tensor:
+        """Float32[M, C, H, W] of maps Float[M, n, n]."""
         z = (upper_triangle(maps) - self.shift) / self.scale
         return (z @ self.weights).reshape(len(maps), *self.mean.shape).add(self.mean).float()
 
@@ -133,8 +109,10 @@ def _decomposed(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return (vectors, values, others) if dual else (others, values, vectors)
 
 
-def _check_images(images: Tensor) -> None:
+def mean_image(images: Tensor) -> Tensor:
+    """Float64[C, H, W] of Float[M, C, H, W]. Raises ``ValueError`` without an image."""
     if images.ndim != 4 or len(images) == 0:
         raise ValueError(
             f"training images {tuple(images.shape)}: expected (M, C, H, W), at least one image"
         )
+    return images.mean(dim=0, dtype=torch.float64)

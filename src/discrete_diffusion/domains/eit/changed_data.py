@@ -1,4 +1,4 @@
-"""Keys under ``data`` given to ``sample`` or ``evaluate``: the same model on other images."""
+"""Keys under ``data`` that ``sample`` and ``evaluate`` take: the same model on other images."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _SHAPES = ("size", "num_boundary", "channels", "field_size", "length", "vocab_si
 """Keys that decide what a network takes and returns."""
 
 _ELSEWHERE = {
-    "name": "another data set is for another model: train one on it",
-    "batch_size": "training is over; how many are worked on at once is batch_size=N",
+    "name": "the checkpoint was trained on another data set; train a model on this one",
+    "batch_size": "that is the batch size of training; set batch_size=N",
 }
 """Keys that cannot be changed here, and what to do instead."""
 
@@ -54,7 +54,8 @@ class MeasuredData:
         facts = {"reference": self.name_of(split), "num_reference": len(examples)}
         if not self.changes:
             return facts
-        known = _num_known(examples, self.trained_on.splits["train"])
+        training = set(_digests(self.trained_on.splits["train"]))
+        known = sum(digest in training for digest in _digests(examples))
         if known and split != "train":
             logger.warning(
                 "%d of the %d images of the %s split were trained on; data.phantom_seed=N draws "
@@ -106,12 +107,6 @@ def _check(changes: dict[str, Any], trained: DictConfig) -> None:
         check_kinds(OmegaConf.create(config), OmegaConf.create(defaults))
 
 
-def _num_known(examples: Examples, training: Examples) -> int:
-    """How many samples are among those trained on."""
-    known = set(_digests(training))
-    return sum(digest in known for digest in _digests(examples))
-
-
 def _digests(examples: Examples) -> list[bytes]:
-    """One per sample, of its numbers; conditions do not count."""
+    """One per sample, of its numbers without conditions."""
     return [hashlib.blake2b(x.tobytes(), digest_size=16).digest() for x in examples.x0.numpy()]

@@ -17,16 +17,14 @@ from discrete_diffusion.domains.cell_measurement import (
     data_and_sampling,
     sample_files,
 )
-from discrete_diffusion.domains.eit.image_files import RECONSTRUCTIONS, write_reconstructions
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.image_scores import (
-    FieldBaselines,
     fit_field_baselines,
     score_reconstructions,
 )
 from discrete_diffusion.domains.eit.metrics import score_images
 from discrete_diffusion.domains.eit.pictures import draw_side_by_side
-from discrete_diffusion.domains.eit.reconstructing import as_images, maps_of
+from discrete_diffusion.domains.eit.reconstructing import RECONSTRUCTIONS, as_images, maps_of
 from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Comparison, Measure
 from discrete_diffusion.evaluation.equal_terms import EqualTerms, held_out_bounds
 from discrete_diffusion.evaluation.held_out import held_out_split
@@ -82,9 +80,7 @@ class ImageCells(CellMeasurement):
         """``ValueError`` unless both hold the same images with the same maps in the same splits."""
         for name in SPLITS:
             first, second = one.splits[name], other.splits[name]
-            images, others = (
-                as_images(data.splits[name].x0, data.levels).double() for data in (one, other)
-            )
+            images, others = (as_images(data.splits[name].x0).double() for data in (one, other))
             same = images.shape == others.shape and bool(((images - others).abs() <= _SAME).all())
             if not same or not torch.equal(maps_of(first), maps_of(second)):
                 raise ValueError(
@@ -105,7 +101,7 @@ class ImageCells(CellMeasurement):
     def baselines(self, data: Dataset, num: int) -> tuple[Baseline, ...]:
         """The mean training image and ridge regression."""
         examples = data.splits[held_out_split(data)]
-        truth = as_images(examples.x0[:num], data.levels)
+        truth = as_images(examples.x0[:num])
         maps, fitted = maps_of(examples)[:num], fit_field_baselines(data).by_name
         found = []
         for name, said in _BASELINES.items():
@@ -147,17 +143,16 @@ def score_images_drawn(
     drawn = report.sample(model, terms.num_samples, terms.seed)
     if not bool(drawn.mean.isfinite().all()):
         raise ValueError("training has diverged: images hold NaN or infinity")
-    write_reconstructions(folder, drawn)
-    none = FieldBaselines({}, torch.zeros(()), torch.ones(()))  # scored once, not for every model
-    scores = score_reconstructions(drawn, data, baselines=none)
-    numbers = scores.as_dict()
+    drawn.write(folder)
+    errors = score_images(drawn.mean, drawn.truth, levels=drawn.levels).relative_errors
+    numbers = score_reconstructions(drawn)  # baselines are scored once, not for every model
     shown = _METRICS if drawn.draws > 1 else _METRICS[:-1]
     return {
-        "relative_l2": scores.mean.relative_errors.tolist(),
+        "relative_l2": errors.tolist(),
         "metrics": {
             "num_images": len(drawn),
             "draws_per_image": drawn.draws,
-            "network_calls": scores.calls,
+            "network_calls": numbers["network_calls_per_draw"],
             "seconds_per_1000_samples": 1000 * drawn.seconds / (len(drawn) * drawn.draws),
             **{name: numbers[name] for name in shown if name in numbers},
         },

@@ -17,8 +17,10 @@ class _MappedDataset(Dataset):
     ``source``: what the data is called in the log.
     """
 
-    source: str
-    made_by: str | None
+    def __init__(
+        self, splits: dict[str, Examples], *, source: str, made_by: str | None = None
+    ) -> None:
+        self.splits, self.source, self.made_by = splits, source, made_by
 
     def _meaning(self) -> str:
         return f"{super()._meaning()}{self.made_by or ''}"
@@ -46,7 +48,7 @@ class FieldDataset(_MappedDataset):
     def __init__(
         self, splits: dict[str, Examples], *, source: str, made_by: str | None = None
     ) -> None:
-        self.splits, self.source, self.made_by = splits, source, made_by
+        super().__init__(splits, source=source, made_by=made_by)
         if all(are_levels(examples.x0).all() for examples in splits.values()):
             self.levels = LEVELS
 
@@ -67,7 +69,7 @@ class EITLevels(_MappedDataset, TokenDataset):
     def __init__(
         self, splits: dict[str, Examples], *, source: str, made_by: str | None = None
     ) -> None:
-        self.splits, self.source, self.made_by = splits, source, made_by
+        super().__init__(splits, source=source, made_by=made_by)
         length = splits["train"].x0.shape[1]
         self.layout = TokenLayout.flat(length, VOCAB_SIZE, mask_id=MASK_ID)
 

@@ -41,9 +41,9 @@ class EIT(Domain):
         return ("dtn",)
 
     def complete(self, data: DictConfig) -> None:
-        from discrete_diffusion.domains.eit.build import complete_eit, complete_eit_levels
+        from discrete_diffusion.domains.eit.build import complete_eit
 
-        (complete_eit if self.state(data) == "field" else complete_eit_levels)(data)
+        complete_eit(data, self.state(data))
 
     def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
         if self.state(data) == "field":
@@ -51,9 +51,9 @@ class EIT(Domain):
         return super().vocabulary(data)
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.eit.build import build_eit, build_eit_levels
+        from discrete_diffusion.domains.eit.build import build_eit
 
-        return (build_eit if self.state(data) == "field" else build_eit_levels)(data)
+        return build_eit(data, self.state(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.eit.image_report import ImageReport

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.eit.changed_data import measured_data
-from discrete_diffusion.domains.eit.image_files import write_reconstructions
 from discrete_diffusion.domains.eit.image_report import ImageReport
-from discrete_diffusion.domains.eit.image_scores import ReconstructionScores
-from discrete_diffusion.domains.eit.image_table import field_notes, field_section
-from discrete_diffusion.domains.eit.reconstructing import Reconstructions
-from discrete_diffusion.domains.eit.sampling import image_report
+from discrete_diffusion.domains.eit.image_scores import score_reconstructions
+from discrete_diffusion.domains.eit.reconstructing import DRAWS, Reconstructions
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
@@ -21,7 +19,7 @@ from discrete_diffusion.evaluation.held_out import (
     held_out_split,
     sampling_facts,
 )
-from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.evaluation.table import TableSection, bound_row, metric_row, metric_rows
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -30,24 +28,39 @@ if TYPE_CHECKING:
 
 NUM_IMAGES = 200
 
+_WHO = {
+    "{}": "the mean of the draws",
+    "{}_single": "one draw",
+    "{}_shuffled": "the mean of draws from the map of another sample",
+    "ridge_{}": "linear regression on the map",
+    "mean_image_{}": "the mean training image",
+    "ones_{}": "the background everywhere",
+}
+_WHAT = {
+    "relative_l2": "norm of the error by that of the image, mean over images",
+    "mean_squared_error": "mean squared error of a pixel",
+    "pixel_accuracy": "share of pixels whose nearest level is the true one",
+}
+_OTHERS = {
+    "majority_pixel_accuracy": "share of the most frequent level: what a constant image scores",
+    "condition_gap": "relative L2 from another's map less that from the own one; 0: maps unused",
+    "spread_ratio": "spread of the draws by what their errors call for; 1: an exact posterior",
+}
+
 
 @dataclass(frozen=True)
 class ImageEvaluation(Evaluation):
-    """``facts``: how all was measured, for ``metrics.json``."""
+    """``facts``: how all was measured, for ``metrics.json``. ``scores``: as of
+    ``score_reconstructions``."""
 
     facts: dict[str, Any]
     report: ImageReport
     found: Reconstructions
-    scores: ReconstructionScores
+    scores: dict[str, float]
     bound: BoundEstimate
 
     def sections(self) -> list[TableSection]:
-        bound, name = self.bound, f"nelbo_{self.bound.quantity}"
-        row = TableRow(
-            name,
-            f"{bound.per_sample:.3f} ± {bound.standard_error:.3f}",
-            meaning="held-out bound on -log p of an image given its map, nats (± standard error)",
-        )
+        row = bound_row(self.bound, "an image given its map")
         return [field_section(self.scores), TableSection("the model on held-out data", (row,))]
 
     def notes(self) -> list[str]:
@@ -60,11 +73,11 @@ class ImageEvaluation(Evaluation):
         return [images, *field_notes(self.scores)]
 
     def metrics(self) -> dict[str, Any]:
-        return {**self.facts, **self.bound.as_dict(), **self.scores.as_dict()}
+        return {**self.facts, **self.bound.as_dict(), **self.scores}
 
     def save(self, folder: Path) -> None:
         """The reconstructions."""
-        write_reconstructions(folder, self.found)
+        self.found.write(folder)
 
     def draw(self, folder: Path) -> None:
         """The first images."""
@@ -82,7 +95,8 @@ def evaluate_images(config: DictConfig, trained: TrainedModel) -> ImageEvaluatio
     data = measured.data
     split = held_out_split(data, config.split)
     num = NUM_IMAGES if config.num_samples is None else config.num_samples
-    report = image_report(config, data, split, measured.trained_on)
+    draws = DRAWS if config.draws is None else config.draws
+    report = ImageReport(data, split, draws=draws, trained_on=measured.trained_on)
     with trained.sharing() as shard:
         model = trained.on(shard)
         found = report.sample(model, num, config.seed)
@@ -94,4 +108,28 @@ def evaluate_images(config: DictConfig, trained: TrainedModel) -> ImageEvaluatio
         "seconds": found.seconds,
         **measured.facts(split),
     }
-    return ImageEvaluation(facts, report, found, report.scores(found), bound)
+    scores = score_reconstructions(found, report.baselines)
+    return ImageEvaluation(facts, report, found, scores, bound)
+
+
+def field_section(scores: Mapping[str, float]) -> TableSection:
+    """Everybody's numbers, one metric after the other (± standard error over images)."""
+    rows = metric_rows(scores, _WHAT, _WHO)
+    rows += [metric_row(k, scores, meaning) for k, meaning in _OTHERS.items() if k in scores]
+    return TableSection("images, from their maps", tuple(rows))
+
+
+def field_notes(scores: Mapping[str, float]) -> list[str]:
+    """What the numbers of ``field_section`` are of, in sentences."""
+    notes = [
+        f"{scores['num_images']:,} held-out images, {scores['draws_per_image']} draws each, "
+        f"{scores['network_calls_per_draw']:g} network calls a draw; ± is the standard error over "
+        "images.",
+        "One draw of an exact model has twice the squared error of the posterior mean.",
+    ]
+    if "ridge_penalty" in scores:
+        notes.append(
+            f"Ridge regression: penalty {scores['ridge_penalty']:g}, the best for training images "
+            "left out one by one."
+        )
+    return notes

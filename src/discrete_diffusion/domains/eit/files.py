@@ -9,22 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.stored_arrays import StoredArrays, numbers_of, open_npz
+from discrete_diffusion.domains.eit.simulator import SimulationSettings
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class PhantomFile:
+class Phantoms:
     """``media``: Float32[M, H, H] conductivity, positive. ``dtn``: Float32[M, n, n].
-    ``background``: Float32[n, n], the map of conductivity 1, or None. ``source``: the path."""
+    ``background``: Float32[n, n], the map of conductivity 1, or None. ``source``: the path, or what
+    they are called. ``settings``: of simulated ones."""
 
     media: Floats
     dtn: Floats
     background: Floats | None
     source: str
+    settings: SimulationSettings | None = None
 
 
-def read_phantoms(path: str | Path) -> PhantomFile:
+def read_phantoms(path: str | Path) -> Phantoms:
     """The arrays ``media``, ``dtn`` and, if it is there, ``background`` of an ``.npz`` file.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with file, array and fix for what is missing,
@@ -57,7 +60,7 @@ def read_phantoms(path: str | Path) -> PhantomFile:
     _check(source, "dtn", dtn, np.isfinite(dtn), "a finite number")
     if background is not None:
         _check(source, "background", background, background != 0, "a number other than 0")
-    return PhantomFile(media, dtn, background, source)
+    return Phantoms(media, dtn, background, source)
 
 
 def _numbers(store: StoredArrays, key: str) -> Floats:

@@ -1,4 +1,4 @@
-"""What is said of reconstructed images: numbers, a file, a picture."""
+"""The report on reconstructed images: numbers, a file, a picture."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.domain import Headline, Report
-from discrete_diffusion.domains.eit.image_files import write_reconstructions
 from discrete_diffusion.domains.eit.image_scores import (
     FieldBaselines,
-    ReconstructionScores,
     fit_field_baselines,
     score_reconstructions,
 )
@@ -22,6 +20,7 @@ from discrete_diffusion.domains.eit.reconstructing import (
     Reconstructions,
     reconstruct_held_out,
 )
+from discrete_diffusion.evaluation.table import known_numbers
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
@@ -56,35 +55,20 @@ class ImageReport(Report):
     def sample(
         self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()
     ) -> Reconstructions:
+        seed += sum(stream)
         return reconstruct_held_out(
-            model.algorithm,
-            model.sampler,
-            self.data,
-            self.split,
-            num=num,
-            draws=self.draws,
-            seed=seed + sum(stream),
-            steps=model.steps,
-            batch_size=model.rows_at_once,
-            device=model.device,
-            shard=model.shard,
+            model, self.data, self.split, num=num, draws=self.draws, seed=seed
         )
-
-    def scores(self, found: Reconstructions) -> ReconstructionScores:
-        """Model and baselines."""
-        return score_reconstructions(found, self.trained_on, baselines=self.baselines)
 
     def measure(self, found: Reconstructions) -> dict[str, float]:
         """Scores by name; none of no image."""
-        return self.scores(found).as_dict() if len(found) else {}
+        return score_reconstructions(found, self.baselines) if len(found) else {}
 
     def save(self, found: Reconstructions, folder: Path) -> None:
-        """Write ``samples.npz`` (see ``write_reconstructions``) and ``samples.png`` into a
-        folder."""
-        if len(found) == 0:
-            return
-        write_reconstructions(folder, found)
-        self.draw(found, folder / "samples.png")
+        """Write ``samples.npz`` (see ``Reconstructions.write``) and ``samples.png``."""
+        if len(found):
+            found.write(folder)
+            self.draw(found, folder / "samples.png")
 
     def draw(self, found: Reconstructions, path: Path) -> None:
         """Draw the first samples: map (in training standard deviations), truth, mean of draws,
@@ -104,16 +88,13 @@ class ImageReport(Report):
         if "relative_l2" not in metrics:
             bound = next(name for name in metrics if name.startswith("nelbo_"))
             return f"metrics: {bound} {metrics[bound]:.2f}"
-        others = [
-            f"{name} {metrics[key]:.3f}"
-            for name, key in (
-                ("mean image", "mean_image_relative_l2"),
-                ("ridge", "ridge_relative_l2"),
-                ("shuffled maps", "relative_l2_shuffled"),
-            )
-            if key in metrics
-        ]
+        others = {
+            "mean_image_relative_l2": "mean image",
+            "ridge_relative_l2": "ridge",
+            "relative_l2_shuffled": "shuffled maps",
+        }
         return (
-            f"metrics: relative L2 {metrics['relative_l2']:.3f} ({', '.join(others)})  "
+            f"metrics: relative L2 {metrics['relative_l2']:.3f} "
+            f"({known_numbers(metrics, others)})  "
             f"[{metrics['num_images']} images, {metrics['draws_per_image']} draws each]"
         )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.domains.eit.baselines import ImageBaseline, MeanImage, Ones, Ridge
+from discrete_diffusion.domains.eit.baselines import Ridge, SameImage, mean_image
 from discrete_diffusion.domains.eit.metrics import FieldScores, score_images
 from discrete_diffusion.domains.eit.reconstructing import Reconstructions, as_images, maps_of
 from discrete_diffusion.evaluation.intervals import standard_error
@@ -24,7 +24,7 @@ class FieldBaselines:
     ``map_mean``, ``map_scale``: Float64[n, n], mean and standard deviation of the training maps.
     """
 
-    by_name: Mapping[str, ImageBaseline]
+    by_name: Mapping[str, SameImage | Ridge]
     map_mean: Tensor
     map_scale: Tensor
 
@@ -41,110 +41,61 @@ def fit_field_baselines(data: Dataset) -> FieldBaselines:
     Raises ``ValueError`` without a training sample or without maps.
     """
     train = data.splits["train"]
-    images, maps = as_images(train.x0, data.levels), maps_of(train)
-    by_name: dict[str, ImageBaseline] = {
-        "mean_image": MeanImage.fit(images),
-        "ones": Ones(tuple(images.shape[1:])),
+    images, maps = as_images(train.x0), maps_of(train)
+    by_name: dict[str, SameImage | Ridge] = {
+        "mean_image": SameImage(mean_image(images)),
+        "ones": SameImage(torch.ones(images.shape[1:])),
         "ridge": Ridge.fit(maps, images),
     }
     maps = maps.double()
     return FieldBaselines(by_name, maps.mean(dim=0), maps.std(dim=0, correction=0))
 
 
-@dataclass(frozen=True)
-class ReconstructionScores:
-    """What ``score_reconstructions`` returns.
-
-    ``mean``: of the mean of ``draws`` images. ``single``: of one of them. ``shuffled``: of the mean
-    of as many drawn from another's map, None for one sample. ``baselines``: by name. ``calls``: of
-    the network, per draw. ``penalty``: the ridge's, NaN without one.
+def score_reconstructions(
+    found: Reconstructions, baselines: FieldBaselines | None = None
+) -> dict[str, float]:
+    """For ``metrics.json``: ``FieldScores`` of the mean of the draws under their own names; of one
+    draw before ``_single``; of ``baselines``, if given, after their names. What is not known is
+    left out. Raises ``ValueError`` if nothing was reconstructed.
 
     One draw of an exact model has twice the expected squared error of the posterior mean, the mean
     of D draws 1 + 1 / D times.
 
-    ``spread_ratio``: the root mean square deviation over draws by what the errors of the mean say
-    it should be, sqrt((1 + 1 / D) V) / sqrt(E) with the mean variance V and squared error E. It is
-    1 for an exact model, below if the draws are too alike; NaN for one draw.
+    ``condition_gap``: relative L2 of the mean of draws from another's map less that of the mean
+    from the own one, mean; 0 if maps are not used. ``spread_ratio``: the root mean square deviation
+    over draws by what the errors of the mean say it should be, sqrt((1 + 1 / D) V) / sqrt(E) with
+    the mean variance V and squared error E. It is 1 for an exact model, below if the draws are too
+    alike; not known of one draw.
     """
-
-    mean: FieldScores
-    single: FieldScores
-    shuffled: FieldScores | None
-    baselines: Mapping[str, FieldScores]
-    spread_ratio: float
-    draws: int
-    calls: float
-    penalty: float = math.nan
-
-    @property
-    def num_images(self) -> int:
-        """Samples."""
-        return len(self.mean.relative_errors)
-
-    @property
-    def condition_gap(self) -> float:
-        """Relative L2 from maps of others less that from own ones: 0 if maps are not used."""
-        return math.nan if self.shuffled is None else float(self._gaps(self.shuffled).mean())
-
-    @property
-    def condition_gap_standard_error(self) -> float:
-        """Over samples."""
-        return math.nan if self.shuffled is None else standard_error(self._gaps(self.shuffled))
-
-    def _gaps(self, shuffled: FieldScores) -> Tensor:
-        return shuffled.relative_errors - self.mean.relative_errors
-
-    def as_dict(self) -> dict[str, float]:
-        """For ``metrics.json``: the numbers of the mean of draws under their own names, those of
-        others with a suffix or with whose they are before them. What is not known is left out."""
-        out: dict[str, float] = self.mean.as_dict()
-        out["relative_l2_standard_error"] = self.mean.relative_l2_standard_error
-        out |= self.single.as_dict(suffix="_single")
-        if self.shuffled is not None:
-            out |= {
-                "relative_l2_shuffled": self.shuffled.relative_l2,
-                "condition_gap": self.condition_gap,
-                "condition_gap_standard_error": self.condition_gap_standard_error,
-            }
-        for name, scores in self.baselines.items():
-            out |= scores.as_dict(f"{name}_")
-        out |= {
-            "majority_pixel_accuracy": self.mean.majority_pixel_accuracy,
-            "spread_ratio": self.spread_ratio,
-            "ridge_penalty": self.penalty,
-        }
-        out = {name: value for name, value in out.items() if not math.isnan(value)}
-        return out | {
-            "num_images": self.num_images,
-            "draws_per_image": self.draws,
-            "network_calls_per_draw": self.calls,
-        }
-
-
-def score_reconstructions(
-    found: Reconstructions, data: Dataset, *, baselines: FieldBaselines | None = None
-) -> ReconstructionScores:
-    """Model and baselines on the samples that were reconstructed.
-
-    ``baselines``: those of ``fit_field_baselines(data)``, fitted here if not given. Raises
-    ``ValueError`` if nothing was reconstructed.
-    """
-    fitted = fit_field_baselines(data) if baselines is None else baselines
 
     def scores(images: Tensor) -> FieldScores:
         return score_images(images, found.truth, levels=found.levels)
 
-    ridge = fitted.by_name.get("ridge")
-    return ReconstructionScores(
-        mean=scores(found.mean),
-        single=scores(found.first),
-        shuffled=None if found.shuffled_mean is None else scores(found.shuffled_mean),
-        baselines={name: scores(each.predict(found.dtn)) for name, each in fitted.by_name.items()},
-        spread_ratio=_spread_ratio(found),
-        draws=found.draws,
-        calls=float(found.nfe.mean()),
-        penalty=ridge.penalty if isinstance(ridge, Ridge) else math.nan,
-    )
+    mean, fitted = scores(found.mean), {} if baselines is None else baselines.by_name
+    out = mean.as_dict()
+    out["relative_l2_standard_error"] = standard_error(mean.relative_errors)
+    out |= scores(found.first).as_dict(suffix="_single")
+    if found.shuffled_mean is not None:
+        shuffled = scores(found.shuffled_mean)
+        gaps = shuffled.relative_errors - mean.relative_errors
+        out |= {
+            "relative_l2_shuffled": shuffled.relative_l2,
+            "condition_gap": float(gaps.mean()),
+            "condition_gap_standard_error": standard_error(gaps),
+        }
+    for name, baseline in fitted.items():
+        out |= scores(baseline.predict(found.dtn)).as_dict(f"{name}_")
+    out |= {
+        "majority_pixel_accuracy": mean.majority_pixel_accuracy,
+        "spread_ratio": _spread_ratio(found),
+        "ridge_penalty": getattr(fitted.get("ridge"), "penalty", math.nan),
+    }
+    out = {name: value for name, value in out.items() if not math.isnan(value)}
+    return out | {
+        "num_images": len(found),
+        "draws_per_image": found.draws,
+        "network_calls_per_draw": float(found.nfe.mean()),
+    }
 
 
 def _spread_ratio(found: Reconstructions) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -16,8 +18,8 @@ def levels_to_conductivity(levels: Tensor) -> Tensor:
     """Int[...] ids 0..5 -> Float32[...]. Raises ``ValueError`` for another id."""
     if levels.numel() and not 0 <= int(levels.min()) <= int(levels.max()) < len(LEVELS):
         raise ValueError(
-            f"ids from {int(levels.min())} to {int(levels.max())}; expected 0..{len(LEVELS) - 1}, "
-            f"a conductivity each of {LEVELS}"
+            f"ids from {int(levels.min())} to {int(levels.max())}; expected 0 to "
+            f"{len(LEVELS) - 1}, which stand for the conductivities {LEVELS}"
         )
     return torch.tensor(LEVELS, device=levels.device)[levels.long()]
 
@@ -28,7 +30,8 @@ def are_levels(conductivity: Tensor) -> Tensor:
     return (nearest - conductivity).abs() <= 1e-4
 
 
-def conductivity_to_levels(conductivity: Tensor) -> Tensor:
-    """Float[...] -> Int64[...], the id of the nearest of the six."""
-    values = torch.tensor(LEVELS, dtype=conductivity.dtype, device=conductivity.device)
-    return torch.bucketize(conductivity, (values[1:] + values[:-1]) / 2)
+def conductivity_to_levels(conductivity: Tensor, levels: Sequence[float] = LEVELS) -> Tensor:
+    """Float[...] -> Int64[...], the index of the nearest of the ascending ``levels``; of two, the
+    lower one."""
+    values = torch.tensor(levels, dtype=conductivity.dtype, device=conductivity.device)
+    return torch.bucketize(conductivity.contiguous(), (values[1:] + values[:-1]) / 2)

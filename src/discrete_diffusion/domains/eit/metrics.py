@@ -9,10 +9,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from discrete_diffusion.evaluation.intervals import standard_error
+from discrete_diffusion.domains.eit.levels import conductivity_to_levels
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,6 @@ class FieldScores:
     def relative_l2(self) -> float:
         """Mean of ``relative_errors``."""
         return float(self.relative_errors.mean())
-
-    @property
-    def relative_l2_standard_error(self) -> float:
-        """Of that mean; NaN for one image."""
-        return standard_error(self.relative_errors)
 
     @property
     def mean_squared_error(self) -> float:
@@ -81,8 +75,8 @@ def score_images(
         raise ValueError(f"image {empty[0].item()} of the truth is 0 everywhere; leave it out")
     hits, majority = None, math.nan
     if levels is not None:
-        true = nearest_level(x, levels)
-        hits = (nearest_level(y, levels) == true).double().mean(dim=1)
+        true = conductivity_to_levels(x, levels)
+        hits = (conductivity_to_levels(y, levels) == true).double().mean(dim=1)
         majority = float(true.flatten().bincount().max() / true.numel())
     return FieldScores(
         relative_errors=(x - y).norm(dim=1) / size,
@@ -90,9 +84,3 @@ def score_images(
         pixel_hits=hits,
         majority_pixel_accuracy=majority,
     )
-
-
-def nearest_level(values: Tensor, levels: Sequence[float]) -> Tensor:
-    """Int64, the index of the nearest of the ascending ``levels``; of two, the lower one."""
-    grid = torch.tensor(levels, dtype=torch.float64, device=values.device)
-    return torch.bucketize(values.double().contiguous(), (grid[1:] + grid[:-1]) / 2)

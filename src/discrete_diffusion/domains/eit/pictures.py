@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +35,16 @@ _WIDTH = 2.1
 """Of a panel, in inches."""
 
 
+@dataclass(frozen=True)
+class _Panel:
+    """A column: its title, an image per sample, and what their colours mean."""
+
+    title: str
+    images: Numbers
+    colours: Colormap
+    norm: Normalize
+
+
 def draw_reconstructions(
     maps: Numbers,
     truth: Numbers,
@@ -54,7 +64,13 @@ def draw_reconstructions(
 
     Raises ``ValueError`` without a sample or for shapes that do not belong together.
     """
-    _check(maps, truth, mean, deviation)
+    same = truth.shape == mean.shape == deviation.shape
+    if not same or not len(maps) == len(truth) > 0 or not truth.ndim == maps.ndim == 3:
+        raise ValueError(
+            f"maps {maps.shape}, truth {truth.shape}, mean {mean.shape} and deviation "
+            f"{deviation.shape} do not belong together; expected (M, n, n), (M, H, W) three times, "
+            "and at least one sample"
+        )
     maps, truth, mean, deviation = (x[:MAX_SAMPLES] for x in (maps, truth, mean, deviation))
     error = mean - truth
     most = float(np.abs(error).max()) or 1.0
@@ -62,20 +78,16 @@ def draw_reconstructions(
     panels = [
         _Panel("Map", maps, DIFFERENCE_MAP, Normalize(-_SPAN, _SPAN)),
         _Panel("True", truth, SHARE_MAP, scale),
-        _Panel("One draw", mean, SHARE_MAP, scale),
+        _Panel(f"Mean of {draws} draws" if draws > 1 else "One draw", mean, SHARE_MAP, scale),
         _Panel("Error", error, DIFFERENCE_MAP, Normalize(-most, most)),
     ]
     if draws > 1:
-        panels[2] = replace(panels[2], title=f"Mean of {draws} draws")
         spread = Normalize(0.0, float(deviation.max()) or 1.0)
         panels.insert(3, _Panel("Spread of draws", deviation, SHARE_MAP, spread))
-    figure = new_figure(_WIDTH * len(panels) + 0.4, _WIDTH * len(truth) + 1.1)
-    grid = figure.subplots(len(truth), len(panels), squeeze=False)
-    _fill(grid, panels)
+    figure, grid = _drawn(panels, height=_WIDTH)
     for axes, x, off in zip(grid[:, -1], truth, error, strict=True):
         axes.yaxis.set_label_position("right")
-        text = f"relative L2 {_relative_l2(off, x):.3f}"
-        axes.set_ylabel(text, fontsize=LABEL_POINTS, color=MUTED_TEXT)
+        axes.set_ylabel(_relative_l2(off, x), fontsize=LABEL_POINTS, color=MUTED_TEXT)
     _add_bar(figure, grid[:, :1], panels[0], "standard deviations", extend="both")
     _add_bar(figure, grid[:, 1:3], panels[1], "conductivity", extend="both")
     if draws > 1:
@@ -108,44 +120,21 @@ def draw_side_by_side(
         _Panel(name, images[:MAX_SAMPLES], SHARE_MAP, scale)
         for name, images in [("True", truth), *means.items()]
     ]
-    figure = new_figure(_WIDTH * len(panels) + 0.4, (_WIDTH + 0.25) * len(truth) + 1.1)
-    grid = figure.subplots(len(truth), len(panels), squeeze=False)
-    _fill(grid, panels)
+    figure, grid = _drawn(panels, height=_WIDTH + 0.25)
     for column, panel in zip(grid.T[1:], panels[1:], strict=True):
         for axes, x, image in zip(column, truth, panel.images, strict=True):
-            error = f"relative L2 {_relative_l2(image - x, x):.3f}"
-            axes.set_xlabel(error, fontsize=LABEL_POINTS, color=MUTED_TEXT)
+            axes.set_xlabel(_relative_l2(image - x, x), fontsize=LABEL_POINTS, color=MUTED_TEXT)
     of = f"mean of {draws} draws" if draws > 1 else "one draw"
     _add_bar(figure, grid, panels[0], f"conductivity; of models the {of}", extend="both")
     return save(figure, path)
 
 
-def _check(maps: Numbers, truth: Numbers, mean: Numbers, deviation: Numbers) -> None:
-    if not (
-        len(maps) == len(truth) > 0
-        and truth.ndim == maps.ndim == 3
-        and truth.shape == mean.shape == deviation.shape
-    ):
-        raise ValueError(
-            f"maps {maps.shape}, truth {truth.shape}, mean {mean.shape} and deviation "
-            f"{deviation.shape} do not belong together; expected (M, n, n), (M, H, W) three times, "
-            "and at least one sample"
-        )
-
-
-@dataclass(frozen=True)
-class _Panel:
-    """A column: its title, an image per sample, and what their colours mean."""
-
-    title: str
-    images: Numbers
-    colours: Colormap
-    norm: Normalize
-
-
-def _fill(grid: NDArray[np.object_], panels: Sequence[_Panel]) -> None:
-    """Titles and images, without ticks, in a faint frame: most of an image is as light as the
-    page."""
+def _drawn(panels: Sequence[_Panel], height: float) -> tuple[Figure, NDArray[np.object_]]:
+    """A figure and its axes, a column per panel and a line of ``height`` inches per sample, without
+    ticks, in a faint frame: most of an image is as light as the page."""
+    num = len(panels[0].images)
+    figure = new_figure(_WIDTH * len(panels) + 0.4, height * num + 1.1)
+    grid = figure.subplots(num, len(panels), squeeze=False)
     for column, panel in zip(grid.T, panels, strict=True):
         column[0].set_title(panel.title, loc="left", fontsize=TITLE_POINTS, color=TEXT, pad=8)
         for axes, image in zip(column, panel.images, strict=True):
@@ -154,10 +143,12 @@ def _fill(grid: NDArray[np.object_], panels: Sequence[_Panel]) -> None:
             axes.set_yticks([])
             for spine in axes.spines.values():
                 spine.set_color(LINE)
+    return figure, grid
 
 
-def _relative_l2(error: Numbers, truth: Numbers) -> float:
-    return float(np.linalg.norm(error)) / max(float(np.linalg.norm(truth)), 1e-12)
+def _relative_l2(error: Numbers, truth: Numbers) -> str:
+    value = float(np.linalg.norm(error)) / max(float(np.linalg.norm(truth)), 1e-12)
+    return f"relative L2 {value:.3f}"
 
 
 def _add_bar(

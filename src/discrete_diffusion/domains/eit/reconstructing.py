@@ -1,31 +1,39 @@
-"""Held-out images drawn from their maps, and from the maps of others."""
+"""Images drawn from the maps of held-out samples, and from the maps of others."""
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from einops import rearrange, repeat
 from torch import Tensor
 
-from discrete_diffusion.algorithms.base import HasMode, eval_mode
-from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Dataset, Examples
-from discrete_diffusion.sampling import Sampler
-from discrete_diffusion.shards import Shard
+from discrete_diffusion.domains.eit.levels import levels_to_conductivity
+from discrete_diffusion.evaluation.conditional_samples import (
+    ConditionalSamples,
+    Tensors,
+    draw_conditional,
+    first_examples,
+)
+from discrete_diffusion.whole_files import written_whole
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
 
 DRAWS = 8
+RECONSTRUCTIONS = "samples.npz"
 _DRAW_STREAM = 74
 """Keeps these draws apart from what else is drawn with the same seed."""
 
 
-def as_images(x0: Tensor, levels: Sequence[float] | None) -> Tensor:
-    """Samples as images, Float32[M, C, H, W]: those of a field as they are, ids Int[M, L] of the
-    pixels of a square by their ``levels``, those of the data set.
+def as_images(x0: Tensor) -> Tensor:
+    """Samples as images, Float32[M, C, H, W]: fields as they are, ids Int[M, L] of the pixels of a
+    square image as their conductivities.
 
     Raises ``ValueError`` for ids whose number is not a square, or that stand for no level.
     """
@@ -34,15 +42,9 @@ def as_images(x0: Tensor, levels: Sequence[float] | None) -> Tensor:
     side = math.isqrt(x0.shape[1])
     if side * side != x0.shape[1]:
         raise ValueError(
-            f"{x0.shape[1]} ids per sample are no square image; expected size x size of them"
+            f"{x0.shape[1]} ids per sample do not make a square image; expected size x size"
         )
-    values = torch.tensor(levels or (), device=x0.device)
-    if x0.numel() and not 0 <= int(x0.min()) <= int(x0.max()) < len(values):
-        raise ValueError(
-            f"ids from {int(x0.min())} to {int(x0.max())}; expected those of {len(values)} levels, "
-            "from 0 on"
-        )
-    return rearrange(values[x0.long()], "m (h w) -> m 1 h w", h=side)
+    return rearrange(levels_to_conductivity(x0), "m (h w) -> m 1 h w", h=side)
 
 
 def maps_of(examples: Examples) -> Tensor:
@@ -61,8 +63,8 @@ class Reconstructions:
     from the sample's own map (the deviation of one draw is 0). ``first``: Float32[M, C, H, W], the
     first of them. ``shuffled_mean``: Float32[M, C, H, W], the mean of as many drawn from the map of
     the sample before, with the same noise; None if there is one sample. ``nfe``: Float64[M],
-    network calls per draw. ``seconds``: that the sampler took for draws from own maps, of all
-    processes together. ``levels``: those of the data set.
+    network calls per draw. ``seconds``: spent drawing from own maps, summed over
+    processes. ``levels``: those of the data set.
     """
 
     truth: Tensor
@@ -79,163 +81,89 @@ class Reconstructions:
     def __len__(self) -> int:
         return self.truth.shape[0]
 
+    def write(self, folder: Path) -> None:
+        """Write ``samples.npz`` into a folder: ``truth``, ``mean``, ``deviation`` and ``first``
+        Float32[M, C, H, W], ``dtn`` Float32[M, n, n]. It holds no pickle."""
+        names = ("truth", "dtn", "mean", "deviation", "first")
+        with (
+            written_whole(folder / RECONSTRUCTIONS) as unfinished,
+            unfinished.open("wb") as file,  # given a name, numpy would append .npz to it
+        ):
+            np.savez_compressed(file, **{name: getattr(self, name).numpy() for name in names})
+
 
 def reconstruct_held_out(
-    algorithm: HasMode,
-    sampler: Sampler[Any],
-    data: Dataset,
-    split: str,
-    *,
-    num: int | None,
-    draws: int = DRAWS,
-    seed: int,
-    steps: int | None = None,
-    batch_size: int,
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
+    model: Model, data: Dataset, split: str, *, num: int | None, draws: int = DRAWS, seed: int
 ) -> Reconstructions:
     """Draw ``draws`` images from the map of each of the first ``num`` samples of a split (None: of
-    all), in eval mode; and as many from the map of the sample before it (the last one's for the
-    first), with the same noise: a model that does not use its map draws the same images.
+    all); and as many from the map of the sample before it (the last one's for the first), with the
+    same noise: a model that does not use its map draws the same images.
 
-    Ids that a sampler of tokens draws stand for the levels of pixels. At most ``batch_size`` images
-    are drawn at once. ``shard``: every process asks for the same, works on some of the batches and
-    returns all. Each batch has a generator of its own, so nothing depends on the number of
-    processes; images depend on ``batch_size`` and ``draws``.
+    At most ``model.batch_size`` images are drawn at once; they depend on it and on ``draws``, not
+    on the number of processes. Of a sampler of ids, pixels are the levels of the ids.
 
-    Raises ``ValueError`` if the split is empty or comes without maps, for ``num`` below 0, or
-    ``batch_size`` or ``draws`` below 1.
+    Raises ``ValueError`` if the split is empty or comes without maps, for ``num`` below 0 or
+    ``draws`` below 1.
     """
-    examples = data.splits[split]
-    if len(examples) == 0:
-        raise ValueError(f"the {split} split is empty; give it more data or another share")
-    _check_numbers(num, batch_size, draws)
-    truth, dtn = as_images(examples.x0[:num], data.levels), maps_of(examples)[:num]
-    conditions = {name: value[:num] for name, value in examples.conditions.items()}
-    others = {name: value.roll(1, dims=0) for name, value in conditions.items()}
-    drawing = _Drawing(
-        algorithm=algorithm,
-        sampler=sampler,
-        shape=tuple(truth.shape[1:]),
-        levels=data.levels,
-        draws=draws,
-        steps=steps,
-        batch_size=batch_size,
-        device=device,
-    )
-    batches = torch.arange(len(truth)).split(max(1, batch_size // draws)) if len(truth) else ()
+    if draws < 1:
+        raise ValueError(f"draws={draws}: expected at least 1")
+    examples = first_examples(data, split, num)
+    truth, dtn = as_images(examples.x0), maps_of(examples)
+    if len(truth) == 0:
+        calls = torch.zeros(0, dtype=torch.float64)
+        return Reconstructions(
+            truth, dtn, truth, truth, truth, None, calls, draws, levels=data.levels
+        )
 
-    def work(numbered: tuple[int, Tensor]) -> _Part:
-        k, rows = numbered
-        own = {name: x[rows] for name, x in conditions.items()}
-        of_others = {name: x[rows] for name, x in others.items()} if len(truth) > 1 else None
-        return drawing.part(own, of_others, (seed, _DRAW_STREAM, k))
+    def draw(conditions: Tensors, generator: torch.Generator) -> Tensors:
+        return _draw_images(model, conditions, generator, tuple(truth.shape[1:]), draws)
 
-    with eval_mode(algorithm):
-        parts = [_Part.empty(truth), *(shard or Shard()).map(work, enumerate(batches))]
-    return _joined(parts, truth, dtn, draws, data.levels)
+    def drawn_from(conditions: Tensors) -> ConditionalSamples:
+        batches = list(torch.arange(len(truth)).split(max(1, model.rows_at_once // draws)))
+        entropy = (seed, _DRAW_STREAM)
+        return draw_conditional(model, conditions, draw, batches=batches, entropy=entropy)
 
-
-def _check_numbers(num: int | None, batch_size: int, draws: int) -> None:
-    for name, value, least in (("num", num, 0), ("batch_size", batch_size, 1), ("draws", draws, 1)):
-        if value is not None and value < least:
-            raise ValueError(f"{name}={value}: expected at least {least}")
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What was made of one batch; as in ``Reconstructions``."""
-
-    mean: Tensor
-    deviation: Tensor
-    first: Tensor
-    shuffled_mean: Tensor
-    nfe: Tensor
-    seconds: float = 0.0
-
-    @classmethod
-    def empty(cls, truth: Tensor) -> _Part:
-        none = truth[:0]
-        return cls(none, none, none, none, torch.zeros(0, dtype=torch.float64))
-
-
-def _joined(
-    parts: Sequence[_Part],
-    truth: Tensor,
-    dtn: Tensor,
-    draws: int,
-    levels: tuple[float, ...] | None,
-) -> Reconstructions:
-    """Batches in the order of their samples."""
+    own, shuffled_mean = drawn_from(examples.conditions), None
+    if len(truth) > 1:
+        others = {name: values.roll(1, dims=0) for name, values in examples.conditions.items()}
+        shuffled_mean = drawn_from(others).values["mean"]
     return Reconstructions(
-        truth=truth,
-        dtn=dtn,
-        mean=torch.cat([part.mean for part in parts]),
-        deviation=torch.cat([part.deviation for part in parts]),
-        first=torch.cat([part.first for part in parts]),
-        shuffled_mean=torch.cat([part.shuffled_mean for part in parts]) if len(truth) > 1 else None,
-        nfe=torch.cat([part.nfe for part in parts]),
+        truth,
+        dtn,
+        **own.values,
+        shuffled_mean=shuffled_mean,
         draws=draws,
-        seconds=sum(part.seconds for part in parts),
-        levels=levels,
+        seconds=own.seconds,
+        levels=data.levels,
     )
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    """Draws batches; ``shape``: (C, H, W), the rest as in ``reconstruct_held_out``."""
-
-    algorithm: Any
-    sampler: Sampler[Any]
-    shape: tuple[int, ...]
-    levels: tuple[float, ...] | None
-    draws: int
-    steps: int | None
-    batch_size: int
-    device: torch.device | str
-
-    def part(
-        self, own: Mapping[str, Tensor], others: Mapping[str, Tensor] | None, entropy: Sequence[int]
-    ) -> _Part:
-        """Of samples with ``own`` conditions, and from those of ``others``, b rows each, with
-        generators made of ``entropy``, alike."""
-        start = time.perf_counter()
-        images, nfe = self._draw(own, entropy)
-        seconds = time.perf_counter() - start
-        shuffled = images[:0] if others is None else self._draw(others, entropy)[0]
-        return _Part(
-            mean=images.mean(dim=1),
-            deviation=images.std(dim=1, correction=1 if self.draws > 1 else 0),
-            first=images[:, 0],
-            shuffled_mean=shuffled.mean(dim=1),
-            nfe=nfe.double().mean(dim=1),
-            seconds=seconds,
+def _draw_images(
+    model: Model,
+    conditions: Tensors,
+    generator: torch.Generator,
+    shape: tuple[int, ...],
+    draws: int,
+) -> Tensors:
+    """``mean``, ``deviation``, ``first`` and ``nfe`` of ``draws`` images of ``shape`` (C, H, W) per
+    row of the conditions."""
+    repeated = {name: repeat(x, "b ... -> (b d) ...", d=draws) for name, x in conditions.items()}
+    positions = (math.prod(shape),) if model.sampler.state == "tokens" else shape
+    images, nfe = [], []
+    for rows in torch.arange(len(repeated["dtn"])).split(model.rows_at_once):
+        output = model.sampler.sample(
+            model.algorithm,
+            torch.ones(len(rows), *positions, dtype=torch.bool, device=model.device),
+            generator=generator,
+            steps=model.steps,
+            conditions={name: x[rows] for name, x in repeated.items()},
         )
-
-    def _draw(
-        self, conditions: Mapping[str, Tensor], entropy: Sequence[int]
-    ) -> tuple[Tensor, Tensor]:
-        """``draws`` images per row, Float32[b, draws, C, H, W], and their network calls Int[b,
-        draws]; on the CPU."""
-        generator = make_generator(*entropy, device=self.device)
-        repeated = {
-            name: repeat(x, "b ... -> (b d) ...", d=self.draws) for name, x in conditions.items()
-        }
-        positions = (math.prod(self.shape),) if self.sampler.state == "tokens" else self.shape
-        images, nfe = [], []
-        for rows in torch.arange(len(repeated["dtn"])).split(self.batch_size):
-            output = self.sampler.sample(
-                self.algorithm,
-                torch.ones(len(rows), *positions, dtype=torch.bool, device=self.device),
-                generator=generator,
-                steps=self.steps,
-                conditions={name: x[rows].to(self.device) for name, x in repeated.items()},
-            )
-            drawn = as_images(output.x0, self.levels)
-            images.append(drawn.reshape(len(rows), *self.shape).cpu())
-            nfe.append(output.nfe.cpu())
-        by_sample = "(b d) ... -> b d ..."
-        return (
-            rearrange(torch.cat(images), by_sample, d=self.draws),
-            rearrange(torch.cat(nfe), by_sample, d=self.draws),
-        )
+        images.append(as_images(output.x0).reshape(len(rows), *shape).cpu())
+        nfe.append(output.nfe.cpu())
+    by_sample = rearrange(torch.cat(images), "(b d) ... -> b d ...", d=draws)
+    return {
+        "mean": by_sample.mean(dim=1),
+        "deviation": by_sample.std(dim=1, correction=1 if draws > 1 else 0),
+        "first": by_sample[:, 0],
+        "nfe": rearrange(torch.cat(nfe).double(), "(b d) -> b d", d=draws).mean(dim=1),
+    }

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.domains.domain import Sampled
 from discrete_diffusion.domains.eit.changed_data import measured_data
-from discrete_diffusion.domains.eit.image_files import write_reconstructions
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.reconstructing import DRAWS
 from discrete_diffusion.evaluation.held_out import held_out_split
@@ -15,7 +14,6 @@ from discrete_diffusion.evaluation.held_out import held_out_split
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.data import Dataset
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 NUM_IMAGES = 64
@@ -31,11 +29,12 @@ def sample_images(config: DictConfig, trained: TrainedModel) -> Sampled:
     measured = measured_data(config, trained)
     split = held_out_split(measured.data)
     num = NUM_IMAGES if config.num_samples is None else config.num_samples
-    report = image_report(config, measured.data, split, measured.trained_on)
+    draws = DRAWS if config.draws is None else config.draws
+    report = ImageReport(measured.data, split, draws=draws, trained_on=measured.trained_on)
     with trained.sharing() as shard:
         found = report.sample(trained.on(shard), num, config.seed)
     scores = report.measure(found)
-    write_reconstructions(folder, found)
+    found.write(folder)
     report.draw(found, folder / config.picture)
     facts = {
         "sampling": trained.sampling,
@@ -52,9 +51,3 @@ def sample_images(config: DictConfig, trained: TrainedModel) -> Sampled:
         f"{found.seconds:.1f} s: relative L2 {scores['relative_l2']:.3f} (mean image "
         f"{scores['mean_image_relative_l2']:.3f}); {folder / config.picture}",
     )
-
-
-def image_report(config: DictConfig, data: Dataset, split: str, trained_on: Dataset) -> ImageReport:
-    """Of ``draws`` as ``config`` says, beside baselines of the data ``trained_on``."""
-    draws = DRAWS if config.draws is None else config.draws
-    return ImageReport(data, split, draws=draws, trained_on=trained_on)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from einops import rearrange
 from numpy.typing import NDArray
 from scipy import sparse
 
+from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.domains.eit.dtn_map import DtNSolver
 from discrete_diffusion.domains.eit.levels import LEVELS
 from discrete_diffusion.domains.eit.mesh import Mesh, check_mesh_size, ring_mesh
@@ -23,6 +25,9 @@ SIMULATOR_VERSION = 1
 
 SMALLEST_SIZE = 16
 """Images on which the smallest disc still covers a pixel or more, wherever it lies."""
+
+NODES_WORTH_CACHING = 100_000
+"""Boundary nodes of all maps: 2 seconds of simulation at 32 a map, 4 at 128."""
 
 _BLOCK_SIZE = 32
 _PHANTOM_STREAM = 0
@@ -75,6 +80,35 @@ def simulate_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
         pixels = rearrange(np.asarray(LEVELS)[images], "m h w -> (h w) m")
         dtn[block.start : block.stop] = solver.solve((reader @ pixels).T)
     return SimulatedPhantoms(levels, dtn)
+
+
+def cache_file(settings: SimulationSettings) -> Path:
+    """Where ``cached_phantoms(settings)`` keeps its phantoms."""
+    s = settings
+    sizes = f"{s.phantoms}-m{s.num_samples}-p{s.size}-r{s.mesh_rings}-n{s.num_boundary}"
+    return cache_dir() / f"eit-v{SIMULATOR_VERSION}-{sizes}-s{s.phantom_seed}.npz"
+
+
+def cached_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
+    """``simulate_phantoms(settings)``, kept in the cache where simulating takes long.
+
+    A cache that cannot be read or written only warns (``RuntimeWarning``).
+    """
+    if settings.num_samples * settings.num_boundary < NODES_WORTH_CACHING:
+        return simulate_phantoms(settings)
+    s = settings
+    expected = {
+        "levels": (np.uint8, (s.num_samples, s.size, s.size)),
+        "dtn": (np.float32, (s.num_samples, s.num_boundary, s.num_boundary)),
+    }
+    arrays = cached_arrays(
+        cache_file(s),
+        "phantoms",
+        expected,
+        lambda: vars(simulate_phantoms(s)),
+        compressed=False,  # maps hardly shrink, and it takes longer than reading more
+    )
+    return SimulatedPhantoms(**arrays)
 
 
 def background_map(mesh_rings: int, num_boundary: int) -> NDArray[np.float64]:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.base import HasMode, eval_mode
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.data import Dataset, bucket_batches
-from discrete_diffusion.sampling import Sampler
-from discrete_diffusion.shards import Shard
+from discrete_diffusion.evaluation.conditional_samples import (
+    ConditionalSamples,
+    Tensors,
+    draw_conditional,
+    first_examples,
+)
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
 
 _MASK_STREAM, _FILL_STREAM = 70, 71
 """Keep masks and fillings apart from what else is drawn with the same seed."""
-
-
-class RowPredictor(HasMode, Protocol):
-    """An algorithm on rows of real numbers, as far as a measurement knows it."""
-
-    def predict(self, rows: Tensor, masked: Tensor, real: Tensor) -> Tensor:
-        """Float32[B, N, M]: the expected masked rows given the others, which are as they were."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -70,102 +67,58 @@ def draw_held_out_masks(real: Tensor, rate: float, generator: torch.Generator) -
 
 
 def fill_held_out(
-    algorithm: RowPredictor,
-    sampler: Sampler[Any] | None,
-    data: Dataset,
-    split: str,
-    *,
-    num: int | None,
-    mask_rate: float,
-    seed: int,
-    steps: int | None = None,
-    batch_size: int,
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
+    model: Model, data: Dataset, split: str, *, num: int | None, mask_rate: float, seed: int
 ) -> Filling:
     """Hide rows of the first ``num`` windows of a split (None: of all) and have them predicted, and
-    filled by the sampler if there is one, in eval mode.
+    filled if the model has a sampler.
 
-    Windows of one size go together, at most ``batch_size`` at once. ``shard``: every process asks
-    for the same, works on some of the batches and returns all. The masks are a function of
-    ``seed`` and each batch is filled with a generator of its own, so nothing depends on the number
-    of processes; what is filled, not what is predicted, depends on ``batch_size``.
+    Windows of one size go together, at most ``model.batch_size`` at once. The masks are a function
+    of ``seed``; what is filled, not what is predicted, depends on ``model.batch_size``, and nothing
+    on the number of processes.
 
-    Raises ``ValueError`` if the split is empty, ``num`` is below 0 or ``batch_size`` below 1.
+    Raises ``ValueError`` if the split is empty or ``num`` below 0.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: expected at least 1")
-    truth, real, masked = _hide_rows(data, split, num, mask_rate, seed)
+    examples = first_examples(data, split, num)
+    truth, real = examples.x0.float(), examples.real
+    masked = draw_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
     if len(truth) == 0:
         return Filling(truth, real, masked, truth)
     hidden = torch.where(masked.unsqueeze(-1), 0.0, truth)  # nobody is shown the answer
-    batches = bucket_batches(real.sum(dim=1), batch_size)
-
-    def work(numbered: tuple[int, Tensor]) -> _Part:
-        k, windows = numbered
-        generator = make_generator(seed, _FILL_STREAM, k, device=device)
-        given = (x[windows].to(device) for x in (hidden, masked, real))
-        return _fill_batch(algorithm, sampler, *given, generator=generator, steps=steps)
-
-    with eval_mode(algorithm):
-        parts = (shard or Shard()).map(work, enumerate(batches))
-    back = torch.cat(batches).argsort()
+    windows = {"rows": hidden, "masked": masked, "real": real}
+    batches = bucket_batches(real.sum(dim=1), model.rows_at_once)
+    predicted = predict_rows(model, windows, batches)
+    if model.sampler is None:
+        return Filling(truth, real, masked, predicted)
+    filled = fill_rows(model, windows, (seed, _FILL_STREAM), batches)
     return Filling(
-        truth=truth,
-        real=real,
-        masked=masked,
-        predicted=torch.cat([part.predicted for part in parts])[back],
-        filled=_joined([part.filled for part in parts], back),
-        nfe=_joined([part.nfe for part in parts], back),
-        seconds=sum(part.seconds for part in parts),
+        truth, real, masked, predicted, filled.values["rows"], filled.values["nfe"], filled.seconds
     )
 
 
-def _hide_rows(
-    data: Dataset, split: str, num: int | None, mask_rate: float, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``truth``, ``real`` and ``masked`` of a ``Filling``, of the first ``num`` windows."""
-    examples = data.splits[split]
-    if len(examples) == 0:
-        raise ValueError(f"the {split} split is empty; give it more data or another share")
-    if num is not None and num < 0:
-        raise ValueError(f"num={num}: expected at least 0")
-    real = examples.real[:num]
-    masked = draw_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
-    return examples.x0[:num].float(), real, masked
+def predict_rows(model: Model, windows: Tensors, batches: list[Tensor] | None = None) -> Tensor:
+    """Float32[W, N, M]: masked rows as the algorithm expects them, by one network call.
+
+    ``windows``: ``rows`` Float32[W, N, M], ``masked`` and ``real`` Bool[W, N]. ``batches``: as for
+    ``draw_conditional``.
+    """
+
+    def predict(given: Tensors, generator: torch.Generator) -> Tensors:
+        return {"rows": model.algorithm.predict(**given).float()}
+
+    return draw_conditional(model, windows, predict, entropy=(), batches=batches).values["rows"]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What was made of one batch; as in ``Filling``."""
+def fill_rows(
+    model: Model, windows: Tensors, entropy: tuple[int, ...], batches: list[Tensor] | None = None
+) -> ConditionalSamples:
+    """Masked rows drawn by the sampler: ``rows`` Float32[W, N, M] and ``nfe`` Int[W]; the arguments
+    are those of ``predict_rows`` and ``draw_conditional``."""
 
-    predicted: Tensor
-    filled: Tensor | None = None
-    nfe: Tensor | None = None
-    seconds: float = 0.0
+    def fill(given: Tensors, generator: torch.Generator) -> Tensors:
+        clamp = given["rows"].masked_fill(given["masked"].unsqueeze(-1), torch.nan)
+        output = model.sampler.sample(
+            model.algorithm, given["real"], clamp=clamp, generator=generator, steps=model.steps
+        )
+        return {"rows": output.x0.float(), "nfe": output.nfe}
 
-
-def _fill_batch(
-    algorithm: RowPredictor,
-    sampler: Sampler[Any] | None,
-    rows: Tensor,
-    masked: Tensor,
-    real: Tensor,
-    *,
-    generator: torch.Generator,
-    steps: int | None,
-) -> _Part:
-    predicted = algorithm.predict(rows, masked, real).float().cpu()
-    if sampler is None:
-        return _Part(predicted)
-    start = time.perf_counter()
-    clamp = rows.masked_fill(masked.unsqueeze(-1), torch.nan)
-    output = sampler.sample(algorithm, real, clamp=clamp, generator=generator, steps=steps)
-    filled, nfe = output.x0.float().cpu(), output.nfe.cpu()
-    return _Part(predicted, filled, nfe, time.perf_counter() - start)
-
-
-def _joined(parts: list[Tensor | None], back: Tensor) -> Tensor | None:
-    """The parts in the order ``back``; None if there are none."""
-    present = [part for part in parts if part is not None]
-    return torch.cat(present)[back] if present else None
+    return draw_conditional(model, windows, fill, entropy=entropy, batches=batches)

@@ -17,11 +17,7 @@ from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.filling import Filling, fill_held_out
 from discrete_diffusion.domains.regions.metrics import RowScores
 from discrete_diffusion.domains.regions.region_maps import draw_region_maps
-from discrete_diffusion.domains.regions.row_scores import (
-    FillingScores,
-    fit_baselines,
-    score_filling,
-)
+from discrete_diffusion.domains.regions.row_scores import FillingScores, fit_baselines
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
@@ -54,26 +50,20 @@ class RowReport(Report):
         """The first ``num`` windows of the split, all if it is None; masked at the rate of the
         report if none is given."""
         return fill_held_out(
-            model.algorithm,
-            model.sampler,
+            model,
             self.data,
             self.split,
             num=num,
             mask_rate=self.mask_rate if mask_rate is None else mask_rate,
             seed=seed,
-            steps=model.steps,
-            batch_size=model.rows_at_once,
-            device=model.device,
-            shard=model.shard,
         )
 
     def scores(self, filling: Filling) -> FillingScores:
         """Model, sampler and baselines."""
         last = self._last
         known = last[1] if last is not None and last[0].equal(filling.masked) else None
-        scores = score_filling(
-            filling, self.baselines, self._programmes(filling), baseline_scores=known
-        )
+        programmes = self._programmes(filling)
+        scores = self.baselines.measure(filling, programmes, baseline_scores=known)
         self._last = (filling.masked.clone(), scores.baselines)
         return scores
 
@@ -86,7 +76,7 @@ class RowReport(Report):
         for rate in rates:
             filling = self.fill(predicting, num, self.seed, rate)
             baselines = self.baselines.at_rate(rate, self.seed)
-            found.append(score_filling(filling, baselines, self._programmes(filling)))
+            found.append(baselines.measure(filling, self._programmes(filling)))
         return found
 
     def _programmes(self, filling: Filling) -> Tensor | None:

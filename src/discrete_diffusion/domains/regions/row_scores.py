@@ -27,78 +27,9 @@ _TRAINING_MASKS = 72
 
 
 @dataclass(frozen=True)
-class RowBaselines:
-    """What the training split says of a row without a network.
-
-    ``train``: its windows, masked at ``mask_rate``. ``mean``, ``scale``: Float64[M], mean and
-    standard deviation of its rows. ``by_name``: ``column_mean``, ``neighbour_mean``,
-    ``window_mean`` and, of simulated data, ``oracle``.
-    """
-
-    train: MaskedWindows
-    mask_rate: float
-    mean: Tensor
-    scale: Tensor
-    by_name: Mapping[str, RowBaseline]
-
-    def at_rate(self, mask_rate: float, seed: int) -> RowBaselines:
-        """The neighbour mean, fitted anew for rows masked at another rate, and the oracle."""
-        train = _masked(self.train, mask_rate, seed)
-        by_name: dict[str, RowBaseline] = {NEIGHBOURS: NeighbourMean.fit(train, self.mean)}
-        if ORACLE in self.by_name:
-            by_name[ORACLE] = self.by_name[ORACLE]
-        return replace(self, train=train, mask_rate=mask_rate, by_name=by_name)
-
-    def score(self, predicted: Tensor, filling: Filling) -> RowScores:
-        """Scores of Float[W, N, M] against the truth of a filling."""
-        return score_rows(
-            predicted,
-            filling.truth,
-            filling.masked,
-            column_mean=self.mean,
-            column_scale=self.scale,
-        )
-
-    def scores(self, filling: Filling, programmes: Tensor | None) -> dict[str, RowScores]:
-        """Scores of each baseline on the masked rows of a filling. ``programmes``: those of its
-        windows, Int64[W, N]; None leaves out the oracle."""
-        hidden = torch.where(filling.masked.unsqueeze(-1), 0.0, filling.truth)
-        windows = MaskedWindows(hidden, filling.masked, filling.real, programmes)
-        return {
-            name: self.score(baseline.predict(windows), filling)
-            for name, baseline in self.by_name.items()
-            if name != ORACLE or programmes is not None
-        }
-
-
-def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBaselines:
-    """Baselines for rows masked at ``mask_rate``; ``seed``: of the masks they are fitted under."""
-    examples = data.splits["train"]
-    programmes = None if data.programmes is None else data.programmes["train"]
-    nothing = torch.zeros_like(examples.real)
-    train = _masked(MaskedWindows(examples.x0, nothing, examples.real, programmes), mask_rate, seed)
-    column_mean = ColumnMean.fit(train)
-    mean = column_mean.mean
-    by_name: dict[str, RowBaseline] = {
-        "column_mean": column_mean,
-        NEIGHBOURS: NeighbourMean.fit(train, mean),
-        "window_mean": NeighbourMean.fit(train, mean, radius=None),
-    }
-    if programmes is not None:
-        by_name[ORACLE] = ProgrammeMean.fit(train, mean)
-    return RowBaselines(train, mask_rate, mean, column_scale(train, mean), by_name)
-
-
-def _masked(train: MaskedWindows, mask_rate: float, seed: int) -> MaskedWindows:
-    """The same windows under the masks that baselines are fitted under."""
-    generator = make_generator(seed, _TRAINING_MASKS)
-    return replace(train, masked=draw_held_out_masks(train.real, mask_rate, generator))
-
-
-@dataclass(frozen=True)
 class FillingScores:
-    """What ``score_filling`` returns. ``predicted``: of the model's expected rows. ``filled``: of
-    the sampler's rows, None without one. ``baselines``: by name; ``oracle`` only of simulated data.
+    """``predicted``: of the model's expected rows. ``filled``: of the sampler's rows, None without
+    one. ``baselines``: by name; ``oracle`` only of simulated data.
 
     Rows that a sampler draws have the spread that expected rows lack: the squared error of an exact
     model's draws is twice that of its expectations.
@@ -140,24 +71,87 @@ class FillingScores:
         }
 
 
-def score_filling(
-    filling: Filling,
-    baselines: RowBaselines,
-    programmes: Tensor | None = None,
-    *,
-    baseline_scores: Mapping[str, RowScores] | None = None,
-) -> FillingScores:
-    """Model, sampler and baselines on the masked rows of a filling.
+@dataclass(frozen=True)
+class RowBaselines:
+    """What the training split says of a row without a network.
 
-    ``programmes``: of its windows, Int64[W, N]; None leaves out the oracle. ``baseline_scores``:
-    what ``baselines.scores`` returned for the same windows and masks, computed here if not given.
+    ``train``: its windows, masked at ``mask_rate``. ``mean``, ``scale``: Float64[M], mean and
+    standard deviation of its rows. ``by_name``: ``column_mean``, ``neighbour_mean``,
+    ``window_mean`` and, of simulated data, ``oracle``.
     """
-    if baseline_scores is None:
-        baseline_scores = baselines.scores(filling, programmes)
-    return FillingScores(
-        predicted=baselines.score(filling.predicted, filling),
-        filled=None if filling.filled is None else baselines.score(filling.filled, filling),
-        baselines=baseline_scores,
-        mask_rate=baselines.mask_rate,
-        num_windows=len(filling),
-    )
+
+    train: MaskedWindows
+    mask_rate: float
+    mean: Tensor
+    scale: Tensor
+    by_name: Mapping[str, RowBaseline]
+
+    def at_rate(self, mask_rate: float, seed: int) -> RowBaselines:
+        """The neighbour mean, fitted anew for rows masked at another rate, and the oracle."""
+        train = _masked(self.train, mask_rate, seed)
+        by_name: dict[str, RowBaseline] = {NEIGHBOURS: NeighbourMean.fit(train, self.mean)}
+        if ORACLE in self.by_name:
+            by_name[ORACLE] = self.by_name[ORACLE]
+        return replace(self, train=train, mask_rate=mask_rate, by_name=by_name)
+
+    def measure(
+        self,
+        filling: Filling,
+        programmes: Tensor | None = None,
+        *,
+        baseline_scores: Mapping[str, RowScores] | None = None,
+    ) -> FillingScores:
+        """Model, sampler and baselines on the masked rows of a filling.
+
+        ``programmes``: of its windows, Int64[W, N]; None leaves out the oracle.
+        ``baseline_scores``: those of the same windows and masks, computed here if not given.
+        """
+
+        def score(predicted: Tensor) -> RowScores:
+            return score_rows(
+                predicted,
+                filling.truth,
+                filling.masked,
+                column_mean=self.mean,
+                column_scale=self.scale,
+            )
+
+        if baseline_scores is None:
+            hidden = torch.where(filling.masked.unsqueeze(-1), 0.0, filling.truth)
+            windows = MaskedWindows(hidden, filling.masked, filling.real, programmes)
+            baseline_scores = {
+                name: score(baseline.predict(windows))
+                for name, baseline in self.by_name.items()
+                if name != ORACLE or programmes is not None
+            }
+        return FillingScores(
+            predicted=score(filling.predicted),
+            filled=None if filling.filled is None else score(filling.filled),
+            baselines=baseline_scores,
+            mask_rate=self.mask_rate,
+            num_windows=len(filling),
+        )
+
+
+def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBaselines:
+    """Baselines for rows masked at ``mask_rate``; ``seed``: of the masks they are fitted under."""
+    examples = data.splits["train"]
+    programmes = None if data.programmes is None else data.programmes["train"]
+    nothing = torch.zeros_like(examples.real)
+    train = _masked(MaskedWindows(examples.x0, nothing, examples.real, programmes), mask_rate, seed)
+    column_mean = ColumnMean.fit(train)
+    mean = column_mean.mean
+    by_name: dict[str, RowBaseline] = {
+        "column_mean": column_mean,
+        NEIGHBOURS: NeighbourMean.fit(train, mean),
+        "window_mean": NeighbourMean.fit(train, mean, radius=None),
+    }
+    if programmes is not None:
+        by_name[ORACLE] = ProgrammeMean.fit(train, mean)
+    return RowBaselines(train, mask_rate, mean, column_scale(train, mean), by_name)
+
+
+def _masked(train: MaskedWindows, mask_rate: float, seed: int) -> MaskedWindows:
+    """The same windows under the masks that baselines are fitted under."""
+    generator = make_generator(seed, _TRAINING_MASKS)
+    return replace(train, masked=draw_held_out_masks(train.real, mask_rate, generator))

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from einops import rearrange, repeat
-from torch import Tensor
 
-from discrete_diffusion.algorithms.base import eval_mode
-from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.domain import Sampled
-from discrete_diffusion.domains.regions.filling import Filling
+from discrete_diffusion.domains.regions.filling import Filling, fill_rows, predict_rows
 from discrete_diffusion.domains.regions.given_rows import GivenRows, read_given_rows
 from discrete_diffusion.domains.regions.region_maps import draw_region_maps
 from discrete_diffusion.domains.regions.row_report import RowReport, write_rows
-from discrete_diffusion.domains.regions.row_scores import fit_baselines, score_filling
+from discrete_diffusion.domains.regions.row_scores import fit_baselines
 from discrete_diffusion.evaluation.held_out import (
     UnreadableDataError,
     checkpoint_data,
@@ -70,25 +67,12 @@ def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Sampled:
     if config.num_samples is not None and len(filling) < config.num_samples:
         which = "which is filled" if len(filling) == 1 else "all are filled"
         logger.info("the %s split has %s, %s", split, counted(len(filling), "window"), which)
-    assert filling.nfe is not None  # there is a sampler
-    assert filling.filled is not None
-    _check_finite(trained.path, filling.predicted, filling.filled)
+    _check_finite(trained.path, filling, len(filling))
     scores = report.measure(filling)
-    facts = {
-        "sampling": trained.sampling,
-        "split": split,
-        "num_samples": len(filling),
-        "network_calls_per_sample": float(filling.nfe.double().mean()),
-        "seconds": filling.seconds,
-        **scores,
-    }
     report.write(filling, folder)
     report.draw(filling, folder / config.picture)
-    return Sampled(
-        facts,
-        f"{counted(len(filling), 'window')} of the {split} split filled in {filling.seconds:.1f} "
-        f"s: {_shown(scores)}; {folder / config.picture}",
-    )
+    said = f"{counted(len(filling), 'window')} of the {split} split filled"
+    return _sampled(config, trained, filling, scores, {"split": split}, said)
 
 
 def _fill_given(config: DictConfig, trained: TrainedModel) -> Sampled:
@@ -98,48 +82,67 @@ def _fill_given(config: DictConfig, trained: TrainedModel) -> Sampled:
     call, ``masked`` Bool[W, N], ``feature_names``, and ``truth`` Float32[W, N, M] if the file has
     it; then the fillings are scored too, against what the checkpoint's training split says.
     """
-    names = tuple(trained.data_config.feature_names)
+    folder, names = Path(str(config.out)), tuple(trained.data_config.feature_names)
+    most_rows = trained.data_config.rows
+    scaling = trained.algorithm.scaling
     given = read_given_rows(
-        str(config.given),
-        feature_names=names,
-        most_rows=trained.data_config.rows,
-        scaling=trained.algorithm.scaling,
+        str(config.given), feature_names=names, most_rows=most_rows, scaling=scaling
     )
     completions = _completions(config, trained)
     with trained.sharing() as shard:
-        filling = _fill(
-            given, trained.on(shard), trained.data_config.rows, completions, config.seed
-        )
-    assert filling.nfe is not None  # there is a sampler
-    assert filling.filled is not None
-    predicted = filling.predicted[: len(given)]
-    filled = rearrange(filling.filled, "(c w) n m -> c w n m", c=completions)
-    _check_finite(trained.path, predicted, filled)
+        filling = _fill(given, trained.on(shard), most_rows, completions, config.seed)
+    _check_finite(trained.path, filling, len(given))
     scores = _scores_of_given(given, filling, trained, config.seed) if given.has_truth else {}
-    folder = Path(str(config.out))
-    tensors = {
-        "filled": filled,
-        "predicted": predicted,
-        "masked": given.masked,
-        "truth": given.rows if given.has_truth else None,
+    assert filling.filled is not None  # there is a sampler
+    filled = rearrange(filling.filled, "(c w) n m -> c w n m", c=completions)
+    predicted = filling.predicted[: len(given)]
+    tensors = {"filled": filled, "predicted": predicted, "masked": given.masked}
+    write_rows(folder, tensors | ({"truth": given.rows} if given.has_truth else {}), names)
+    draw_region_maps(
+        Filling(
+            truth=given.rows if given.has_truth else predicted,
+            real=filling.real[: len(given)],
+            masked=given.masked,
+            predicted=predicted,
+            filled=filled[0],
+        ),
+        folder / config.picture,
+        feature_names=names,
+        truth_title="True" if given.has_truth else "Predicted by one call",
+    )
+    facts = {"given": str(config.given), "num_inputs": len(given), "completions": completions}
+    said = f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')}"
+    return _sampled(config, trained, filling, scores, facts, said)
+
+
+def _sampled(
+    config: DictConfig,
+    trained: TrainedModel,
+    filling: Filling,
+    scores: Mapping[str, float],
+    facts: Mapping[str, Any],
+    said: str,
+) -> Sampled:
+    """``facts`` and ``said``, completed by how long it took and how the rows correlate with the
+    truth."""
+    assert filling.nfe is not None  # there is a sampler
+    correlations = {
+        "filled_per_motif_r": "per-motif r",
+        "neighbour_mean_per_motif_r": "neighbour mean",
+        "oracle_per_motif_r": "oracle",
     }
-    write_rows(folder, tensors, names)
-    _draw_given(given, filling, names, folder / config.picture)
-    facts = {
-        "sampling": trained.sampling,
-        "given": str(config.given),
-        "num_inputs": len(given),
-        "completions": completions,
-        "num_samples": len(filling),
-        "network_calls_per_sample": float(filling.nfe.double().mean()),
-        "seconds": filling.seconds,
-        **scores,
-    }
-    said = f": {_shown(scores)}" if scores else ""
+    known = [f"{name} {scores[key]:.3f}" for key, name in correlations.items() if key in scores]
+    shown = f": {', '.join(known)}" if known else ""
     return Sampled(
-        facts,
-        f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')} in "
-        f"{filling.seconds:.1f} s{said}; {folder / config.picture}",
+        {
+            "sampling": trained.sampling,
+            **facts,
+            "num_samples": len(filling),
+            "network_calls_per_sample": float(filling.nfe.double().mean()),
+            "seconds": filling.seconds,
+            **scores,
+        },
+        f"{said} in {filling.seconds:.1f} s{shown}; {Path(str(config.out)) / config.picture}",
     )
 
 
@@ -159,48 +162,26 @@ def _completions(config: DictConfig, trained: TrainedModel) -> int:
 
 
 def _fill(given: GivenRows, model: Model, most_rows: int, completions: int, seed: int) -> Filling:
-    """All windows ``completions`` times over, predicted and filled in batches that the processes
-    share, each with a generator of its own."""
+    """All windows ``completions`` times over."""
     start = time.perf_counter()
-    algorithm, device = model.algorithm, model.device
-    num_windows, num_rows = given.masked.shape
-    everywhere = torch.ones_like(given.masked)
-    padding = most_rows - num_rows
+    num_rows = given.masked.shape[1]
+    everywhere, padding = torch.ones_like(given.masked), most_rows - num_rows
     hidden = torch.where(given.masked.unsqueeze(-1), 0.0, given.rows)  # no one is shown the truth
-    rows = torch.nn.functional.pad(hidden, (0, 0, 0, padding))
-    masked, real = (torch.nn.functional.pad(x, (0, padding)) for x in (given.masked, everywhere))
-
-    def batches(num: int) -> list[tuple[int, Tensor]]:
-        """The first of ``num`` windows, over and over, by number of the batch."""
-        return list(enumerate((torch.arange(num) % num_windows).split(model.rows_at_once)))
-
-    def on_device(windows: Tensor) -> tuple[Tensor, ...]:
-        return tuple(x[windows].to(device) for x in (rows, masked, real))
-
-    def predict(batch: tuple[int, Tensor]) -> Tensor:
-        return algorithm.predict(*on_device(batch[1])).float().cpu()
-
-    def fill(batch: tuple[int, Tensor]) -> tuple[Tensor, Tensor]:
-        k, windows = batch
-        hidden, masked, real = on_device(windows)
-        clamp = hidden.masked_fill(masked.unsqueeze(-1), torch.nan)
-        generator = make_generator(seed, _GIVEN_STREAM, k, device=device)
-        done = model.sampler.sample(
-            algorithm, real, clamp=clamp, generator=generator, steps=model.steps
-        )
-        return done.x0.cpu(), done.nfe.cpu()
-
-    with eval_mode(algorithm):
-        predicted = torch.cat(model.shard.map(predict, batches(num_windows)))[:, :num_rows]
-        parts = model.shard.map(fill, batches(completions * num_windows))
-    filled, nfe = (torch.cat(each) for each in zip(*parts, strict=True))
+    windows = {
+        "rows": torch.nn.functional.pad(hidden, (0, 0, 0, padding)),
+        "masked": torch.nn.functional.pad(given.masked, (0, padding)),
+        "real": torch.nn.functional.pad(everywhere, (0, padding)),
+    }
+    several = {name: repeat(x, "w ... -> (c w) ...", c=completions) for name, x in windows.items()}
+    predicted = predict_rows(model, windows)[:, :num_rows]
+    filled = fill_rows(model, several, (seed, _GIVEN_STREAM)).values
     return Filling(
         truth=repeat(given.rows, "w n m -> (c w) n m", c=completions),
         real=repeat(everywhere, "w n -> (c w) n", c=completions),
         masked=repeat(given.masked, "w n -> (c w) n", c=completions),
         predicted=repeat(predicted, "w n m -> (c w) n m", c=completions),
-        filled=filled[:, :num_rows],
-        nfe=nfe,
+        filled=filled["rows"][:, :num_rows],
+        nfe=filled["nfe"],
         seconds=time.perf_counter() - start,
     )
 
@@ -217,42 +198,19 @@ def _scores_of_given(
         return {}
     rate = float(given.masked.double().mean())
     baselines = fit_baselines(data, min(max(rate, 0.01), 0.99), seed)
-    scores = replace(score_filling(filling, baselines), mask_rate=rate)
+    scores = replace(baselines.measure(filling), mask_rate=rate)
     counts = {"num_windows": len(given), "num_masked_rows": int(given.masked.sum())}
     return scores.as_dict() | counts
 
 
-def _draw_given(given: GivenRows, filling: Filling, names: tuple[str, ...], path: Path) -> None:
-    """True, observed and filled once; without the truth, predicted by one call in its place."""
-    once = {
-        name: getattr(filling, name)[: len(given)]
-        for name in ("truth", "real", "masked", "predicted", "filled")
-    }
-    if not given.has_truth:
-        once["truth"] = once["predicted"]
-    title = "True" if given.has_truth else "Predicted by one call"
-    draw_region_maps(Filling(**once), path, feature_names=names, truth_title=title)
-
-
-def _check_finite(checkpoint: str, *outputs: Tensor) -> None:
-    """``ValueError`` for rows Float[..., W, N, M] that the model at ``checkpoint`` made and that
-    hold NaN or infinity, with the indices of the first."""
-    for rows in outputs:
-        bad = ~rows.isfinite().all(dim=-1)
-        if bad.any():
-            window, row = bad.nonzero()[0].tolist()[-2:]
+def _check_finite(checkpoint: str, filling: Filling, num_windows: int) -> None:
+    """``ValueError`` if the model at ``checkpoint`` made rows that hold NaN or infinity, with the
+    indices of the first. ``num_windows``: that are filled, over and over."""
+    for rows in (filling.predicted, filling.filled):
+        if rows is not None and not rows.isfinite().all():
+            window, row = (~rows.isfinite()).any(dim=-1).nonzero()[0].tolist()
             raise ValueError(
-                f"the model's output is not finite (window {window}, row {row}); {checkpoint} has "
-                "diverged, take an earlier checkpoint, or the observed rows are far from those of "
-                "its training"
+                f"the model's output is not finite (window {window % num_windows}, row {row}); "
+                f"{checkpoint} has diverged, take an earlier checkpoint, or the observed rows are "
+                "far from those of its training"
             )
-
-
-def _shown(scores: Mapping[str, float]) -> str:
-    """What is known of the correlation with the truth, in a few words."""
-    known = {
-        "filled_per_motif_r": "per-motif r",
-        "neighbour_mean_per_motif_r": "neighbour mean",
-        "oracle_per_motif_r": "oracle",
-    }
-    return ", ".join(f"{name} {scores[key]:.3f}" for key, name in known.items() if key in scores)

@@ -1,0 +1,82 @@
+"""Samples drawn for given conditions, in batches that processes share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data.base import Dataset, Examples
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
+
+Tensors = Mapping[str, Tensor]
+"""By name, with the same number of rows: one per sample."""
+
+
+@dataclass(frozen=True)
+class ConditionalSamples:
+    """``values``: what was drawn, a row per row of the conditions, on the CPU. ``seconds``: spent
+    drawing, summed over processes."""
+
+    values: Tensors
+    seconds: float
+
+
+def draw_conditional(
+    model: Model,
+    conditions: Tensors,
+    draw: Callable[[Tensors, torch.Generator], Tensors],
+    *,
+    entropy: tuple[int, ...],
+    batches: list[Tensor] | None = None,
+) -> ConditionalSamples:
+    """What ``draw`` makes of each batch of the conditions, with the algorithm in eval mode.
+
+    ``draw``: from a batch of conditions on the device of the model, and a generator there, to what
+    is drawn. ``batches``: Int[b] rows that go together, every row in one of them; by default
+    ``model.batch_size`` in order. There must be a row.
+
+    The processes of ``model.shard`` share the batches; each returns all samples. Batch k has a
+    generator of its own, seeded by ``entropy`` and k. So samples do not depend on the number of
+    processes, and another call with other conditions draws with the same noise.
+    """
+    if batches is None:
+        num = len(next(iter(conditions.values())))
+        batches = list(torch.arange(num).split(model.rows_at_once))
+
+    def work(numbered: tuple[int, Tensor]) -> tuple[dict[str, Tensor], float]:
+        k, rows = numbered
+        start = time.perf_counter()
+        given = {name: values[rows].to(model.device) for name, values in conditions.items()}
+        drawn = draw(given, make_generator(*entropy, k, device=model.device))
+        on_cpu = {name: values.cpu() for name, values in drawn.items()}
+        return on_cpu, time.perf_counter() - start
+
+    with eval_mode(model.algorithm):
+        parts = model.shard.map(work, enumerate(batches))
+    back = torch.cat(batches).argsort()
+    return ConditionalSamples(
+        {name: torch.cat([drawn[name] for drawn, _ in parts])[back] for name in parts[0][0]},
+        sum(seconds for _, seconds in parts),
+    )
+
+
+def first_examples(data: Dataset, split: str, num: int | None) -> Examples:
+    """The first ``num`` samples of a split, all if it is None.
+
+    Raises ``ValueError`` for an empty split, or ``num`` below 0.
+    """
+    examples = data.splits[split]
+    if len(examples) == 0:
+        raise ValueError(f"the {split} split is empty; give it more data or another share")
+    if num is not None and num < 0:
+        raise ValueError(f"num={num}: expected at least 0")
+    return examples[slice(num)]

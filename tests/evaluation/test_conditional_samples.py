@@ -1,0 +1,82 @@
+"""Samples for given conditions: in their order, with noise of their own, by any number of
+processes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from discrete_diffusion.data.base import Dataset, Examples
+from discrete_diffusion.evaluation.conditional_samples import draw_conditional, first_examples
+from discrete_diffusion.evaluation.trained_model import Model
+from discrete_diffusion.shards import Shard
+from fake_processes import in_processes
+
+CONDITIONS = {"y": torch.arange(11), "z": torch.arange(11) ** 2}
+BATCHES = [torch.tensor(rows) for rows in ([4, 2], [10, 9, 8, 7], [0, 1, 3, 5], [6])]
+
+
+def drawn(conditions=CONDITIONS, *, batches=BATCHES, seed=0, shard=None, algorithm=None):
+    model = Model(algorithm or nn.Identity(), None, batch_size=4, shard=shard or Shard())
+
+    def draw(given, generator):
+        assert not model.algorithm.training
+        assert not torch.is_grad_enabled()
+        noise = torch.rand(len(given["y"]), generator=generator)
+        return {"known": 1000 * given["y"] + given["z"], "noise": noise}
+
+    return draw_conditional(model, conditions, draw, batches=batches, entropy=(seed, 5))
+
+
+@pytest.mark.parametrize("batches", [BATCHES, None])
+def test_samples_are_in_the_order_of_their_conditions(batches):
+    algorithm = nn.Identity().train()
+    found = drawn(batches=batches, algorithm=algorithm)
+    assert torch.equal(found.values["known"], 1000 * CONDITIONS["y"] + CONDITIONS["z"])
+    assert len(found.values["noise"].unique()) == 11  # every batch has noise of its own
+    assert found.seconds > 0
+    assert algorithm.training
+
+
+def test_other_conditions_are_given_the_same_noise_and_other_seeds_another():
+    found = drawn()
+    others = drawn({name: values.roll(1) for name, values in CONDITIONS.items()})
+    assert torch.equal(others.values["noise"], found.values["noise"])
+    assert torch.equal(others.values["known"], found.values["known"].roll(1))
+    assert not torch.equal(drawn(seed=1).values["noise"], found.values["noise"])
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_nothing_depends_on_the_number_of_processes(processes):
+    alone = drawn()
+    for found in in_processes(processes, lambda shard: drawn(shard=shard)):
+        for name, values in alone.values.items():
+            assert torch.equal(found.values[name], values)
+
+
+class Numbers(Dataset):
+    """Of a training and a validation split, the second one empty."""
+
+    def __init__(self) -> None:
+        x0 = torch.arange(6).reshape(3, 2)
+        train = Examples(x0, x0 >= 0, conditions={"y": torch.arange(3)})
+        self.splits = {"train": train, "val": train[:0]}
+
+    def summary(self) -> str:
+        return "numbers"
+
+
+def test_the_first_samples_of_a_split():
+    assert first_examples(Numbers(), "train", 2).conditions["y"].tolist() == [0, 1]
+    for num, expected in ((0, 0), (9, 3), (None, 3)):
+        assert len(first_examples(Numbers(), "train", num)) == expected
+    with pytest.raises(ValueError, match=r"num=-1: .* at least 0"):
+        first_examples(Numbers(), "train", -1)
+    with pytest.raises(ValueError, match="the val split is empty"):
+        first_examples(Numbers(), "val", None)
+
+
+def test_a_batch_has_a_row():
+    with pytest.raises(ValueError, match=r"batch_size=0: .* at least 1"):
+        Model(nn.Identity(), None, batch_size=0)
