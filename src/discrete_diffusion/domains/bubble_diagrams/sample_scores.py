@@ -11,6 +11,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import Diagr
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     DISTANCES,
     METRIC_MEANINGS,
+    SIZE_DEPENDENT,
     bubble_metrics,
 )
 from discrete_diffusion.domains.bubble_diagrams.metrics.floors import MetricFloors, metric_floors
@@ -24,9 +25,6 @@ from discrete_diffusion.evaluation.table import TableRow, TableSection
 REFERENCE_SUFFIX = "_reference"
 """A metric of this ending is the reference's own value of the metric without it."""
 
-_SIZE_DEPENDENT = ("mode_coverage", "mode_coverage_weighted", "distinct_multisets", "diversity")
-"""Metrics that are no distances and yet depend on the number of samples."""
-
 
 @dataclass(frozen=True)
 class SampleScores:
@@ -34,11 +32,10 @@ class SampleScores:
 
     ``sizes``: diagrams in each set; ``num_reference``: in the reference.
     ``per_seed``: by metric name, one value per sampling seed. ``intervals``: by name, mean and 95 %
-    confidence interval over seeds. ``real``: by name, the value to compare with: the floor of what
-    depends on the number of diagrams (distances, coverage, diversity), the reference's own value
-    otherwise; none for novelty, since what was held out is new by construction. ``floors``: None if
-    none were drawn. ``stratified``: by room count, of all samples ("samples") and of the reference
-    ("reference").
+    confidence interval over seeds. ``real``: by name, the value to compare with: the floor of the
+    metrics in ``SIZE_DEPENDENT``, the reference's own value otherwise; none for novelty, since what
+    was held out is new by construction. ``floors``: None if none were drawn. ``stratified``: by
+    room count, of all samples ("samples") and of the reference ("reference").
     """
 
     sizes: list[int]
@@ -159,7 +156,7 @@ def score_samples(
             draws=floor_draws,
             seed=seed,
         )
-        real |= {name: floors.mean[name] for name in (*DISTANCES, *_SIZE_DEPENDENT)}
+        real |= {name: floors.mean[name] for name in SIZE_DEPENDENT}
     pooled = [diagram for samples in sets for diagram in samples]
     return SampleScores(
         sizes=[len(samples) for samples in sets],

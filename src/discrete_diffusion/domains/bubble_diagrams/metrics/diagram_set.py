@@ -14,7 +14,6 @@ from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_order
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.mmd import KernelPoints
 from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import (
-    PAD,
     Flags,
     Ints,
     is_acyclic,
@@ -51,8 +50,9 @@ class DiagramSet(Sequence[BubbleDiagram]):
     """
 
     _PER_DIAGRAM = (
-        *("tokens", "num_rooms", "rooms", "relations", "related", "degree", "connected"),
-        *("horizontally_transitive", "vertically_transitive", "inside_valid", "room_counts"),
+        *("tokens", "num_rooms", "rooms", "relations", "related", "degree", "num_relations"),
+        *("connected", "horizontally_transitive", "vertically_transitive", "inside_valid"),
+        "room_counts",
         *("canonical_keys", "multiset_keys", "degree_shares", "clustering_shares", "spectrum"),
     )
 
@@ -129,6 +129,11 @@ class DiagramSet(Sequence[BubbleDiagram]):
         return self.related.sum(axis=2)
 
     @cached_property
+    def num_relations(self) -> Ints:
+        """Int[M]: listed relations of each diagram."""
+        return self.degree.sum(axis=1) // 2
+
+    @cached_property
     def connected(self) -> Flags:
         """Bool[M]: any room can be reached from any other over listed relations."""
         return is_connected(self.related, self.num_rooms)
@@ -161,7 +166,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         num_rooms = self.tokens.new_tensor(self.num_rooms)
         orders = canonical_orders(self.tokens, num_rooms, self._vocab).orders
         tokens = relabel(self.tokens, num_rooms, orders, self._vocab).numpy().astype(np.uint8)
-        return _keys([row[row != PAD] for row in tokens])
+        return _keys([row[row != self._vocab.pad_id] for row in tokens])
 
     @cached_property
     def multiset_keys(self) -> Keys:
@@ -206,16 +211,11 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     def _room_shares(self, values: Ints, num_values: int) -> Floats:
         """Float[M, K]: shares of a diagram's rooms by their value in 0..K - 1, Int[M, S]."""
-        values = np.where(self.rooms == PAD, -1, values)
+        values = np.where(self.rooms == self._vocab.pad_id, -1, values)
         counts = (values[:, :, None] == np.arange(num_values)).sum(axis=1)
         return counts / self.num_rooms[:, None]
 
     # -- of the set as a whole
-
-    @cached_property
-    def num_relations(self) -> Ints:
-        """Int[M]: listed relations of each diagram."""
-        return self.degree.sum(axis=1) // 2
 
     @cached_property
     def multisets(self) -> Counter[bytes]:
@@ -255,7 +255,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
     def degree_histogram(self) -> Floats:
         """Float[13, n]: rooms of each type with degree 0, 1, ..., n - 1."""
         histogram = np.zeros((NUM_TYPES, int(self.num_rooms.max())))
-        real = self.rooms != PAD
+        real = self.rooms != self._vocab.pad_id
         np.add.at(histogram, (self.rooms[real], self.degree[real]), 1)
         return histogram
 

@@ -44,6 +44,12 @@ DISTANCES: tuple[str, ...] = tuple(_DISTANCE_MEANINGS)
 """The metrics that are distances from the reference: 0 is best, and a ratio to a floor makes sense.
 """
 
+SIZE_DEPENDENT = (
+    *DISTANCES,
+    *("mode_coverage", "mode_coverage_weighted", "distinct_multisets", "diversity"),
+)
+"""The metrics that depend on the number of diagrams: what real data scores is their floor."""
+
 METRIC_MEANINGS: dict[str, str] = {
     "valid": "share connected, with at most one living room and at most one entrance",
     "connected": "share in which any room can be reached from any other",

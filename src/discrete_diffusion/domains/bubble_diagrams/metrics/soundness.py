@@ -18,10 +18,8 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
-PAD = RPLAN_VOCAB_CONFIG.node_pad_id
-"""Stands in the room slots that a diagram does not use."""
 
-_FORBIDDEN = np.zeros((PAD + 1, PAD + 1), dtype=bool)  # inner type, outer type
+_FORBIDDEN = np.zeros((RPLAN_VOCAB_CONFIG.node_vocab_size,) * 2, dtype=bool)  # inner, outer type
 for _inner, _outer in FORBIDDEN_INSIDE.items():
     _FORBIDDEN[_inner, list(_outer)] = True
 
