@@ -158,7 +158,7 @@ def test_errors_are_one_sentence(numbered, values, sentence):
 def test_a_split_file_shorter_than_a_window_is_named(tmp_path):
     (tmp_path / "a").write_text("abc" * 9)
     (tmp_path / "b").write_text("abc")
-    with pytest.raises(ValueError, match=r"b is 3 characters, .*smaller data.length$"):
+    with pytest.raises(ValueError, match=r"b is 3 characters, .*smaller data\.length$"):
         built(train_path=f"{tmp_path}/a", val_path=f"{tmp_path}/b", length=8)
 
 
