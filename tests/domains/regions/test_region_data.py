@@ -86,23 +86,23 @@ def test_completing_counts_the_features() -> None:
     assert config.num_features == 8
     assert config.feature_names == [*(f"motif_{k}" for k in range(1, 8)), "accessibility"]
     complete_regions(config)  # a right one stays
-    with pytest.raises(ValueError, match=r"data.num_features=9, but the data has 8 .*leave it out"):
+    with pytest.raises(ValueError, match=r"data.num_features=9, .* 8 .*leave it out"):
         complete_regions(region_config(num_motifs=7, num_features=9))
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"split": [0.5, 0.6, 0.1]}, r"data.split=\[0.5, 0.6, 0.1\]: expected three shares"),
-        ({"split": [0.5, 0.5]}, "expected three shares that sum to 1"),
+        ({"split": [0.5, 0.6, 0.1]}, r"data.split=\[0.5, 0.6, 0.1\]"),
+        ({"split": [0.5, 0.5]}, r"data.split=\[0.5, 0.5\]"),
         (
             {"num_windows": 2},
-            r"the val share .* has no window; give more data.num_windows or another data.split$",
+            "the val share .*more data.num_windows or another data.split",
         ),
-        ({"quantitative_atac": "no"}, "data.quantitative_atac=no: expected true or false"),
-        ({"cell_types": ["b_cell"]}, "data.cell_types chooses from a table; give data.path"),
-        ({"rows": 1}, "data.rows=1: expected a whole number, at least 2"),
-        ({"peak_length": 5}, "data.peak_length=5: expected a whole number, at least 14"),
+        ({"quantitative_atac": "no"}, "data.quantitative_atac=no"),
+        ({"cell_types": ["b_cell"]}, "data.cell_types .*data.path"),
+        ({"rows": 1}, "data.rows=1: .*at least 2"),
+        ({"peak_length": 5}, "data.peak_length=5: .*at least 14"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes: dict, sentence: str) -> None:
@@ -154,6 +154,6 @@ def _store_others(path: Path) -> None:
 def test_a_damaged_cache_file_is_replaced(folder: Path, damage: Callable[[Path], None]) -> None:
     expected = cached_windows(SETTINGS)
     damage(SETTINGS.cache_file())
-    with pytest.warns(RuntimeWarning, match="its regions are generated again"):
+    with pytest.warns(RuntimeWarning, match="regions are generated again"):
         assert_same_windows(cached_windows(SETTINGS), expected)
     assert_same_windows(cached_windows(SETTINGS), expected)

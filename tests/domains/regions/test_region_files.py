@@ -102,7 +102,7 @@ def test_cell_types_are_chosen_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"t.npz: unknown cell type 'd'.* Available: a, b, c"):
         read_regions(tmp_path / "t.npz", cell_types=["a", "d"])
     write_regions(tmp_path / "none.npz", made_table(()))
-    with pytest.raises(ValueError, match=r"none.npz has no arrays atpm/CELLTYPE .*data.cell_types"):
+    with pytest.raises(ValueError, match=r"none.npz .*atpm/CELLTYPE .*data.cell_types"):
         read_regions(tmp_path / "none.npz", cell_types=["a"])
 
 
@@ -123,34 +123,34 @@ def with_name(line: int, name: str) -> dict[str, np.ndarray]:
 
 
 REFUSED = [
-    ({"data": None}, r"has no array 'data'; expected .*found .*atpm/b_cell, atpm/cd8 t, motif_n"),
-    ({"motif_names": None}, "has no array 'motif_names'"),
-    ({"peak_names": None}, "has no array 'peak_names'"),
-    ({"data": np.ones((60, 4))}, r"data has shape \(60, 4\); expected \(60, 3\), a row for each"),
-    ({"data": np.ones(60)}, r"data has shape \(60,\); expected \(60, 3\)"),
+    ({"data": None}, r"'data'.* found .*atpm/b_cell, atpm/cd8 t, motif_n"),
+    ({"motif_names": None}, "'motif_names'"),
+    ({"peak_names": None}, "'peak_names'"),
+    ({"data": np.ones((60, 4))}, r"data .*\(60, 4\); expected \(60, 3\)"),
+    ({"data": np.ones(60)}, r"data .*\(60,\); expected \(60, 3\)"),
     ({"data": np.full((60, 3), "x")}, "data is <U1; expected numbers"),
-    ({"atpm/b_cell": np.ones(59)}, r"atpm/b_cell has shape \(59,\); expected \(60,\), a value for"),
-    (changed("data", (4, 1), np.nan), rf"data is nan at peak {PEAKS[4]} \(row 5\), motif 'GATA/1'"),
-    (
-        changed("data", (59, 0), np.inf),
-        r"data is inf at peak \S+ \(row 60\), motif 'CTCF'; expected",
-    ),
-    (changed("data", (2, 2), -1.5), r"data is -1.5 at peak \S+ \(row 3\), motif 'SPI1 α'"),
+    ({"atpm/b_cell": np.ones(59)}, r"atpm/b_cell .*\(59,\); expected \(60,\)"),
+    (changed("data", (4, 1), np.nan), rf"data is nan .*{PEAKS[4]} \(row 5\), motif 'GATA/1'"),
+    (changed("data", (59, 0), np.inf), r"data is inf .*\(row 60\), motif 'CTCF'"),
+    (changed("data", (2, 2), -1.5), r"data is -1.5 .*\(row 3\), motif 'SPI1 α'"),
     ({"data": np.full((60, 3), 1e39)}, "data is inf at peak"),
-    (changed("atpm/cd8 t", 7, -1), r"atpm/cd8 t is -1.0 at peak \S+ \(row 8\), cell type 'cd8 t'"),
+    (changed("atpm/cd8 t", 7, -1), r"atpm/cd8 t is -1.0 .*\(row 8\), cell type 'cd8 t'"),
     ({"motif_names": np.array(["a", "b", "a"])}, "motif_names has 'a' twice"),
-    ({"motif_names": np.array(["a", "b", "accessibility"])}, "rename the motif"),
+    ({"motif_names": np.array(["a", "b", "accessibility"])}, "'accessibility'.*rename the motif"),
     ({"motif_names": np.zeros(0, "<U3"), "data": np.zeros((60, 0))}, "motif_names is empty"),
-    ({"motif_names": np.arange(3)}, r"motif_names is int64 of shape \(3,\); expected one name per"),
+    ({"motif_names": np.arange(3)}, r"motif_names is int64 of shape \(3,\)"),
     ({"motif_names": np.array([b"\xff", b"b", b"c"])}, "motif_names is not UTF-8"),
-    (
-        with_name(17, "chr1_100"),
-        "peak_names, line 17: 'chr1_100' is not a peak name; .*CHROMOSOME:S",
-    ),
-    (with_name(3, "chr1:600-100"), "line 3: 'chr1:600-100' is not a peak name; .*START < END"),
-    (with_name(9, "chr1:-5-100"), "line 9: 'chr1:-5-100' is not a peak name"),
-    (with_name(60, PEAKS[0]), f"line 60: '{PEAKS[0]}' is in line 1 too"),
+    (with_name(17, "chr1_100"), "peak_names, line 17: 'chr1_100' .*CHROMOSOME:START-END"),
+    (with_name(3, "chr1:600-100"), "line 3: 'chr1:600-100' .*START < END"),
+    (with_name(9, "chr1:-5-100"), "line 9: 'chr1:-5-100'"),
+    (with_name(60, PEAKS[0]), f"line 60: '{PEAKS[0]}' .*line 1 "),
 ]
+
+
+def written(path: Path, arrays: dict[str, np.ndarray]) -> Path:
+    """As the ending says."""
+    np.savez(path, **arrays) if path.suffix == ".npz" else write_zarr(path, arrays)
+    return path
 
 
 @pytest.mark.parametrize(("change", "sentence"), REFUSED)
@@ -158,54 +158,41 @@ REFUSED = [
 def test_wrong_tables_are_refused(ending: str, change: dict, sentence: str, tmp_path: Path) -> None:
     merged = {**arrays_of(made_table()), **change}
     arrays = {key: array for key, array in merged.items() if array is not None}
-    path = tmp_path / f"wrong.{ending}"
-    np.savez(path, **arrays) if ending == "npz" else write_zarr(path, arrays)
+    path = written(tmp_path / f"wrong.{ending}", arrays)
     with pytest.raises(ValueError, match=sentence) as error:
         build_regions(table_config(path))
     assert str(error.value).startswith(str(path))
 
 
 def test_paths_that_hold_no_table_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no regions at .*no\.npz; check data.path"):
+    with pytest.raises(FileNotFoundError, match=r"/no\.npz; check data.path"):
         build_regions(table_config(tmp_path / "no.npz"))
+    write_regions(tmp_path / "t.npz", made_table())
     for name, content, sentence in [
-        ("text.npz", b"chr1:1-2", r"text.npz is no .npz file, or damaged \(was it copied in full"),
-        ("empty.npz", b"", "empty.npz is no .npz file"),
-        ("table.csv", b"a,b", r"table.csv: expected FILE.npz or a folder DIR.zarr"),
-        ("t.zarr.tar", b"x", r"t.zarr.tar: expected .* \(unpack an archive of one first\)"),
+        ("text.npz", b"chr1:1-2", "text.npz .*damaged"),
+        ("empty.npz", b"", "empty.npz .*damaged"),
+        ("cut.npz", (tmp_path / "t.npz").read_bytes()[:-200], "cut.npz .*damaged"),
+        ("table.csv", b"a,b", "table.csv: expected FILE.npz or a folder DIR.zarr"),
+        ("t.zarr.tar", b"x", "t.zarr.tar: expected .*unpack"),
     ]:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=sentence):
             build_regions(table_config(tmp_path / name))
     with (tmp_path / "one.npz").open("wb") as file:
         np.save(file, np.ones(3))
-    with pytest.raises(ValueError, match=r"one.npz holds one array; expected an .npz file"):
+    with pytest.raises(ValueError, match=r"one.npz holds one array"):
         read_regions(tmp_path / "one.npz")
     pytest.importorskip("zarr")
     (tmp_path / "empty.zarr").mkdir()
-    with pytest.raises(ValueError, match=r"empty.zarr is not a zarr group"):
+    with pytest.raises(ValueError, match=r"empty.zarr .*\.zgroup or zarr\.json"):
         read_regions(tmp_path / "empty.zarr")
-
-
-def test_a_file_cut_short_may_be_damaged(tmp_path: Path) -> None:
-    path = tmp_path / "t.npz"
-    write_regions(path, made_table())
-    path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(ValueError, match=r"or damaged .*full\?\); numpy.savez writes one$"):
-        read_regions(path)
 
 
 @pytest.mark.parametrize("ending", ["npz", "zarr"])
 def test_accessibility_without_a_cell_type_is_refused(ending: str, tmp_path: Path) -> None:
-    arrays = {**arrays_of(made_table(())), "atpm": np.ones(60)}
-    path = tmp_path / f"t.{ending}"
-    np.savez(path, **arrays) if ending == "npz" else write_zarr(path, arrays)
-    with pytest.raises(ValueError, match=r"array 'atpm' has no cell type; name it") as error:
+    path = written(tmp_path / f"t.{ending}", {**arrays_of(made_table(())), "atpm": np.ones(60)})
+    with pytest.raises(ValueError, match=rf"{path}: array 'atpm' .*atpm/CELLTYPE.*np\.savez"):
         read_regions(path)
-    assert str(error.value) == (
-        f"{path}: array 'atpm' has no cell type; name it atpm/CELLTYPE, e.g. "
-        'np.savez(f, **{"atpm/b_cell": values})'
-    )
 
 
 @pytest.mark.parametrize("ending", ["npz", "zarr"])
@@ -236,9 +223,7 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     arrays = arrays_of(made_table())
     arrays["motif_names"] = np.array(["a", "b", "c"], dtype=object)
     np.savez(tmp_path / "t.npz", **arrays)
-    with pytest.raises(
-        ValueError, match=r"t.npz: motif_names holds Python objects, which are never"
-    ):
+    with pytest.raises(ValueError, match=r"t.npz: motif_names holds Python objects"):
         read_regions(tmp_path / "t.npz")
 
 
@@ -248,7 +233,7 @@ def test_a_codec_that_unpickles_is_never_run(tmp_path: Path) -> None:
     described = json.loads((path / "data" / ".zarray").read_text())
     described["filters"] = [{"id": "pickle", "protocol": 4}]
     (path / "data" / ".zarray").write_text(json.dumps(described))
-    with pytest.raises(ValueError, match=r"t.zarr: data cannot be read: its codec unpickles"):
+    with pytest.raises(ValueError, match=r"t.zarr: data .*unpickles"):
         read_regions(path)
 
 
@@ -258,7 +243,7 @@ def test_damaged_arrays_are_named(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[300] ^= 0xFF
     path.write_bytes(bytes(content))
-    with pytest.raises(ValueError, match=r"t.npz: data is damaged: .*; copy it anew"):
+    with pytest.raises(ValueError, match=r"t.npz: data is damaged"):
         read_regions(path)
     write_zarr(tmp_path / "t.zarr", arrays_of(made_table()))
     (tmp_path / "t.zarr" / "data" / "0.0").write_bytes(b"nonsense")
@@ -279,11 +264,9 @@ def test_without_zarr_the_error_says_how_to_get_it(
 
 
 def test_tables_are_checked_where_they_are_made(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"the table: data has shape \(60, 3\); expected \(60, 1\)"
-    ):
+    with pytest.raises(ValueError, match=r"the table: data .*\(60, 3\); expected \(60, 1\)"):
         replace(made_table(), motif_names=("a",))
-    with pytest.raises(ValueError, match=r"t.zarr: expected a path that ends in .npz"):
+    with pytest.raises(ValueError, match=r"t.zarr: .*\.npz"):
         write_regions(tmp_path / "t.zarr", made_table())
 
 

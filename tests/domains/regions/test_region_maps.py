@@ -105,14 +105,13 @@ def test_maps_of_the_wrong_shape_are_refused():
 
 
 def scores_of(mask_rate: float, **r: list[float]) -> FillingScores:
-    """Those of the model and of baselines, whose correlations are given by column."""
+    """Those of the model and of others, whose correlations are given by column."""
 
     def scores(values: list[float]) -> RowScores:
         x = torch.tensor(values, dtype=torch.float64)
         return RowScores(r=x, r2=x, mse=x, kept=~x.isnan(), num_rows=9)
 
-    baselines = {name: scores(values) for name, values in r.items() if name != "model"}
-    return FillingScores(scores(r["model"]), None, baselines, mask_rate, num_windows=2)
+    return FillingScores({k: scores(values) for k, values in r.items()}, mask_rate, num_windows=2)
 
 
 def test_row_scores_are_sorted_by_the_model_without_dropped_columns():

@@ -125,16 +125,16 @@ def test_programme_means_explain_what_they_were_calibrated_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "sentence"),
+    ("key", "value", "least"),
     [
-        ("num_windows", 0, "data.num_windows=0: expected a whole number, at least 1"),
-        ("rows", 1, "data.rows=1: expected a whole number, at least 2"),
-        ("num_motifs", 2.5, "data.num_motifs=2.5: expected a whole number"),
-        ("num_programmes", 0, "data.num_programmes=0"),
-        ("peak_length", 13, "data.peak_length=13: expected a whole number, at least 14"),
-        ("region_seed", -1, "data.region_seed=-1: expected a whole number, at least 0"),
+        ("num_windows", 0, 1),
+        ("rows", 1, 2),
+        ("num_motifs", 2.5, 1),
+        ("num_programmes", 0, 1),
+        ("peak_length", 13, 14),
+        ("region_seed", -1, 0),
     ],
 )
-def test_settings_out_of_range_are_refused(key: str, value: object, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+def test_settings_out_of_range_are_refused(key: str, value: object, least: int) -> None:
+    with pytest.raises(ValueError, match=f"data.{key}={value}: .*at least {least}"):
         replace(SMALL, **{key: value})

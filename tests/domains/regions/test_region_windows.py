@@ -134,7 +134,7 @@ def test_a_data_set_from_a_table(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert re.search(r"t.npz: left out \d+ peaks .* data.max_span=5000000", caplog.text)
     one = build_regions(table_config(path, rows=3, cell_types="cd8 t"))
     assert len(one.splits["train"]) < len(data.splits["train"])
-    with pytest.raises(ValueError, match=r"data.num_features=5, but the data has 4"):
+    with pytest.raises(ValueError, match=r"data.num_features=5, .* 4"):
         complete_regions(table_config(path, num_features=5))
 
 
@@ -178,26 +178,26 @@ def test_features_that_say_nothing(tmp_path: Path) -> None:
     data = build_regions(table_config(tmp_path / "t.npz"))
     assert data.summary().endswith(", 4 features each, 2 constant (GATA/1, accessibility)")
     write_regions(tmp_path / "t.npz", replace(table, scores=np.ones_like(scores)))
-    with pytest.raises(ValueError, match=r"t.npz \(60 peaks, no atpm\): all 4 features have one v"):
+    with pytest.raises(ValueError, match=r"t.npz \(60 peaks, no atpm\): all 4 features"):
         build_regions(table_config(tmp_path / "t.npz"))
     order = read_positions(table.peak_names, "t").genome_order()
     scores = np.ones_like(scores)
     scores[order[45:]] = 3.0  # the test share varies, the training share does not
     write_regions(tmp_path / "t.npz", replace(table, scores=scores))
-    with pytest.raises(ValueError, match=r"in the training rows; there is nothing to predict$"):
+    with pytest.raises(ValueError, match="one value in the training rows"):
         build_regions(table_config(tmp_path / "t.npz"))
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"max_span": 100}, "no window of at least 2 peaks with aTPM above 0 is left; give anoth"),
-        ({"max_span": 0}, "data.max_span=0: expected a whole number, at least 1"),
+        ({"max_span": 100}, "no window .*data.max_span"),
+        ({"max_span": 0}, "data.max_span=0: .*at least 1"),
         (
             {"split": [0.98, 0.01, 0.01]},
-            "the val .* has no window; give more peaks or another data.split: each share needs two",
+            "the val .*more peaks or another data.split",
         ),
-        ({"cell_types": []}, r"data.cell_types=\[\]: expected names of cell types, or null"),
+        ({"cell_types": []}, r"data.cell_types=\[\]"),
         ({"cell_types": ["cd8_t"]}, "unknown cell type 'cd8_t'; did you mean 'cd8 t'"),
     ],
 )

@@ -77,14 +77,14 @@ def test_the_exact_model_explains_what_can_be_explained():
     assert found["per_motif_r2"] == pytest.approx(1 - unexplained, abs=0.03)
     assert found["per_motif_r"] == pytest.approx((1 - unexplained) ** 0.5, abs=0.03)
     assert found["filled_masked_mse"] == pytest.approx(2 * found["masked_mse"], rel=0.1)
-    assert list(scores.baselines) == list(BASELINES[:3])
+    assert list(scores.by_name) == ["model", "filled", *BASELINES[:3]]
     assert all(found["masked_mse"] < found[f"{name}_masked_mse"] for name in BASELINES[:3])
 
 
 def test_the_oracle_is_above_all_others_on_rows_of_programmes():
     data = toy_regions(24)
     scores = scored(filled(data), data)
-    assert list(scores.baselines) == list(BASELINES)
+    assert list(scores.by_name) == ["model", *BASELINES]
     found = scores.scores()
     for name in BASELINES[:3]:
         assert found["oracle_per_motif_r"] > found[f"{name}_per_motif_r"]
@@ -106,9 +106,8 @@ def test_the_oracle_is_given_the_programmes_of_the_windows_measured():
     real = DATA.splits["val"].real[:7]
     order = real.sum(dim=1).argsort(stable=True)  # the batch: windows of one size together
     scores = scored(filled(algorithm=Knowing(), num=7, batch_size=7))
-    assert scores.baselines["oracle"].as_dict() == pytest.approx(
-        scores.predicted.as_dict(), rel=1e-6
-    )
+    true, knowing = scores.by_name["oracle"], scores.by_name["model"]
+    assert true.as_dict() == pytest.approx(knowing.as_dict(), rel=1e-6)
 
 
 def test_numbers_have_flat_names():
@@ -164,14 +163,14 @@ def test_scores_by_mask_rate_are_those_of_each_rate():
     rates, model = (0.2, 0.5, 0.8), Model(ChainModel(), None, batch_size=8)
     found = RowReport(DATA, "val", 0.4, seed=1).scores_by_mask_rate(model, None, rates)
     for rate, scores in zip(rates, found, strict=True):
-        assert list(scores.predictors) == ["model", "neighbour_mean", "oracle"]
+        assert list(scores.by_name) == ["model", "neighbour_mean", "oracle"]
         alone = scored(filled(rate=rate), rate=rate, seed=1).as_dict()
         record = scores.as_dict()
         assert len(record) == 9 + 5
         assert record == {name: alone[name] for name in record}
     report = RowReport(changed(DATA, programmes=None))
     (without,) = report.scores_by_mask_rate(model, None, (0.5,))
-    assert list(without.predictors) == ["model", "neighbour_mean"]
+    assert list(without.by_name) == ["model", "neighbour_mean"]
 
 
 def test_a_report_measures_saves_and_draws(tmp_path):

@@ -136,19 +136,15 @@ def test_given_characters_are_kept(numbered):
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"path": "nowhere.txt"}, r"no text file at /.*nowhere\.txt"),
-        ({"characters": "lin"}, "line 1: the character 'e' .* is none of data.characters"),
-        ({"path": "a", "train_path": "b"}, "give data.path or data.train_path and data.val_path"),
-        ({"train_path": "a"}, "needs data.train_path=FILE and data.val_path=FILE together"),
-        ({"test_path": "a"}, "needs data.train_path=FILE and data.val_path=FILE together"),
+        ({"path": "nowhere.txt"}, r"/.*nowhere\.txt"),
+        ({"characters": "lin"}, "line 1: the character 'e' .*data.characters"),
+        ({"path": "a", "train_path": "b"}, "data.path or data.train_path and data.val_path"),
+        ({"train_path": "a"}, "data.train_path=FILE and data.val_path=FILE together"),
+        ({"test_path": "a"}, "data.train_path=FILE and data.val_path=FILE together"),
         ({"tokens": "words"}, "unknown kind of token 'words'"),
-        ({"split": [0.9, 0.2, 0.1]}, "expected three shares that sum to 1"),
-        ({"vocab_size": 9}, "data.vocab_size=9, but the text makes it"),
-        (
-            {"length": 100},
-            "the val share of .* is 39 characters, less than one window of data.length=100; give "
-            "more text, a smaller data.length or another data.split",
-        ),
+        ({"split": [0.9, 0.2, 0.1]}, r"data.split=\[0.9, 0.2, 0.1\]"),
+        ({"vocab_size": 9}, "data.vocab_size=9"),
+        ({"length": 100}, "the val share of .* is 39 characters, .*data.length=100.*data.split"),
     ],
 )
 def test_errors_are_one_sentence(numbered, values, sentence):
@@ -162,7 +158,7 @@ def test_errors_are_one_sentence(numbered, values, sentence):
 def test_a_split_file_shorter_than_a_window_is_named(tmp_path):
     (tmp_path / "a").write_text("abc" * 9)
     (tmp_path / "b").write_text("abc")
-    with pytest.raises(ValueError, match=r"b is 3 characters, less than .* smaller data.length$"):
+    with pytest.raises(ValueError, match=r"b is 3 characters, .*smaller data\.length$"):
         built(train_path=f"{tmp_path}/a", val_path=f"{tmp_path}/b", length=8)
 
 

@@ -60,7 +60,7 @@ def test_padding_is_left_out_and_half_a_character_is_shown():
 
 def test_an_unknown_character_is_named_with_its_place():
     vocabulary = TextVocabulary.of_text("abc\n")
-    sentence = r"val\.txt, line 3: the character 'é' \(U\+00E9\) is none of data\.characters"
+    sentence = r"val\.txt, line 3: the character 'é' \(U\+00E9\) .*data\.characters"
     with pytest.raises(ValueError, match=sentence):
         vocabulary.encode(TextSource("val.txt", "a\nb\ncébé"))
 
@@ -69,9 +69,9 @@ def test_an_unknown_character_is_named_with_its_place():
     ("config", "sentence"),
     [
         ({"tokens": "byte"}, "unknown kind of token 'byte'; did you mean 'bytes'?"),
-        ({"tokens": "characters", "characters": None}, "data.characters is not set"),
-        ({"tokens": "characters", "characters": ""}, "expected every character of the text once"),
-        ({"tokens": "characters", "characters": "aba"}, "expected every character of the text"),
+        ({"tokens": "characters", "characters": None}, "data.characters"),
+        ({"tokens": "characters", "characters": ""}, "data.characters=''"),
+        ({"tokens": "characters", "characters": "aba"}, "data.characters='aba'"),
     ],
 )
 def test_bad_vocabularies(config, sentence):

@@ -203,10 +203,10 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
     """``per_motif_r`` by how much is hidden."""
     rows = []
     for scores in by_rate:
-        r = [_number(each.per_motif_r) for each in scores.predictors.values()]
+        r = [_number(each.per_motif_r) for each in scores.by_name.values()]
         rows.append(TableRow(f"{100 * scores.mask_rate:g} %", *r))
-    names = [name.replace("_", " ") for name in by_rate[0].baselines]
-    heads = ("hidden", "per_motif_r", *names)
+    _, *others = by_rate[0].by_name
+    heads = ("hidden", "per_motif_r", *(name.replace("_", " ") for name in others))
     return TableSection("by how much is hidden", tuple(rows), heads)
 
 

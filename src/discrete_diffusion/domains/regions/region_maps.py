@@ -99,9 +99,6 @@ def _z_scores(values: NDArray[np.floating], rows: NDArray[np.floating]) -> Array
 def similar_columns(values: Array) -> NDArray[np.intp]:
     """Int[M]: an order of the columns of Float[rows, M] in which alike ones are neighbours: the
     leaves of average linkage on Euclidean distance (of z-scores: a function of correlation)."""
-    num = values.shape[1]
-    if num < 3:
-        return np.arange(num)
     return leaves_list(linkage(values.T, method="average", optimal_ordering=True)).astype(np.intp)
 
 

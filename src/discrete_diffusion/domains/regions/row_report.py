@@ -62,9 +62,9 @@ class RowReport(Report):
         """Model, sampler and baselines."""
         last = self._last
         known = last[1] if last is not None and last[0].equal(filling.masked) else None
-        programmes = self._programmes(filling)
-        scores = self.baselines.measure(filling, programmes, baseline_scores=known)
-        self._last = (filling.masked.clone(), scores.baselines)
+        scores = self.baselines.measure(filling, self._programmes(filling), known)
+        known = {name: scores.by_name[name] for name in self.baselines.by_name}
+        self._last = (filling.masked.clone(), known)
         return scores
 
     def scores_by_mask_rate(

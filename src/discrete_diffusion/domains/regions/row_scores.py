@@ -28,46 +28,35 @@ _TRAINING_MASKS = 72
 
 @dataclass(frozen=True)
 class FillingScores:
-    """``predicted``: of the model's expected rows. ``filled``: of the sampler's rows, None without
-    one. ``baselines``: by name; ``oracle`` only of simulated data.
+    """``by_name``: of the ``model``'s expected rows, of those ``filled`` by a sampler, if there is
+    one, then of the baselines; ``oracle`` only of simulated data.
 
     Rows that a sampler draws have the spread that expected rows lack: the squared error of an exact
     model's draws is twice that of its expectations.
     """
 
-    predicted: RowScores
-    filled: RowScores | None
-    baselines: Mapping[str, RowScores]
+    by_name: Mapping[str, RowScores]
     mask_rate: float
     num_windows: int
 
-    @property
-    def predictors(self) -> dict[str, RowScores]:
-        """Scores of predictions by whose they are: ``model``, then the baselines."""
-        return {"model": self.predicted, **self.baselines}
+    def scores(self) -> dict[str, float]:
+        """The model's numbers under their own names, the others' with whose they are in front."""
+        return {
+            name: value
+            for who, scores in self.by_name.items()
+            for name, value in scores.as_dict("" if who == "model" else f"{who}_").items()
+        }
 
     def as_dict(self) -> dict[str, float]:
         """For ``metrics.json``: ``scores``, and of how many windows, rows and columns they are. A
         column is dropped whose masked truth is constant."""
-        kept = self.predicted.kept
+        model = self.by_name["model"]
         return self.scores() | {
             "num_windows": self.num_windows,
-            "num_masked_rows": self.predicted.num_rows,
-            "num_columns": int(kept.sum()),
-            "dropped_columns": int((~kept).sum()),
+            "num_masked_rows": model.num_rows,
+            "num_columns": int(model.kept.sum()),
+            "dropped_columns": int((~model.kept).sum()),
             "mask_rate": self.mask_rate,
-        }
-
-    def scores(self) -> dict[str, float]:
-        """The model's numbers under their own names, the others' with whose they are before
-        them."""
-        by_prefix = {"": self.predicted, "filled_": self.filled}
-        by_prefix |= {f"{name}_": scores for name, scores in self.baselines.items()}
-        return {
-            name: value
-            for prefix, scores in by_prefix.items()
-            if scores is not None
-            for name, value in scores.as_dict(prefix).items()
         }
 
 
@@ -98,13 +87,12 @@ class RowBaselines:
         self,
         filling: Filling,
         programmes: Tensor | None = None,
-        *,
-        baseline_scores: Mapping[str, RowScores] | None = None,
+        known: Mapping[str, RowScores] | None = None,
     ) -> FillingScores:
         """Model, sampler and baselines on the masked rows of a filling.
 
         ``programmes``: of its windows, Int64[W, N]; None leaves out the oracle.
-        ``baseline_scores``: those of the same windows and masks, computed here if not given.
+        ``known``: scores of the baselines on the same windows and masks, found here if not given.
         """
 
         def score(predicted: Tensor) -> RowScores:
@@ -116,21 +104,18 @@ class RowBaselines:
                 column_scale=self.scale,
             )
 
-        if baseline_scores is None:
+        if known is None:
             hidden = torch.where(filling.masked.unsqueeze(-1), 0.0, filling.truth)
             windows = MaskedWindows(hidden, filling.masked, filling.real, programmes)
-            baseline_scores = {
+            known = {
                 name: score(baseline.predict(windows))
                 for name, baseline in self.by_name.items()
                 if name != ORACLE or programmes is not None
             }
-        return FillingScores(
-            predicted=score(filling.predicted),
-            filled=None if filling.filled is None else score(filling.filled),
-            baselines=baseline_scores,
-            mask_rate=self.mask_rate,
-            num_windows=len(filling),
-        )
+        made = {"model": score(filling.predicted)}
+        if filling.filled is not None:
+            made["filled"] = score(filling.filled)
+        return FillingScores({**made, **known}, self.mask_rate, len(filling))
 
 
 def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBaselines:

@@ -51,7 +51,7 @@ def draw_row_scores(
 
 
 def _draw_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> None:
-    found = scores.predictors
+    found = scores.by_name
     model = found["model"].r.numpy()
     order = [int(k) for k in np.argsort(-model, kind="stable") if not np.isnan(model[k])]
     at = np.arange(len(order))
@@ -83,8 +83,8 @@ def _draw_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> No
 
 def _draw_rates(axes: Axes, by_rate: Sequence[FillingScores]) -> None:
     percent = [100 * scores.mask_rate for scores in by_rate]
-    for name in by_rate[0].predictors:
-        r = [scores.predictors[name].per_motif_r for scores in by_rate]
+    for name in by_rate[0].by_name:
+        r = [scores.by_name[name].per_motif_r for scores in by_rate]
         axes.plot(percent, r, markersize=4.6, label=name.replace("_", " "), **_LOOKS[name])
     style_axes(axes, title="By mask rate", xlabel="hidden rows (%)", ylabel="mean r over features")
     axes.set_xticks(percent, [f"{value:g}" for value in percent])

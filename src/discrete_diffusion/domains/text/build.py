@@ -47,32 +47,31 @@ def build_text(config: DictConfig) -> TextDataset:
     """
     vocabulary, layout = vocabulary_of(config), sequence_layout(config)
     if config.train_path is None:
-        source = _training_text(config)
-        name = source.name
+        text = _training_text(config)
+        source = text.name
         if config.path is None:
-            logger.warning("no data.path: a smoke test on %s", name)
-            name = f"smoke test: {name}"
-        whole = vocabulary.encode(source)
+            logger.warning("no data.path: a smoke test on %s", text.name)
+            source = f"smoke test: {text.name}"
+        whole = vocabulary.encode(text)
         shares = shares_of(len(whole), config.split)
         ids = {split: whole[share] for split, share in shares.items()}
-        names = {split: f"the {split} share of {source.name}" for split in SPLITS}
+        names = {split: f"the {split} share of {text.name}" for split in SPLITS}
+        fix = "more text, a smaller data.length or another data.split"
     else:
         _training_path(config)
         paths = {split: config[f"{split}_path"] for split in SPLITS}
-        names = {split: str(path) for split, path in paths.items()}
-        name = ", ".join(names[split] for split in SPLITS if paths[split] is not None)
-        ids = {
-            split: np.zeros(0, np.int64) if path is None else vocabulary.encode(read_text(path))
-            for split, path in paths.items()
-        }
-    for split in SPLITS:
-        if (found := len(ids[split])) < layout.length and (found or split != "test"):
+        names = {split: str(path) for split, path in paths.items() if path is not None}
+        source = ", ".join(names.values())
+        ids = {split: vocabulary.encode(read_text(path)) for split, path in names.items()}
+        ids.setdefault("test", np.zeros(0, np.int64))
+        fix = "more text or a smaller data.length"
+    for split, found in ids.items():
+        if len(found) < layout.length and (len(found) or split != "test"):
             raise ValueError(
-                f"{names[split]} is {found:,} {config.tokens}, less than one window of "
-                f"data.length={layout.length}; give more text, a smaller data.length"
-                + ("" if config.train_path else " or another data.split")
+                f"{names[split]} is {len(found):,} {config.tokens}, less than one window of "
+                f"data.length={layout.length}; give {fix}"
             )
-    return TextDataset(ids, vocabulary, layout=layout, source=name)
+    return TextDataset(ids, vocabulary, layout=layout, source=source)
 
 
 def _training_text(config: DictConfig) -> TextSource:

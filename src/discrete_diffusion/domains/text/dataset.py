@@ -45,10 +45,10 @@ class TextDataset(TokenDataset):
     def _windows(self, ids: np.ndarray) -> Examples:
         """Int64[N] -> x0 Int64[ceil(N / L), L]."""
         length = self.layout.length
-        num = math.ceil(len(ids) / length)
-        x0 = torch.full((num * length,), self.vocabulary.pad_id)
+        num = math.ceil(len(ids) / length) * length
+        x0 = torch.full((num,), self.vocabulary.pad_id)
         x0[: len(ids)] = torch.from_numpy(ids)
-        real = torch.arange(num * length) < len(ids)
+        real = torch.arange(num) < len(ids)
         return Examples(*(rearrange(x, "(m l) -> m l", l=length) for x in (x0, real)))
 
     def _count_characters(self, ids: np.ndarray) -> int:
