@@ -51,17 +51,14 @@ def write_comparison(
     comparison = _comparison(cells, found, first_data, terms)
     real = _real_data(out / "real_data.json", first_data, comparison, measurement)
     heads, rows = table_cells(comparison, real.get("metrics", {}))
-    setting, summary = _setting(comparison, first["steps"]), first_data.summary()
-    if path := str(cells[0].config.data.get("path") or ""):
-        summary = summary.replace(path, Path(path).name)
-    seeds = f"seed{'s' * (len(comparison.seeds) > 1)} {', '.join(map(str, comparison.seeds))}"
-    notes = [f"{setting}, {seeds}. Data: {summary}.", *table_notes(comparison)]
-    if real:
-        notes.append(
-            f"Real data: {real['num_samples']:,} training samples in place of a model's, against "
-            f"the same {first['split']} split, mean of {real['draws']} draws."
-        )
-    notes += [*measurement.notes(comparison), f"{first['hardware']}."]
+    setting = _setting(comparison, first["steps"])
+    notes = [
+        _data_note(comparison, setting, first_data.summary()),
+        *table_notes(comparison),
+        *([_real_data_note(comparison, real)] if real else []),
+        *measurement.notes(comparison),
+        f"{first['hardware']}.",
+    ]
     results = finite(
         {
             "command": shlex.join(["discrete-diffusion", "compare", *overrides]),
@@ -109,15 +106,15 @@ def _comparison(
         grouped.setdefault((cell.algorithm, cell.backbone), []).append(cell)
     measurement, models = cells[0].measurement, []
     measures = [name for name in measurement.measures if name == "nelbo" or _same(name, found)]
-    for (algorithm, backbone), group in grouped.items():
-        results = [found[cell.name] for cell in group]
+    for group in grouped.values():
+        results, first = [found[cell.name] for cell in group], group[0]
         models.append(
             ComparedModel(
-                algorithm=algorithm,
-                backbone=backbone,
-                model=group[0].model,
-                instead_of=group[0].instead_of,
-                parameters=group[0].parameters,
+                algorithm=first.algorithm,
+                backbone=first.backbone,
+                model=first.model,
+                instead_of=first.instead_of,
+                parameters=first.parameters,
                 quantity=results[0]["quantity"],
                 values={
                     name: torch.tensor([_numbers(r[name]) for r in results], dtype=torch.float64)
@@ -129,8 +126,8 @@ def _comparison(
                     for name in results[0]["metrics"]
                     if all(name in result["metrics"] for result in results)
                 },
-                config=group[0].config,
-                folder=group[0].folder.path,
+                config=first.config,
+                folder=first.folder.path,
             )
         )
     drawn = [m.values[name].shape[1] for m in models for name in m.values if name != "nelbo"]
@@ -195,6 +192,20 @@ def _setting(comparison: Comparison, steps: int) -> str:
     return (
         f"{' and '.join(dict.fromkeys(str(each.name) for each in data))}, {counted(steps, 'step')} "
         f"of batch size {data[0].batch_size}, {said}"
+    )
+
+
+def _data_note(comparison: Comparison, setting: str, summary: str) -> str:
+    if path := str(comparison.models[0].config.data.get("path") or ""):
+        summary = summary.replace(path, Path(path).name)
+    seeds = ", ".join(map(str, comparison.seeds))
+    return f"{setting}, seed{'s' * (len(comparison.seeds) > 1)} {seeds}. Data: {summary}."
+
+
+def _real_data_note(comparison: Comparison, real: Mapping[str, Any]) -> str:
+    return (
+        f"Real data: {real['num_samples']:,} training samples in place of a model's, against the "
+        f"same {comparison.split} split, mean of {real['draws']} draws."
     )
 
 
