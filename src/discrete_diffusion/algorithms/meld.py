@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.draws import draw_times
+from discrete_diffusion.algorithms.draws import Corruption, draw_times
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import ForwardProcess
@@ -110,17 +110,11 @@ class MELD(MDLM):
 
 
 @dataclass(frozen=True)
-class Race:
-    """A batch masked by a race, with gradients to the exponents.
+class Race(Corruption):
+    """A batch masked by a race, with gradients to the exponents; ``t`` Float64[B], when the next
+    position is revealed. ``log_prob``: Float64[B], log probability of the order in which the
+    visible ones were revealed."""
 
-    ``xt``: Int[B, L]. ``t``: Float64[B], when the next position is revealed. ``weight``:
-    Float64[B, L], of each position in f. ``log_prob``: Float64[B], log probability of the order in
-    which the visible ones were revealed.
-    """
-
-    xt: Tensor
-    t: Tensor
-    weight: Tensor
     log_prob: Tensor
 
 
