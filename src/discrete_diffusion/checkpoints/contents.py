@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself, and the digest that notices a changed bit.
+"""What a checkpoint holds beside weights, and the digest that notices a changed bit.
 
 Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, carry the same *info*:
 

@@ -71,7 +71,7 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Non
         others = _taken_over(engine)
         for other in others:
             other.kill()
-        leaves_the_group = is_first()  # another process says first what went wrong, and ends
+        leaves_the_group = is_first()  # another process first prints what went wrong
         raise
     finally:
         if leaves_the_group and dist.is_available() and dist.is_initialized():

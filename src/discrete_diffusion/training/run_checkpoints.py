@@ -87,11 +87,11 @@ class RunCheckpoints(Checkpoint):
 
     ``last`` is written after every validation, at the end of training, and after the step in which
     ``signals`` were received, before ``Stop`` ends the run. It names the best score and step and is
-    written *before* ``best``, a copy of it: killed between the two, the next run finds in ``last``
-    that it is itself the best and makes the copy.
+    written *before* its copy ``best``: after a kill between the two, the resumed run finds in
+    ``last`` that it is itself the best and makes the copy.
 
     Lightning calls checkpoint callbacks after all others, so averaged weights are up to date.
-    ``holds_run``: whether ``last`` is of this run yet, and not of an earlier one in the folder.
+    ``holds_run``: whether ``last`` is of this run already, not of an earlier one in the folder.
 
     Of several processes the first one writes; a signal to any of them ends all after one step.
     """
@@ -176,7 +176,7 @@ class RunCheckpoints(Checkpoint):
             raise self._stop()
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """As ``on_train_end``, for a run killed between its last two files: nothing is trained."""
+        """As ``on_train_end``, for a resumed run that was killed between its last two files."""
         nothing_trained = self._saved_step is None and self.holds_run
         if nothing_trained and self.best_step is None and trainer.is_global_zero:
             self._copy_last_to_best()
