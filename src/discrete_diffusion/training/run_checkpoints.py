@@ -22,6 +22,8 @@ from discrete_diffusion.whole_files import written_whole
 
 logger = logging.getLogger(__name__)
 
+_SCORE = "val/nelbo"
+
 
 class CheckpointFiles(TorchCheckpointIO):
     """Files that are whole at any moment, with the averaged weights as ``.safetensors`` beside.
@@ -83,7 +85,7 @@ class AnyProcess:
 
 
 class RunCheckpoints(Checkpoint):
-    """Keeps ``last.ckpt`` (newest) and ``best.ckpt`` (lowest ``monitor``) in a folder.
+    """Keeps ``last.ckpt`` (newest) and ``best.ckpt`` (lowest ``val/nelbo``) in a folder.
 
     ``last`` is written after every validation, at the end of training, and after the step in which
     ``signals`` were received, before ``Stop`` ends the run. It names the best score and step and is
@@ -96,11 +98,9 @@ class RunCheckpoints(Checkpoint):
     Of several processes the first one writes; a signal to any of them ends all after one step.
     """
 
-    def __init__(
-        self, folder: Path, *, monitor: str = "val/nelbo", signals: StopSignals | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *, signals: StopSignals | None = None) -> None:
         self.last, self.best = folder / "last.ckpt", folder / "best.ckpt"
-        self.monitor, self.signals = monitor, signals or StopSignals()
+        self.signals = signals or StopSignals()
         self.best_score: float | None = None
         self.best_step: int | None = None
         self.holds_run = False
@@ -148,7 +148,7 @@ class RunCheckpoints(Checkpoint):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.sanity_checking:
             return
-        score = float(trainer.callback_metrics[self.monitor])
+        score = float(trainer.callback_metrics[_SCORE])
         improved = math.isfinite(score) and (self.best_score is None or score < self.best_score)
         if not math.isfinite(score) and trainer.is_global_zero:
             kept = "there is none yet"
@@ -156,7 +156,7 @@ class RunCheckpoints(Checkpoint):
                 kept = f"{self.best} stays that of step {self.best_step}"
             logger.warning(
                 "%s is %s at step %d, so this is not the best checkpoint; %s",
-                *(self.monitor, score, trainer.global_step, kept),
+                *(_SCORE, score, trainer.global_step, kept),
             )
         if improved:
             self.best_score, self.best_step = score, trainer.global_step
