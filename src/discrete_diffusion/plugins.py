@@ -87,7 +87,7 @@ def import_plugins(modules: Any) -> None:
     for name in modules:
         try:
             import_module(name)
-        except Exception as error:  # a stranger's code may raise anything
+        except Exception as error:  # a user's code may raise anything
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
             if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
                 reason += "; name a module that is installed or lies in this folder, without .py"

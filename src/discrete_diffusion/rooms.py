@@ -1,4 +1,4 @@
-"""The code tables of bubble diagrams: room types, relations, and what they say of space."""
+"""The code tables of bubble diagrams: room types, relations, and their meaning in space."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ NO_EDGE = RELATIONS.index("no-edge")
 """The code of a pair without a relation."""
 
 RELATION_X_ORDER = (-1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 0)
-"""Per relation code: -1 if room i lies left of room j, 1 if right of it, 0 if neither is said."""
+"""Per relation code: -1 if room i lies left of room j, 1 if right of it, 0 if neither is known."""
 
 RELATION_Y_ORDER = (-1, 1, 0, -1, 0, 0, 1, 0, -1, 1, 0)
-"""Per relation code: -1 if room i lies above room j, 1 if below it, 0 if neither is said."""
+"""Per relation code: -1 if room i lies above room j, 1 if below it, 0 if neither is known."""
 
 FORBIDDEN_INSIDE: dict[int, tuple[int, ...]] = {
     0: tuple(range(1, 12)),

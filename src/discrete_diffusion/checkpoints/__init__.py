@@ -1,6 +1,13 @@
 """Checkpoints: what is in one, how an algorithm comes back out of it, when a run may go on."""
 
-from discrete_diffusion.checkpoints.contents import FORMAT, checkpoint_info, sealed
+from discrete_diffusion.checkpoints.contents import (
+    FORMAT,
+    Checkpoint,
+    checkpoint_info,
+    load,
+    read_checkpoint,
+    sealed,
+)
 from discrete_diffusion.checkpoints.files import INFO_KEY, read_training_file, write_weights_file
 from discrete_diffusion.checkpoints.initialising import (
     Initialised,
@@ -8,7 +15,6 @@ from discrete_diffusion.checkpoints.initialising import (
     initialise,
     read_starting_weights,
 )
-from discrete_diffusion.checkpoints.loading import Checkpoint, load, read_checkpoint
 from discrete_diffusion.checkpoints.resuming import ResumePoint, check_resumable
 
 __all__ = [

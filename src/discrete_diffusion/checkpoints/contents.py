@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself, and the digest that notices a changed bit.
+"""What a checkpoint holds, the digest that notices a changed bit, and how an algorithm is loaded.
 
 Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, carry the same *info*:
 
@@ -40,6 +40,8 @@ from discrete_diffusion.domains import domain_of
 from discrete_diffusion.plugins import import_plugins
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from discrete_diffusion.algorithms import Algorithm
 
 FORMAT = 1
@@ -122,6 +124,62 @@ def read_contents(path: str | Path) -> Contents:
         info, weights = state.get(INFO_KEY), algorithm_weights(state.get("state_dict"))
     _check_info(info, weights, path)
     return Contents(path, info, weights, state)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run brought back.
+
+    ``algorithm``: in eval mode; a ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
+    ``size_counts``: how many training samples are of size n, for n = 0, 1, ...
+    ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on.
+    """
+
+    algorithm: Any
+    config: DictConfig
+    size_counts: list[int]
+    step: int
+    data_fingerprint: str
+
+
+def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Any:
+    """The algorithm of a checkpoint, ready to sample: ``load("run/checkpoints/best.ckpt")``; a
+    ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
+
+    ``path``: a ``.ckpt`` or a ``.safetensors``. ``ema``: the averaged weights (default) or the last
+    training weights, which only a ``.ckpt`` has.
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file, if it
+    is damaged, of a newer format, or not a checkpoint of this package.
+    """
+    return read_checkpoint(path, ema=ema, device=device).algorithm
+
+
+def read_checkpoint(
+    path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu"
+) -> Checkpoint:
+    """As ``load``, with the config and what else is known of the run."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from discrete_diffusion.algorithms import build_algorithm
+
+    found = read_contents(path)
+    info, config = found.info, OmegaConf.create(found.info["config"])
+    try:
+        algorithm = build_algorithm(config)
+    except (ValueError, TypeError, OmegaConfBaseException) as error:
+        raise ValueError(
+            f"the model of {path} ({found.versions()}) cannot be rebuilt: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    found.load_into(algorithm, ema=ema)
+    return Checkpoint(
+        algorithm.to(device).eval(),
+        config,
+        list(info["size_counts"]),
+        info["step"],
+        info["data_fingerprint"],
+    )
 
 
 def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:

@@ -61,7 +61,7 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
     does not do, then torch's restricted unpickler reads it (``weights_only=True``).
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence: no file, damaged, not a
-    checkpoint, or a pickle that wants to run code.
+    checkpoint, or a pickle that would run code.
     """
     path = Path(path)
     _check_is_file(path)
@@ -71,7 +71,7 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
     except _DAMAGE as error:
         if isinstance(error, pickle.UnpicklingError) and any(w in str(error) for w in _WANTS_CODE):
             raise ValueError(
-                f"{path} is refused: its pickle wants to run code, which no checkpoint of "
+                f"{path} is refused: its pickle would run code, which no checkpoint of "
                 "discrete_diffusion does"
             ) from error
         raise ValueError(f"{path} is not a readable checkpoint: damaged, or not one") from error

@@ -62,18 +62,17 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Non
     former, former_threads = dict(os.environ), torch.get_num_threads()
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
-    others: list[Popen[bytes]] = []
-    leaves_the_group = True
+    failed = True
     try:
         yield
-        others = _taken_over(engine)
-    except BaseException:
-        others = _taken_over(engine)
-        for other in others:
-            other.kill()
-        leaves_the_group = is_first()  # another process says first what went wrong, and ends
-        raise
+        failed = False
     finally:
+        watched: list[Popen[bytes]] = getattr(engine.strategy.launcher, "procs", [])
+        others = watched.copy()
+        watched.clear()  # or Lightning would kill this process as soon as one of them is killed
+        for other in others if failed else ():
+            other.kill()
+        leaves_the_group = is_first() or not failed  # others first print what went wrong
         if leaves_the_group and dist.is_available() and dist.is_initialized():
             dist.destroy_process_group()
         for other in others:
@@ -81,15 +80,6 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Non
         os.environ.clear()
         os.environ.update(former)  # or a later command would take itself for one that was started
         torch.set_num_threads(former_threads)
-
-
-def _taken_over(engine: Trainer | Fabric) -> list[Popen[bytes]]:
-    """The processes that Lightning started and watches no longer: it would kill this one as soon as
-    one of them is killed."""
-    started: list[Popen[bytes]] = getattr(engine.strategy.launcher, "procs", [])
-    others = started.copy()
-    started.clear()
-    return others
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def starting_weights(config: DictConfig) -> StartingWeights | None:
             raise ValueError("init.parts is of init.checkpoint; give init.checkpoint=FILE too")
         return None
     if config.resume is not None:
-        logger.info("init.checkpoint is not read: resume=%s has come further", config.resume)
+        logger.info("init.checkpoint is not read: resume=%s replaces it", config.resume)
         return None
     return read_starting_weights(str(init["checkpoint"]), ema=init["ema"])
 

@@ -49,7 +49,7 @@ def rank() -> int:
 
 
 def is_first() -> bool:
-    """Whether this process speaks for all."""
+    """Whether this process logs and writes for all."""
     return rank() == 0
 
 

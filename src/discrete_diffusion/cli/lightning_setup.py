@@ -114,7 +114,7 @@ def build_loggers(
 ) -> list[Logger]:
     """The loggers of ``config.logger``, each a ``_target_`` with its arguments.
 
-    Those that can drop what a resumed run is about to repeat are told where it goes on.
+    Those that can drop what a resumed run is about to repeat learn where it goes on.
     """
     going_on: dict[str, dict[str, Any]] = {}
     if resumed is not None:

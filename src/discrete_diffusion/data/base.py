@@ -1,4 +1,4 @@
-"""``Dataset``: a data set in whatever state, split."""
+"""``Dataset``: samples of any state in three splits."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class Dataset(ABC):
         return torch.bincount(self.sizes(self.splits["train"])).tolist()
 
     def fingerprint(self) -> str:
-        """16 hex digits that say which data this is: SHA-256 of what the samples mean and of those
-        of every split, in order; the same on every machine."""
+        """16 hex digits that identify the data, the same on every machine: SHA-256 of what the
+        samples mean and of those of every split, in order."""
         digest = hashlib.sha256(self._meaning().encode())
         tensors = self._meaning_tensors()
         for name in SPLITS:

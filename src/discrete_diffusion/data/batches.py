@@ -46,16 +46,16 @@ class BatchStream:
 
     Every batch has ``batch_size`` samples, or all if there are fewer. The stream passes over the M
     samples again and again, each time in another random order, in rounds of as many whole batches
-    as M samples make; a round is bucketed by size, and begins with the samples of a pass that the
-    round before did not take. After any number of rounds no sample has been shown more than once
-    more often than another; a round in which two passes meet may hold a sample twice.
+    as M samples make. A round is bucketed by size and begins with the samples of a pass that the
+    round before left over, so a round in which two passes meet may hold a sample twice. After any
+    round, no two samples have been shown a number of times that differs by more than one.
 
     An iteration is an epoch: as many whole steps as come nearest to one pass over the samples, at
-    least one. It begins where the last one was left. A step is ``accumulate`` batches of each of
+    least one. It begins where the last one ended. A step is ``accumulate`` batches of each of
     ``world_size`` processes; rank r takes every ``world_size``-th batch.
 
-    ``state_dict`` / ``load_state_dict`` hold how many batches all ranks have been given, so that an
-    interrupted run goes on with the batch it would have seen next, with more or fewer ranks too.
+    ``state_dict``: how many batches all ranks have been given, so that an interrupted run goes on
+    with the next batch, with more or fewer ranks too.
 
     Raises ``ValueError`` for a batch size below 1 or an empty split.
     """
@@ -132,20 +132,20 @@ class BatchStream:
         if "batches" not in state:
             raise ValueError(
                 "the checkpoint is of an earlier version, which drew other batches, so the run "
-                "cannot go on as the same; start a new one from its weights: init.checkpoint=FILE"
+                "cannot be resumed; start a new one from its weights: init.checkpoint=FILE"
             )
         self._given = state["batches"] // self.world_size
 
 
 class SplitBatches:
-    """Every sample of a split once, in the same batches every time, each of one size where it can.
+    """Every sample of a split once, in the same batches every time, each of one size if possible.
 
-    Rank r of ``world_size`` takes every ``world_size``-th batch. ``even``: every rank is given as
-    many batches. Where the others run out, earlier ones come again, for which ``counts`` is False:
-    processes that compute together make the same number of calls, and nothing is measured twice.
+    Rank r of ``world_size`` takes every ``world_size``-th batch. ``even``: all ranks get as many
+    batches, so that processes make the same number of calls; where a rank runs out, earlier batches
+    come again, for which ``counts`` is False, so that nothing is measured twice.
 
     A batch is a function of (seed, its number): the seed draws the form of samples that have
-    several. ``sizes``: Int[M], of the samples as the batches of all ranks follow one another.
+    several. ``sizes``: Int[M], of the samples in the order of the batches of all ranks.
 
     Raises ``ValueError`` for a batch size below 1 or an empty split.
     """

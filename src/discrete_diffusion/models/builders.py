@@ -230,8 +230,7 @@ def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
 
 
 def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any) -> dict[str, Any]:
-    """Constructor arguments from ``model.<part>``, beside those that are ``given`` unless it says
-    otherwise."""
+    """Constructor arguments from ``model.<part>``, and those ``given`` where it has none."""
     options = {**given, **section(model, part)}
     check_options(f"model.{part}", f"model.{part}", build, options)
     for key, value in options.items():

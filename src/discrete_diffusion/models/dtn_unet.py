@@ -1,4 +1,4 @@
-"""A U-Net over images that is told a Dirichlet-to-Neumann map."""
+"""A U-Net over images, conditioned on a Dirichlet-to-Neumann map."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ class DtNUNet(nn.Module):
         return self.encoder.reads_time
 
     def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
-        """Standardise every entry of a map as the maps of training, ``dtn`` Float[S, n, n], say;
-        without maps there is nothing to learn."""
+        """Standardise the entries of maps by those of training, ``dtn`` Float[S, n, n], if any."""
         if "dtn" in conditions:
             self.encoder.fit_condition(conditions["dtn"])
 

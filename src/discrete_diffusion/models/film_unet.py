@@ -132,17 +132,17 @@ class FiLMUNet(nn.Module):
         attended = None
         if cond is not None and self.token_dim is not None and tokens is not None:
             attended = tokens.to(time_emb.dtype)
-        told = time_emb, cond_emb, attended, keep
+        steering = time_emb, cond_emb, attended, keep
         h = stem = self.conv_in(x.to(self.conv_in.weight.dtype))
         kept = []
         for level, stage in enumerate(self.down):
-            h = stage(h, *told)
+            h = stage(h, *steering)
             kept.append(h)
             if level < len(self.shrink):
                 h = self.shrink[level](h)
-        h = self.middle(h, *told)
+        h = self.middle(h, *steering)
         for level in reversed(range(self.num_levels)):
-            h = self.up[level](torch.cat([h, kept[level]], dim=1), *told)
+            h = self.up[level](torch.cat([h, kept[level]], dim=1), *steering)
             if level > 0:
                 h = self.enlarge[level - 1](F.interpolate(h, scale_factor=2, mode="nearest"))
         return self.conv_out(F.silu(self.norm(torch.cat([h, stem], dim=1))))

@@ -1,4 +1,4 @@
-"""The U-Net that is told a Dirichlet-to-Neumann map, over images whose pixels are ids."""
+"""The U-Net conditioned on a Dirichlet-to-Neumann map, over images whose pixels are ids."""
 
 from __future__ import annotations
 

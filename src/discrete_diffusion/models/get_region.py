@@ -1,4 +1,4 @@
-"""A transformer over rows of real numbers: which rows are hidden is told to it by a token."""
+"""A transformer over rows of real numbers, in which a token marks the hidden rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POSITIONS = ("sinusoidal", "none")
 
 class GetRegion(nn.Module):
     """GETRegionDiffusion, the masked region-motif transformer of GET (Fu et al., Nature 2025,
-    doi 10.1038/s41586-024-08391-z) told the time: N rows of M features in, clean rows out.
+    doi 10.1038/s41586-024-08391-z) given the time: N rows of M features in, clean rows out.
 
         h = region_embedding(x_t)                                        (B, N, D)
         h = mask_token where masked, h + mask_token where noisy          (B, N, D)

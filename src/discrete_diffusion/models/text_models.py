@@ -83,8 +83,8 @@ def build_text_encoder(
     path: str | None = None,
     download: bool = False,
 ) -> TextEncoder:
-    """A ModernBERT (arXiv 2412.13663) with random weights, of the size of ModernBERT-base unless
-    told otherwise; or, with ``path``, the encoder in that folder, whatever its size.
+    """A ModernBERT (arXiv 2412.13663) with random weights, by default as large as ModernBERT-base;
+    or, with ``path``, the encoder in that folder, of any size.
 
     ``download``: ``path`` may be a name on the Hugging Face hub, from where it is fetched.
 
@@ -124,8 +124,8 @@ def build_text_decoder(
     path: str | None = None,
     download: bool = False,
 ) -> TextDecoder:
-    """A Gemma 3 (arXiv 2503.19786) with random weights, of the size of Gemma-3-270m unless told
-    otherwise; or, with ``path``, the causal network in that folder, whatever its size.
+    """A Gemma 3 (arXiv 2503.19786) with random weights, by default as large as Gemma-3-270m; or,
+    with ``path``, the causal network in that folder, of any size.
 
     ``download`` and errors as in ``build_text_encoder``; also for heads that do not fit each other,
     or if the network in ``path`` is not causal.
@@ -165,7 +165,7 @@ def _check_heads(part: str, num_heads: int, hidden_size: int) -> None:
 
 
 _NO_SPECIAL_IDS = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
-"""The data say which ids mean what; the networks see masks."""
+"""The data define the ids; the networks see masks."""
 
 _UNREAD = "pooler."
 """Part of many encoders whose output ``TextEncoder`` does not read."""

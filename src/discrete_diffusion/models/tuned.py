@@ -66,8 +66,8 @@ def _mkl_lags() -> bool:
     """Whether this is an AMD processor with AVX-512, and PyTorch has both libraries."""
     if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
         return False
-    says = getattr(torch.cpu, "get_capabilities", dict)  # an older PyTorch does not say
-    capabilities: Mapping[str, object] = says()
+    find = getattr(torch.cpu, "get_capabilities", dict)  # which an older PyTorch lacks
+    capabilities: Mapping[str, object] = find()
     return "AMD" in str(capabilities.get("cpu_name")) and bool(capabilities.get("avx512_f"))
 
 

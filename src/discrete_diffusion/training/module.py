@@ -48,16 +48,16 @@ def lr_factor(step: int, *, schedule: str, warmup_steps: int, num_steps: int) ->
 class DiffusionModule(LightningModule):
     """Trains any ``Algorithm`` with AdamW.
 
-    A step over W processes of A batches each has A W of them; part ``a W + rank`` is batch a of a
-    rank, as ``BatchStream`` deals them out. The noise of a part is a function of (seed, step,
-    part): two processes do what one does that accumulates two batches. Validation has noise of its
-    own, the same every time, a function of the batch counted over all processes, and the draw of
-    least variance. ``train/loss`` is the mean over the parts of a step; several processes form it
-    for the steps that are logged. ``bound`` names what the NELBO bounds
-    (``Dataset.bound``); ``checkpoint_info`` is stored in every checkpoint, see
-    ``checkpoints.checkpoint_info``: plain containers only, so that no pickle is needed.
-    ``max_skipped_steps``: steps in a row whose loss or gradient is not finite, at which the run
-    ends (``SkippedSteps``). ``compiled``: by ``torch.compile``, once training starts.
+    A step of W processes with A batches each has A W parts; part ``a W + rank`` is batch a of a
+    rank, as in ``BatchStream``. The noise of a part is a function of (seed, step, part): two
+    processes do what one does that accumulates two batches. Validation has its own noise, the same
+    every time, a function of the batch counted over all processes, and the draw of least variance.
+    ``train/loss`` is the mean over the parts of a step; several processes compute it for the steps
+    that are logged.
+
+    ``bound``: what the NELBO bounds (``Dataset.bound``). ``checkpoint_info``: stored in every
+    checkpoint, see ``checkpoints.checkpoint_info``. ``max_skipped_steps``: in a row, see
+    ``SkippedSteps``. ``compiled``: by ``torch.compile``, once training starts.
     ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end.
 
     Raises ``ValueError`` for a cosine learning rate without an end.

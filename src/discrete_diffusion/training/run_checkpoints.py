@@ -22,6 +22,8 @@ from discrete_diffusion.whole_files import written_whole
 
 logger = logging.getLogger(__name__)
 
+_SCORE = "val/nelbo"
+
 
 class CheckpointFiles(TorchCheckpointIO):
     """Files that are whole at any moment, with the averaged weights as ``.safetensors`` beside.
@@ -83,24 +85,22 @@ class AnyProcess:
 
 
 class RunCheckpoints(Checkpoint):
-    """Keeps ``last.ckpt`` (newest) and ``best.ckpt`` (lowest ``monitor``) in a folder.
+    """Keeps ``last.ckpt`` (newest) and ``best.ckpt`` (lowest ``val/nelbo``) in a folder.
 
     ``last`` is written after every validation, at the end of training, and after the step in which
     ``signals`` were received, before ``Stop`` ends the run. It names the best score and step and is
-    written *before* ``best``, a copy of it: killed between the two, the next run finds in ``last``
-    that it is itself the best and makes the copy.
+    written *before* its copy ``best``: after a kill between the two, the resumed run finds in
+    ``last`` that it is itself the best and makes the copy.
 
     Lightning calls checkpoint callbacks after all others, so averaged weights are up to date.
-    ``holds_run``: whether ``last`` is of this run yet, and not of an earlier one in the folder.
+    ``holds_run``: whether ``last`` is of this run already, not of an earlier one in the folder.
 
     Of several processes the first one writes; a signal to any of them ends all after one step.
     """
 
-    def __init__(
-        self, folder: Path, *, monitor: str = "val/nelbo", signals: StopSignals | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *, signals: StopSignals | None = None) -> None:
         self.last, self.best = folder / "last.ckpt", folder / "best.ckpt"
-        self.monitor, self.signals = monitor, signals or StopSignals()
+        self.signals = signals or StopSignals()
         self.best_score: float | None = None
         self.best_step: int | None = None
         self.holds_run = False
@@ -148,7 +148,7 @@ class RunCheckpoints(Checkpoint):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.sanity_checking:
             return
-        score = float(trainer.callback_metrics[self.monitor])
+        score = float(trainer.callback_metrics[_SCORE])
         improved = math.isfinite(score) and (self.best_score is None or score < self.best_score)
         if not math.isfinite(score) and trainer.is_global_zero:
             kept = "there is none yet"
@@ -156,7 +156,7 @@ class RunCheckpoints(Checkpoint):
                 kept = f"{self.best} stays that of step {self.best_step}"
             logger.warning(
                 "%s is %s at step %d, so this is not the best checkpoint; %s",
-                *(self.monitor, score, trainer.global_step, kept),
+                *(_SCORE, score, trainer.global_step, kept),
             )
         if improved:
             self.best_score, self.best_step = score, trainer.global_step
@@ -176,7 +176,7 @@ class RunCheckpoints(Checkpoint):
             raise self._stop()
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """As ``on_train_end``, for a run killed between its last two files: nothing is trained."""
+        """As ``on_train_end``, for a resumed run that was killed between its last two files."""
         nothing_trained = self._saved_step is None and self.holds_run
         if nothing_trained and self.best_step is None and trainer.is_global_zero:
             self._copy_last_to_best()
