@@ -1,4 +1,4 @@
-"""What a diagram demands of its picture, as arrays over pairs of rooms.
+"""What a picture of a diagram must keep and should keep, as arrays over pairs of rooms.
 
 Axes: ``B`` problems, ``n`` rooms; an entry [b, i, j] speaks about room i relative to room j.
 """
@@ -32,10 +32,10 @@ _PACKING = (0.0, 1.0, 2.0, 2.155, 2.414, 2.702, 3.0, 3.0)
 
 
 class Plan(Protocol):
-    """What a placement reads of a diagram, whole or partial; see ``PartialDiagram``.
+    """A diagram, whole or partial; see ``PartialDiagram``.
 
-    ``rooms``: a room type code per room, None where it is unknown. ``relations``: (i, j, r); pairs
-    that are "no-edge" and pairs that are not listed demand the same.
+    ``rooms``: a room type code per room, None where it is unknown. ``relations``: (i, j, r); a pair
+    that is "no-edge" is placed like one that is not listed.
     """
 
     @property
@@ -47,7 +47,7 @@ class Plan(Protocol):
 
 @dataclass(frozen=True)
 class Constraints:
-    """Hard and soft demands of B diagrams with n rooms each.
+    """Hard and soft constraints of B diagrams with n rooms each.
 
     ``radii``: Float[B, n].
     ``inside``: Bool[B, n, n], bubble i lies in bubble j (transitive, free of cycles).
@@ -55,12 +55,12 @@ class Constraints:
     ``apart``: Bool[B, n, n], the bubbles must not overlap.
     ``order``: Float[B, n, n, 2] in {-1, 0, 1}: sign of x_i - x_j and y_i - y_j, 0 if free;
         free of cycles.
-    ``corridor``: Float[B, n, n, 2], how far |x_i - x_j| should go at most (straight relations).
-    ``least``, ``most``: Float[B, n, n], bounds on the distance of centres that must hold.
+    ``corridor``: Float[B, n, n, 2], soft upper bound on |x_i - x_j| (straight relations).
+    ``least``, ``most``: Float[B, n, n], hard bounds on the distance of centres.
     ``touching``: Float[B, n, n], distance at which two bubbles that must be apart touch.
-    ``soft_margin``: Float[B, n, n, 1], how far ordered centres would like to be apart.
-    ``soft_least``, ``soft_most``: Float[B, n, n], distances wished for; ``push`` and ``pull``
-        weigh the two wishes.
+    ``soft_margin``: Float[B, n, n, 1], soft lower bound on |x_i - x_j| of ordered centres.
+    ``soft_least``, ``soft_most``: Float[B, n, n], soft bounds on the distance of centres, weighed
+        by ``push`` and ``pull``.
     """
 
     radii: Array
@@ -84,7 +84,7 @@ class Constraints:
 
 
 def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
-    """The demands of diagrams that all have the same number of rooms."""
+    """The constraints of diagrams that all have the same number of rooms."""
     num, n = len(diagrams), len(diagrams[0].rooms)
     order = np.zeros((num, n, n, 2))
     related = np.zeros((num, n, n), dtype=bool)
@@ -98,11 +98,11 @@ def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
     on_cycle = closure(contained).swapaxes(1, 2)
     inside = closure(contained & ~on_cycle)
     base = np.array([[room_style(room).radius for room in d.rooms] for d in diagrams])
-    return _demands(order, related, inside, _grown_radii(base, inside))
+    return _constraints(order, related, inside, _grown_radii(base, inside))
 
 
 def _without_cycles(order: Array) -> Array:
-    """Order Float[B, n, n, 2] with the demands dropped, per axis, that contradict the others."""
+    """Order Float[B, n, n, 2] without the entries, per axis, that contradict the others."""
     before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
     has_cycle = closure(before).diagonal(axis1=2, axis2=3).any(axis=2)
     kept = order.copy()
@@ -158,7 +158,7 @@ def _grown_radii(base: Array, inside: Mask) -> Array:
     return radii
 
 
-def _demands(order: Array, related: Mask, inside: Mask, radii: Array) -> Constraints:
+def _constraints(order: Array, related: Mask, inside: Mask, radii: Array) -> Constraints:
     n = radii.shape[1]
     nested = inside | inside.swapaxes(1, 2)
     in_a_third = inside.swapaxes(1, 2) @ inside
