@@ -147,23 +147,19 @@ def _grown_radii(base: Array, inside: Mask) -> Array:
     radii = np.minimum(base, np.maximum(0.74 * around, 0.5))
     holds = inside.swapaxes(1, 2)  # [b, outer, inner]
     count = (holds & ~(holds @ holds)).sum(axis=2)  # of those that no third one lies between
-    for _ in range(base.shape[1]):
+    factor = np.array(_PACKING)[count.clip(max=7)] * np.sqrt((count / 7).clip(min=1.0))
+    for _ in range(base.shape[1]):  # inner bubbles may hold others, which grow first
         widest = np.where(holds, radii[:, None, :], 0.0).max(axis=2) + INNER_GAP / 2
-        factor = np.array(_PACKING)[count.clip(max=7)] * np.sqrt((count / 7).clip(min=1.0))
         needed = np.where(count > 0, factor * widest + INNER_GAP + 0.36, 0.0)
-        grown = np.maximum(radii, needed)
-        if (grown == radii).all():
-            break
-        radii = grown
+        radii = np.maximum(radii, needed)
     return radii
 
 
 def _constraints(order: Array, related: Mask, inside: Mask, radii: Array) -> Constraints:
-    n = radii.shape[1]
+    same = np.eye(radii.shape[1], dtype=bool)
     nested = inside | inside.swapaxes(1, 2)
-    in_a_third = inside.swapaxes(1, 2) @ inside
-    other = ~np.eye(n, dtype=bool)
-    apart = ~nested & ~in_a_third & other
+    share_a_third = inside.swapaxes(1, 2) @ inside  # [b, i, j]: a room lies in both i and j
+    apart = ~nested & ~share_a_third & ~same
     total = radii[:, :, None] + radii[:, None, :]
     larger = np.maximum(radii[:, :, None], radii[:, None, :])
     slack = np.abs(radii[:, :, None] - radii[:, None, :]) - INNER_GAP
@@ -181,9 +177,8 @@ def _constraints(order: Array, related: Mask, inside: Mask, radii: Array) -> Con
         most=np.where(nested, slack, FAR),
         touching=np.where(apart, total + 0.02, 0.0),
         soft_margin=np.where(diagonal, 0.8 * larger[..., None], ORDER_MARGIN + 0.1),
-        soft_least=np.where(apart, total + gap, np.where(nested, 0.85 * slack, 0.0)),
-        soft_most=np.where(nested, slack, np.where(related, total + 0.55, total + 1.4)) * other
-        + FAR * ~other,
+        soft_least=np.select([apart, nested], [total + gap, 0.85 * slack], 0.0),
+        soft_most=np.select([same, nested, related], [FAR, slack, total + 0.55], total + 1.4),
         push=np.where(apart, 1.0, 0.1),
-        pull=np.where(nested, 2.0, np.where(related, 0.12, 0.04)),
+        pull=np.select([nested, related], [2.0, 0.12], 0.04),
     )

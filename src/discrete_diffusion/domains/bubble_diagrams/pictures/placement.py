@@ -216,7 +216,7 @@ def _badness(points: Array, problem: Constraints) -> Array:
     """Float[B]: violated hard constraints count most, then size, crooked lines, covered lines."""
     delta, distance = _gaps(points)
     disorder = (np.abs(problem.order) * (problem.order * delta < 1e-6)).sum(axis=(1, 2, 3)) / 2
-    overlap = np.maximum(problem.touching - distance, 0) * problem.apart
+    overlap = np.maximum(problem.touching - distance, 0)
     outside = np.maximum(distance - problem.most, 0)
     hard = 20 * disorder + 50 * (overlap + outside).sum(axis=(1, 2))
     low = (points - problem.radii[..., None]).min(axis=1)
