@@ -43,13 +43,13 @@ def draw_model_pictures(
 ) -> None:
     """``calibration.png`` and ``nelbo_by_t.png``; ``absorbing``: tokens are masked, not changed;
     ``titles``: of token groups, the name in the plural without one."""
-    draw_calibration(scores.calibration, folder / "calibration.png", titles=titles)
+    draw_calibration(scores.calibration, titles, folder / "calibration.png")
     token = "masked token" if absorbing else "token"
-    draw_bound_by_time(scores.by_time, folder / "nelbo_by_t.png", titles=titles, token=token)
+    draw_bound_by_time(scores.by_time, titles, folder / "nelbo_by_t.png", token=token)
 
 
 def draw_calibration(
-    calibration: Calibration, path: Path | None = None, *, titles: Mapping[str, str] | None = None
+    calibration: Calibration, titles: Mapping[str, str], path: Path | None = None
 ) -> Figure:
     """A reliability diagram per token group that has events, then the calibration errors; written
     to ``path`` if given. The masked shares are evenly spaced and increasing."""
@@ -120,9 +120,9 @@ def _draw_reliability(axes: Axes, calibration: Calibration, g: int, norm: Bounda
 
 def draw_bound_by_time(
     by_time: BoundByTime,
+    titles: Mapping[str, str],
     path: Path | None = None,
     *,
-    titles: Mapping[str, str] | None = None,
     token: str = "masked token",
 ) -> Figure:
     """The integrand of the NELBO against t, stacked by token group (the area is the NELBO), and the
@@ -178,5 +178,5 @@ def _highest(*values: NDArray[np.float64]) -> float:
     return float(joined[np.isfinite(joined)].max(initial=0.0)) or 1.0
 
 
-def _title(group: str, titles: Mapping[str, str] | None) -> str:
-    return (titles or {}).get(group, f"{group}s")
+def _title(group: str, titles: Mapping[str, str]) -> str:
+    return titles.get(group, f"{group}s")

@@ -10,7 +10,11 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains.bubble_diagrams import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.arrangement import ArrangementTree
-from discrete_diffusion.domains.bubble_diagrams.arranging import listed_alike, weigh, weighed_by_z
+from discrete_diffusion.domains.bubble_diagrams.arranging import (
+    list_arrangements,
+    weigh,
+    weigh_listed,
+)
 from discrete_diffusion.layout import VocabConfig
 from tabulated_model import misleading_mdlm, random_diagrams, tabulated_mdlm
 
@@ -117,9 +121,9 @@ def test_the_error_of_those_that_are_weighed_after_they_were_listed():
             parameter.copy_(noise / parameter.shape[-1] ** 0.5)
     totals, errors = [], []
     for seed in range(60):
-        listed = listed_alike(ArrangementTree(PARTIALS[0], vocab), 5, make_generator(seed))
+        listed = list_arrangements(ArrangementTree(PARTIALS[0], vocab), 5, make_generator(seed))
         assert listed.error == pytest.approx(0, abs=1e-6)  # of the numbers of arrangements
-        found = weighed_by_z(algorithm, vocab, listed, make_generator(0), batch_size=64)
+        found = weigh_listed(algorithm, vocab, listed, make_generator(0), batch_size=64)
         totals.append(float(found.log_weights.exp().sum()))
         errors.append(found.error)
     total = torch.tensor(totals)
@@ -131,12 +135,12 @@ def test_the_error_of_those_that_are_weighed_after_they_were_listed():
 def test_arrangements_are_listed_alike():
     partial = PARTIALS[0]
     tree = ArrangementTree(partial, VOCAB)
-    every = listed_alike(tree, 24, make_generator(0))
+    every = list_arrangements(tree, 24, make_generator(0))
     assert (len(every.arrangements), every.error) == (24, None)
     assert every.log_weights.tolist() == [0.0] * 24
     counts = torch.zeros(4, 4)
     for seed in range(300):
-        some = listed_alike(tree, 5, make_generator(seed))
+        some = list_arrangements(tree, 5, make_generator(seed))
         assert some.error is not None
         assert some.log_weights.exp().sum() == pytest.approx(24, rel=0.3)
         counts[some.arrangements.slots[:, 0], some.arrangements.slots[:, 1]] += 1

@@ -104,10 +104,10 @@ class Arranger:
                 generator=generator,
             )
         else:
-            listed = listed_alike(tree, self.max_arrangements or _MOST_LISTED, generator)
+            listed = list_arrangements(tree, self.max_arrangements or _MOST_LISTED, generator)
             self._check_seen(listed.arrangements, line)
             generator_of_z = make_generator(seed, device=self.device)
-            weighed = weighed_by_z(
+            weighed = weigh_listed(
                 self.algorithm, self.vocab, listed, generator_of_z, batch_size=self.batch_size
             )
         shares = weighed.log_weights.softmax(dim=0)
@@ -169,20 +169,20 @@ def weigh(
         return max_kept or max(1, (max_scored - network.num_scored) // steps_left)
 
     with eval_mode(algorithm):
-        found = _grown(tree, network.log_d0, most, generator)
+        found = _grow(tree, network.log_d0, most, generator)
     return replace(found, num_scored=network.num_scored, num_batches=network.num_batches)
 
 
-def listed_alike(tree: ArrangementTree, max_kept: int, generator: torch.Generator) -> Weighed:
+def list_arrangements(tree: ArrangementTree, max_kept: int, generator: torch.Generator) -> Weighed:
     """The arrangements with equal weights; at most ``max_kept``, drawn uniformly at each step."""
 
     def log_d0(tokens: Tensor) -> Tensor:
         return torch.zeros(1).double().expand(*tokens.shape, tree.vocab.vocab_size)
 
-    return _grown(tree, log_d0, lambda steps_left: max_kept, generator)
+    return _grow(tree, log_d0, lambda steps_left: max_kept, generator)
 
 
-def weighed_by_z(
+def weigh_listed(
     algorithm: TokenAlgorithm,
     vocab: VocabConfig,
     listed: Weighed,
@@ -215,7 +215,7 @@ def known_and_real(tokens: Tensor, vocab: VocabConfig) -> tuple[Tensor, Tensor]:
     return real & (tokens != vocab.mask_id), real
 
 
-def _grown(
+def _grow(
     tree: ArrangementTree,
     log_d0: Callable[[Tensor], Tensor],
     most: Callable[[int], int],

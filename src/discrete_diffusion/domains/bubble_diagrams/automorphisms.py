@@ -128,14 +128,13 @@ class _Search:
         return True
 
     def orbits(self, colours: Ints) -> Ints:
-        """Int[n]: one label per orbit under the automorphisms found that keep ``colours``."""
-        label = np.arange(len(colours))
+        """Int[n]: one label per orbit under the automorphisms found that keep ``colours``: the
+        smallest node of each."""
         kept = [a for a in self.automorphisms if (colours[a] == colours).all()]
+        label = np.arange(len(colours))
         while True:
-            before = label.copy()
+            before = label
             for automorphism in kept:
-                low = np.minimum(label, label[automorphism])
-                label = low.copy()
-                np.minimum.at(label, automorphism, low)
+                label = np.minimum(label, label[automorphism])
             if (label == before).all():
                 return label

@@ -28,10 +28,10 @@ _PER_PIXEL = {
 UNITS = tuple(_PER_PIXEL)
 """What boxes may be given in."""
 
-_TYPICAL_SIDES = 4.4
-"""The median shorter side of a room, in thresholds: 4.6 in 999 real plans, 4.3 in generated."""
+_TYPICAL_SIDE, _LEAST_SIDE, _MOST_SIDE = 4.4, 2.0, 8.0
+"""The median shorter side of a room, in thresholds: 4.6 in 999 real plans, 4.3 in generated ones;
+and the limits outside which boxes are not in the unit that was given."""
 
-_FEWEST_SIDES, _MOST_SIDES = 2.0, 8.0
 _FEWEST_PAIRS = 3
 
 _OTHER_SCALE = 3.5
@@ -122,12 +122,12 @@ def check_scale(
 ) -> None:
     """Whether the boxes that relations were measured on are in ``unit``; ``threshold`` as given.
 
-    ``plans``: boxes Float[n, 4] of a plan, and how many of its pairs are related. The shorter side
-    of half of all rooms is at least s; in real plans s is about 4 times the gap up to which rooms
-    are related. Raises ``ValueError`` with what was measured if s is below 2 gaps, so that rooms
-    are related across others; and, unless a threshold was given, if it is above 8 and there are
-    fewer relations than it takes to join every plan, so that walls keep neighbours apart. Less than
-    3 pairs tell nothing, and boxes without extent are refused.
+    ``plans``: boxes Float[n, 4] of a plan, and how many of its pairs are related. The median of the
+    rooms' shorter sides is about 4 times the gap up to which rooms are related. Raises
+    ``ValueError`` with what was measured if it is below 2 gaps, so that rooms are related across
+    others; and, unless a threshold was given, if it is above 8 and there are fewer relations than
+    it takes to join every plan, so that walls keep neighbours apart. Fewer than 3 pairs are not
+    checked, and boxes without extent are refused.
     """
     gap = threshold_of(unit, threshold)
     boxes = [np.asarray(box, dtype=np.float64) for box, _ in plans]
@@ -143,13 +143,14 @@ def check_scale(
         )
     related = sum(num for _, num in plans)
     joined = related >= sum(len(box) - 1 for box in boxes)
-    too_wide = typical < _FEWEST_SIDES * gap
-    too_narrow = threshold is None and typical > _MOST_SIDES * gap and not joined
+    too_wide = typical < _LEAST_SIDE * gap
+    too_narrow = threshold is None and typical > _MOST_SIDE * gap and not joined
     if not (too_wide or too_narrow):
         return
-    likely = min(UNITS, key=lambda name: _distance(typical, name))
-    is_near = likely != unit and _distance(typical, likely) < 1
-    unit_too = f"data.unit={likely}, or " if is_near else ""
+    expected = {name: _TYPICAL_SIDE * threshold_of(name, None) for name in UNITS}
+    off = {name: abs(math.log(max(typical, 1e-300) / side)) for name, side in expected.items()}
+    likely = min(UNITS, key=off.__getitem__)
+    is_near = likely != unit and off[likely] < 1
     larger = ""
     if too_narrow and unit == "pixels":
         larger = "; pixels of a plan drawn larger than 256 x 256 need such a threshold too"
@@ -157,8 +158,9 @@ def check_scale(
         f"its boxes do not fit unit={unit} with threshold={_plain(gap)}, the gap up to which rooms "
         f"are related: the shorter side of a typical room measures {_plain(typical)}, and "
         f"{related / pairs:.0%} of all pairs of rooms would be related (real plans: about "
-        f"{_TYPICAL_SIDES:g} gaps, and 50%). Give {unit_too}the gap in the boxes' own unit, say "
-        f"data.threshold={_plain(typical / _TYPICAL_SIDES, 2)} (evaluate: unit=, threshold=; "
+        f"{_TYPICAL_SIDE:g} gaps, and 50%). Give {f'data.unit={likely}, or ' if is_near else ''}"
+        f"the gap in the boxes' own unit, say "
+        f"data.threshold={_plain(typical / _TYPICAL_SIDE, 2)} (evaluate: unit=, threshold=; "
         f"discrete-diffusion data: --unit, --threshold){larger}"
     )
 
@@ -166,14 +168,19 @@ def check_scale(
 def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
     """Whether all boxes that relations were measured on are in the same unit.
 
-    ``plans``: where each stands, and its boxes Float[n, 4]. A plan's scale is the shorter side of
-    half of its rooms. In another unit are plans whose scale differs by a factor of 3.5 or more from
-    the one that most plans are near. Raises ``ValueError`` with how many, and the first of them, if
-    they are 2 or more, and more than a fiftieth of all.
+    ``plans``: where each stands, and its boxes Float[n, 4]. A plan's scale is the median of its
+    rooms' shorter sides. In another unit are plans whose scale differs by a factor of 3.5 or more
+    from the one that most plans are near. Raises ``ValueError`` with how many, and the first of
+    them, if they are 2 or more, and more than a fiftieth of all.
     """
+    if not plans:
+        return
     with np.errstate(over="ignore"):
         sides = np.array([np.median(_shorter_sides(np.asarray(box, float))) for _, box in plans])
-    others = _of_another_scale(sides)
+    scale, near = np.log(np.clip(sides, 1e-300, 1e300)), math.log(_SAME_SCALE)
+    ranked = np.sort(scale)
+    about = np.searchsorted(ranked, ranked + near, "right") - np.searchsorted(ranked, ranked - near)
+    others = np.flatnonzero(np.abs(scale - ranked[about.argmax()]) >= math.log(_OTHER_SCALE))
     if len(others) < 2 or len(others) <= _MOST_OTHERS * len(plans):
         return
     there, elsewhere = np.median(sides[others]), np.median(np.delete(sides, others))
@@ -186,15 +193,6 @@ def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
     )
 
 
-def _of_another_scale(sides: NDArray[np.float64]) -> NDArray[np.int64]:
-    if len(sides) == 0:
-        return np.array([], dtype=np.int64)
-    scale = np.log(np.clip(sides, 1e-300, 1e300))
-    ranked, near = np.sort(scale), math.log(_SAME_SCALE)
-    about = np.searchsorted(ranked, ranked + near, "right") - np.searchsorted(ranked, ranked - near)
-    return np.flatnonzero(np.abs(scale - ranked[about.argmax()]) >= math.log(_OTHER_SCALE))
-
-
 def _shorter_sides(box: NDArray[np.float64]) -> NDArray[np.float64]:
     return (box[:, 2:] - box[:, :2]).min(axis=1)
 
@@ -204,9 +202,3 @@ def _plain(number: float, digits: int = 3) -> str:
     if not 1e-6 < abs(number) < 1e9:
         return f"{number:.{digits}g}"
     return np.format_float_positional(number, digits, unique=False, fractional=False, trim="-")
-
-
-def _distance(typical: float, unit: str) -> float:
-    """How far a typical room in ``unit`` is from that of real plans, in factors of e."""
-    expected = _TYPICAL_SIDES * DEFAULT_THRESHOLD * _PER_PIXEL[unit]
-    return abs(math.log(max(typical, 1e-300) / expected))

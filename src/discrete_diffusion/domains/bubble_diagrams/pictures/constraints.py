@@ -1,4 +1,4 @@
-"""What a diagram demands of its picture, as arrays over pairs of rooms.
+"""What a picture of a diagram must keep and should keep, as arrays over pairs of rooms.
 
 Axes: ``B`` problems, ``n`` rooms; an entry [b, i, j] speaks about room i relative to room j.
 """
@@ -32,10 +32,10 @@ _PACKING = (0.0, 1.0, 2.0, 2.155, 2.414, 2.702, 3.0, 3.0)
 
 
 class Plan(Protocol):
-    """What a placement reads of a diagram, whole or partial; see ``PartialDiagram``.
+    """A diagram, whole or partial; see ``PartialDiagram``.
 
-    ``rooms``: a room type code per room, None where it is unknown. ``relations``: (i, j, r); pairs
-    that are "no-edge" and pairs that are not listed demand the same.
+    ``rooms``: a room type code per room, None where it is unknown. ``relations``: (i, j, r); a pair
+    that is "no-edge" is placed like one that is not listed.
     """
 
     @property
@@ -47,7 +47,7 @@ class Plan(Protocol):
 
 @dataclass(frozen=True)
 class Constraints:
-    """Hard and soft demands of B diagrams with n rooms each.
+    """Hard and soft constraints of B diagrams with n rooms each.
 
     ``radii``: Float[B, n].
     ``inside``: Bool[B, n, n], bubble i lies in bubble j (transitive, free of cycles).
@@ -55,12 +55,12 @@ class Constraints:
     ``apart``: Bool[B, n, n], the bubbles must not overlap.
     ``order``: Float[B, n, n, 2] in {-1, 0, 1}: sign of x_i - x_j and y_i - y_j, 0 if free;
         free of cycles.
-    ``corridor``: Float[B, n, n, 2], how far |x_i - x_j| should go at most (straight relations).
-    ``least``, ``most``: Float[B, n, n], bounds on the distance of centres that must hold.
+    ``corridor``: Float[B, n, n, 2], soft upper bound on |x_i - x_j| (straight relations).
+    ``least``, ``most``: Float[B, n, n], hard bounds on the distance of centres.
     ``touching``: Float[B, n, n], distance at which two bubbles that must be apart touch.
-    ``soft_margin``: Float[B, n, n, 1], how far ordered centres would like to be apart.
-    ``soft_least``, ``soft_most``: Float[B, n, n], distances wished for; ``push`` and ``pull``
-        weigh the two wishes.
+    ``soft_margin``: Float[B, n, n, 1], soft lower bound on |x_i - x_j| of ordered centres.
+    ``soft_least``, ``soft_most``: Float[B, n, n], soft bounds on the distance of centres, weighed
+        by ``push`` and ``pull``.
     """
 
     radii: Array
@@ -84,7 +84,7 @@ class Constraints:
 
 
 def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
-    """The demands of diagrams that all have the same number of rooms."""
+    """The constraints of diagrams that all have the same number of rooms."""
     num, n = len(diagrams), len(diagrams[0].rooms)
     order = np.zeros((num, n, n, 2))
     related = np.zeros((num, n, n), dtype=bool)
@@ -98,11 +98,11 @@ def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
     on_cycle = closure(contained).swapaxes(1, 2)
     inside = closure(contained & ~on_cycle)
     base = np.array([[room_style(room).radius for room in d.rooms] for d in diagrams])
-    return _demands(order, related, inside, _grown_radii(base, inside))
+    return _constraints(order, related, inside, _grown_radii(base, inside))
 
 
 def _without_cycles(order: Array) -> Array:
-    """Order Float[B, n, n, 2] with the demands dropped, per axis, that contradict the others."""
+    """Order Float[B, n, n, 2] without the entries, per axis, that contradict the others."""
     before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
     has_cycle = closure(before).diagonal(axis1=2, axis2=3).any(axis=2)
     kept = order.copy()
@@ -147,23 +147,19 @@ def _grown_radii(base: Array, inside: Mask) -> Array:
     radii = np.minimum(base, np.maximum(0.74 * around, 0.5))
     holds = inside.swapaxes(1, 2)  # [b, outer, inner]
     count = (holds & ~(holds @ holds)).sum(axis=2)  # of those that no third one lies between
-    for _ in range(base.shape[1]):
+    factor = np.array(_PACKING)[count.clip(max=7)] * np.sqrt((count / 7).clip(min=1.0))
+    for _ in range(base.shape[1]):  # inner bubbles may hold others, which grow first
         widest = np.where(holds, radii[:, None, :], 0.0).max(axis=2) + INNER_GAP / 2
-        factor = np.array(_PACKING)[count.clip(max=7)] * np.sqrt((count / 7).clip(min=1.0))
         needed = np.where(count > 0, factor * widest + INNER_GAP + 0.36, 0.0)
-        grown = np.maximum(radii, needed)
-        if (grown == radii).all():
-            break
-        radii = grown
+        radii = np.maximum(radii, needed)
     return radii
 
 
-def _demands(order: Array, related: Mask, inside: Mask, radii: Array) -> Constraints:
-    n = radii.shape[1]
+def _constraints(order: Array, related: Mask, inside: Mask, radii: Array) -> Constraints:
+    same = np.eye(radii.shape[1], dtype=bool)
     nested = inside | inside.swapaxes(1, 2)
-    in_a_third = inside.swapaxes(1, 2) @ inside
-    other = ~np.eye(n, dtype=bool)
-    apart = ~nested & ~in_a_third & other
+    share_a_third = inside.swapaxes(1, 2) @ inside  # [b, i, j]: a room lies in both i and j
+    apart = ~nested & ~share_a_third & ~same
     total = radii[:, :, None] + radii[:, None, :]
     larger = np.maximum(radii[:, :, None], radii[:, None, :])
     slack = np.abs(radii[:, :, None] - radii[:, None, :]) - INNER_GAP
@@ -181,9 +177,8 @@ def _demands(order: Array, related: Mask, inside: Mask, radii: Array) -> Constra
         most=np.where(nested, slack, FAR),
         touching=np.where(apart, total + 0.02, 0.0),
         soft_margin=np.where(diagonal, 0.8 * larger[..., None], ORDER_MARGIN + 0.1),
-        soft_least=np.where(apart, total + gap, np.where(nested, 0.85 * slack, 0.0)),
-        soft_most=np.where(nested, slack, np.where(related, total + 0.55, total + 1.4)) * other
-        + FAR * ~other,
+        soft_least=np.select([apart, nested], [total + gap, 0.85 * slack], 0.0),
+        soft_most=np.select([same, nested, related], [FAR, slack, total + 0.55], total + 1.4),
         push=np.where(apart, 1.0, 0.1),
-        pull=np.where(nested, 2.0, np.where(related, 0.12, 0.04)),
+        pull=np.select([nested, related], [2.0, 0.12], 0.04),
     )

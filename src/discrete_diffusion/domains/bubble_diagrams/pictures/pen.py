@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -25,13 +26,17 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.palette import (
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import Placement
 from discrete_diffusion.domains.bubble_diagrams.pictures.routing import Line
-from discrete_diffusion.viz.chart_style import TEXT
+from discrete_diffusion.viz.chart_style import MUTED_TEXT, TEXT
 
 Array = NDArray[np.float64]
 
 POINTS_PER_INCH = 72.0
 FONT = "DejaVu Sans"
 """Ships with matplotlib: the same picture on every machine."""
+_PLAIN: dict[str, Any] = {"family": FONT, "parse_math": False}
+LABEL = {**_PLAIN, "color": TEXT, "ha": "center", "va": "center_baseline"}
+CAPTION = {**_PLAIN, "color": MUTED_TEXT, "ha": "left", "va": "baseline", "zorder": 4}
+"""Text in the middle of a bubble, and beside a point."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class Pen:
             POINTS_PER_INCH * self.scale * 0.31,
             14.0,
         )
-        write(self.axes, x, y, style.label, points, TEXT, centred=True, zorder=4 + 3 * depth)
+        self.axes.text(x, y, style.label, fontsize=points, zorder=4 + 3 * depth, **LABEL)
 
     def _on_page(self, points: Array) -> Array:
         middle = np.array([self.left, self.top]) + self.side / 2
@@ -132,29 +137,3 @@ def text_width(text: str) -> float:
     """Width of ``text`` in units of its font size."""
     outline = TextPath((0, 0), text, size=100, prop=FontProperties(family=FONT))
     return float(outline.get_extents().width) / 100
-
-
-def write(
-    axes: Axes,
-    x: float,
-    y: float,
-    text: str,
-    points: float,
-    colour: str,
-    *,
-    centred: bool = False,
-    zorder: float = 4,
-) -> None:
-    """``text`` at (x, y), its left end or, if ``centred``, its middle."""
-    axes.text(
-        x,
-        y,
-        text,
-        fontsize=points,
-        color=colour,
-        family=FONT,
-        ha="center" if centred else "left",
-        va="center_baseline" if centred else "baseline",
-        zorder=zorder,
-        parse_math=False,
-    )

@@ -1,10 +1,9 @@
 """Where the bubbles of a diagram go on the page.
 
-A placement is found by relaxation: every demand of the diagram is a hinge on a pair of rooms (a
-relation orders two centres, bubbles keep a distance, an inner bubble stays in its outer one), the
-sum of squared hinges is descended from a few deterministic starts, the hard demands are then
-projected to zero, and the best start wins. Nothing is drawn at random: same diagram, same picture,
-alone or in a grid.
+A force-directed layout with constraints. Every constraint is a hinge on a pair of rooms: a relation
+orders two centres, bubbles keep a distance, an inner bubble stays in its outer one. Adam minimises
+the sum of squared hinges from a few fixed starts, averaged projections then enforce the hard ones,
+and the best start wins. Nothing depends on chance: same diagram, same picture, alone or in a grid.
 
 Axes: ``B`` problems (diagrams times starts), ``n`` rooms, 2 coordinates (x right, y *down*).
 Unit: the radius of a living room.
@@ -36,7 +35,7 @@ NUM_STARTS = 6
 DESCENT_STEPS = 260
 PROJECTION_STEPS = 240
 CHUNK = 64
-"""Diagrams solved together: large enough for numpy, small enough for the cache."""
+"""Diagrams placed together: large enough for numpy, small enough for the cache."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Placement:
     ``depth``: Int[n], how many bubbles lie around each one.
     ``inside``: Bool[n, n], True where bubble i lies in bubble j, directly or through others.
     ``broken``: the relations (i, j, r) that this placement contradicts; empty unless the diagram
-        contradicts itself (or, rarely, the relaxation fell short).
+        contradicts itself (or, rarely, the optimiser fell short).
     """
 
     centres: Array
@@ -161,7 +160,7 @@ def _gaps(points: Array) -> tuple[Array, Array]:
 
 
 def _descend(points: Array, problem: Constraints) -> Array:
-    """Adam on the sum of squared hinges, soft demands included."""
+    """Adam on the sum of squared hinges, soft ones included."""
     first, second = np.zeros_like(points), np.zeros_like(points)
     for step in range(DESCENT_STEPS):
         progress = step / DESCENT_STEPS
@@ -175,7 +174,7 @@ def _descend(points: Array, problem: Constraints) -> Array:
 
 
 def _gradient(points: Array, problem: Constraints, hardness: float) -> Array:
-    """Gradient of the energy, Float[B, n, 2]; ``hardness`` weighs hard demands against soft."""
+    """Float[B, n, 2], of the sum; ``hardness`` weighs hard constraints against soft ones."""
     delta, distance = _gaps(points)
     order = problem.order
     force = -hardness * order * np.maximum(problem.soft_margin - order * delta, 0) * np.abs(order)
@@ -187,7 +186,7 @@ def _gradient(points: Array, problem: Constraints, hardness: float) -> Array:
 
 
 def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -> Array:
-    """Move bubbles until the hard demands hold: averaged projections on the violated ones."""
+    """Move bubbles until the hard constraints hold: averaged projections on the violated ones."""
     order = problem.order if orders else np.zeros_like(problem.order)
     for _ in range(steps):
         delta, distance = _gaps(points)
@@ -214,10 +213,10 @@ def _spread(points: Array, problem: Constraints) -> Array:
 
 
 def _badness(points: Array, problem: Constraints) -> Array:
-    """Float[B]: hard demands first, then size and squareness, lost corridors, covered lines."""
+    """Float[B]: violated hard constraints count most, then size, crooked lines, covered lines."""
     delta, distance = _gaps(points)
     disorder = (np.abs(problem.order) * (problem.order * delta < 1e-6)).sum(axis=(1, 2, 3)) / 2
-    overlap = np.maximum(problem.touching - distance, 0) * problem.apart
+    overlap = np.maximum(problem.touching - distance, 0)
     outside = np.maximum(distance - problem.most, 0)
     hard = 20 * disorder + 50 * (overlap + outside).sum(axis=(1, 2))
     low = (points - problem.radii[..., None]).min(axis=1)

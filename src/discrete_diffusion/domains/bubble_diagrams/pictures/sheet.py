@@ -22,13 +22,12 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.palette import (
     shade,
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.pen import (
+    CAPTION,
     POINTS_PER_INCH,
     Pen,
     text_width,
-    write,
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import Placement
-from discrete_diffusion.viz.chart_style import MUTED_TEXT
 
 MARGIN = 0.16
 """White border of a page, inches."""
@@ -128,7 +127,7 @@ class Sheet:
         )
         if title:
             points = min(5.5 + 1.3 * self.cell, 12.0)
-            write(self.axes, left + 0.03, top - 0.05, title, points, MUTED_TEXT)
+            self.axes.text(left + 0.03, top - 0.05, title, fontsize=points, **CAPTION)
         scale = min(self._largest_scale(placement), self.scale)
         return Pen(self.axes, left, top, self.cell, placement, scale)
 
@@ -192,4 +191,4 @@ def _draw_entry(axes: Axes, entry: Entry, x: float, y: float) -> None:
             linestyle=palette.DOTS,
             dash_capstyle="round",
         )
-    write(axes, x + entry.indent, y + 0.04, entry.name, KEY_POINTS, MUTED_TEXT)
+    axes.text(x + entry.indent, y + 0.04, entry.name, fontsize=KEY_POINTS, **CAPTION)

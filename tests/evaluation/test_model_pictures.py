@@ -33,7 +33,7 @@ EVENTS = [[1000.0, 5, 1000], [1000, 1000, 0]]
 
 
 def test_a_reliability_diagram_leaves_out_bins_of_few_events():
-    figure = draw_calibration(calibration(PREDICTED, EVENTS), titles={"node": "rooms"})
+    figure = draw_calibration(calibration(PREDICTED, EVENTS), {"node": "rooms"})
     rooms, edges, errors = figure.axes[:3]
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["Rooms", "Edges"]
     diagonal, low, high = rooms.lines
@@ -44,11 +44,11 @@ def test_a_reliability_diagram_leaves_out_bins_of_few_events():
     assert len(edges.lines) == 3
     assert errors.lines[0].get_ydata() == pytest.approx([1, 2])  # points
     one = calibration(PREDICTED[:1], EVENTS[:1])
-    assert len(draw_calibration(one).axes[0].lines) == 2  # a single share has no spacing
+    assert len(draw_calibration(one, {}).axes[0].lines) == 2  # a single share has no spacing
 
 
 def test_without_events_only_the_empty_errors_are_left():
-    empty = draw_calibration(calibration(PREDICTED[:1], [[0.0, 0, 0]]))
+    empty = draw_calibration(calibration(PREDICTED[:1], [[0.0, 0, 0]]), {})
     assert empty.axes[0].get_title(loc="left") == "Calibration error"
 
 
@@ -73,7 +73,7 @@ def test_the_area_of_the_bound_is_written_beside_it():
             {"node": [nan, 0.5, 0.6, 0.7], "edge": [1.5] * 4},
             [2.6, 2.4],
         ),
-        titles={"node": "rooms", "edge": "relations"},
+        {"node": "rooms", "edge": "relations"},
     )
     left, right = figure.axes
     assert left.get_title(loc="left") == "The bound by time: area 12.50 nats"
@@ -90,11 +90,11 @@ def test_the_area_of_the_bound_is_written_beside_it():
     ("values", "height"), [([2.0, np.nan, 9.0, np.inf], 9.9), ([np.nan] * 4, 2.2)]
 )
 def test_a_model_worse_than_a_guess_stays_on_the_chart(values, height):
-    figure = draw_bound_by_time(by_time({"node": values}, {"node": values}, [2.0]))
+    figure = draw_bound_by_time(by_time({"node": values}, {"node": values}, [2.0]), {})
     assert figure.axes[1].get_ylim()[1] == pytest.approx(height)
 
 
 def test_more_groups_than_colours_are_all_drawn():
     groups = {f"group {k}": [1.0, 1.0] for k in range(6)}
-    figure = draw_bound_by_time(by_time(groups, groups, [1.0] * 6))
+    figure = draw_bound_by_time(by_time(groups, groups, [1.0] * 6), {})
     assert len(figure.axes[0].get_legend().get_texts()) == 6
