@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from einops import rearrange, repeat
 from torch import Tensor
 
 from discrete_diffusion.data.base import Dataset, Examples
+from discrete_diffusion.data.stored_arrays import write_npz
 from discrete_diffusion.domains.eit.levels import levels_to_conductivity
 from discrete_diffusion.evaluation.conditional_samples import (
     ConditionalSamples,
@@ -20,7 +20,6 @@ from discrete_diffusion.evaluation.conditional_samples import (
     draw_conditional,
     first_examples,
 )
-from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
@@ -85,11 +84,7 @@ class Reconstructions:
         """Write ``samples.npz`` into a folder: ``truth``, ``mean``, ``deviation`` and ``first``
         Float32[M, C, H, W], ``dtn`` Float32[M, n, n]. It holds no pickle."""
         names = ("truth", "dtn", "mean", "deviation", "first")
-        with (
-            written_whole(folder / RECONSTRUCTIONS) as unfinished,
-            unfinished.open("wb") as file,  # given a name, numpy would append .npz to it
-        ):
-            np.savez_compressed(file, **{name: getattr(self, name).numpy() for name in names})
+        write_npz(folder / RECONSTRUCTIONS, {name: getattr(self, name).numpy() for name in names})
 
 
 def reconstruct_held_out(
