@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
     generate_plans,
     read_partials,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.partial_reader import numbered_partials
+from discrete_diffusion.domains.bubble_diagrams.files.readers import numbered_partials
 from discrete_diffusion.domains.bubble_diagrams.partial import decode_partial, encode_partial
 from discrete_diffusion.layout import VocabConfig
 

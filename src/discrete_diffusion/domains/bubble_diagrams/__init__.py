@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.partial_reader import read_partials
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_diagrams
+from discrete_diffusion.domains.bubble_diagrams.files.readers import read_diagrams, read_partials
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode

@@ -9,19 +9,19 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from discrete_diffusion.domains.bubble_diagrams.conversion import check_target, write_target
+from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
+from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
+from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
+from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
 from discrete_diffusion.domains.domain import SubCommand
-
-if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams.files.report import ReadReport
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 
 def _reading_options(parser: argparse.ArgumentParser) -> None:
-    from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
-    from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
-    from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-
     parser.add_argument(
         "--n-max",
         type=int,
@@ -94,9 +94,6 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
-    from discrete_diffusion.domains.bubble_diagrams.files.feature_files import refuse_features
-    from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
-
     refuse_features(file)
     return read_report(
         file,
@@ -110,8 +107,7 @@ def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> Read
 
 def _describe(options: argparse.Namespace) -> None:
     """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
-    from discrete_diffusion.domains.bubble_diagrams.description import describe
-    from discrete_diffusion.domains.bubble_diagrams.description_table import print_description
+    from discrete_diffusion.domains.bubble_diagrams.description import describe, print_description
     from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 
     facts: dict[str, Any]
@@ -163,12 +159,10 @@ def _check(options: argparse.Namespace) -> None:
 
 def _convert(options: argparse.Namespace) -> None:
     """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
-    from discrete_diffusion.domains.bubble_diagrams.conversion import Conversion
-
-    conversion = Conversion.plan(options)  # refuses what cannot work before anything is read
+    check_target(options)  # before anything is read
     report = _read(options.source, options, skip_invalid=options.skip_invalid)
     print(report.summary())
-    print(conversion.write(list(report.diagrams)))
+    print(write_target(options, report.diagrams))
 
 
 COMMANDS = {

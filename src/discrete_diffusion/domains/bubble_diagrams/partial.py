@@ -25,13 +25,12 @@ from discrete_diffusion.domains.bubble_diagrams.files.contradictions import (
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
-    check_keys,
-    check_metadata,
-    checked_integer,
+    read_triple,
     relation_code,
     required_list,
     room_code,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_keys, check_metadata
 from discrete_diffusion.domains.bubble_diagrams.tokens import count_nodes
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
@@ -142,20 +141,18 @@ class PartialDiagram:
         ]
         if not rooms:
             raise DiagramError("rooms", "a diagram needs at least one room; null is an unknown one")
-        given = [
-            _stated(triple, f"relations[{k}]", len(rooms))
-            for k, triple in enumerate(_relations(data))
-        ]
-        stated = [relation for relation in given if relation is not None]
+        triples = [] if data.get("relations") is None else required_list(data, "relations")
+        stated = []
+        for k, triple in enumerate(triples):
+            where = f"relations[{k}]"
+            i, j, name = read_triple(triple, len(rooms), where)
+            if name is not None:
+                stated.append(StatedRelation(where, i, j, relation_code(name, where)))
         check_contradictions(stated)
         metadata = {key: data[key] for key in data if key not in _FIELDS}
         check_metadata(metadata)
         relations = tuple((*s.pair, s.seen_from(s.pair[0])) for s in stated)
         return cls(tuple(rooms), relations, metadata)
-
-
-def _relations(data: Mapping[str, Any]) -> list[Any]:
-    return [] if data.get("relations") is None else required_list(data, "relations")
 
 
 def _check_spelling(data: Mapping[str, Any]) -> None:
@@ -196,20 +193,6 @@ def _is_one_letter_off(word: str, other: str) -> bool:
     k = next((k for k, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), None)
     k = min(len(word), len(other)) if k is None else k
     return other[k + 1 :] in (word[k:], word[k + 1 :]) or word[k + 1 :] == other[k:]
-
-
-def _stated(triple: object, where: str, num_rooms: int) -> StatedRelation | None:
-    """The relation of one entry of the list; None if it is unknown."""
-    if not isinstance(triple, list | tuple) or len(triple) != 3:
-        raise DiagramError(where, f"expected [i, j, relation], got {reprlib.repr(triple)}")
-    i, j = (checked_integer(number, where, "a room number") for number in triple[:2])
-    if not (0 <= i < num_rooms and 0 <= j < num_rooms and i != j):
-        shown = f"({reprlib.repr(i)}, {reprlib.repr(j)})"
-        expected = f"expected two different rooms in 0..{num_rooms - 1}"
-        raise DiagramError(where, f"pair {shown}: {expected}")
-    if triple[2] is None:
-        return None
-    return StatedRelation(where, i, j, relation_code(triple[2], where))
 
 
 @dataclass(frozen=True)

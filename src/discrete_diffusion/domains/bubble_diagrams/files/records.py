@@ -1,25 +1,82 @@
-"""What came of reading plans: every line, record or file of the source is accounted for."""
+"""Plans as they stand in files, and what came of reading them: all of a source is accounted for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Never, TypeVar
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.code_tables import RoomCodes
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.naming import counted
 
+Parsed = TypeVar("Parsed", covariant=True)
 
-class Problem(NamedTuple):
-    """A plan that cannot be read.
 
-    ``path``: the file it is in. ``record``: where, e.g. "line 3" or "record 17" (numbered from 1),
-    empty if the file holds one plan. ``field``: what is wrong in it, empty if all of it is.
-    ``reason``: got, expected, remedy.
+class Plan(NamedTuple):
+    """A diagram; the names of what was left out of it, once for each time; whether its relations
+    were ``measured`` on its boxes; whether the source flags it as a ``duplicate``."""
+
+    diagram: BubbleDiagram
+    left_out: tuple[str, ...] = ()
+    measured: bool = False
+    duplicate: bool = False
+
+
+@dataclass(slots=True)
+class Record(Generic[Parsed]):
+    """A plan, or a partial one, of a source.
+
+    ``path``: the file it is in. ``where``: the record in it, "line 3" or "record 17" (numbered from
+    1), empty if the file holds one plan. ``written``: what its rooms are written in. ``parse``:
+    what it says by a table of room codes, None for its own; raises ``DiagramError``.
     """
 
     path: Path
+    where: str
+    written: RoomCodes
+    parse: Callable[[str | None], Parsed]
+    _last: tuple[str | None, Parsed] | None = None
+
+    @property
+    def place(self) -> str:
+        """``plans.jsonl, line 3``; the file alone where it holds one plan."""
+        return f"{self.path}, {self.where}" if self.where else str(self.path)
+
+    def read(self, codes: str | None) -> Parsed:
+        """What ``parse`` returns, kept for the next call with the same table."""
+        if self._last is None or self._last[0] != codes:
+            self._last = codes, self.parse(codes)
+        return self._last[1]
+
+    def problem(self, error: DiagramError) -> Problem:
+        """What is wrong with it."""
+        return Problem(self.place, self.where, error.field, error.reason)
+
+
+def wrong_record(path: Path, where: str, error: ValueError) -> Record[Never]:
+    """A record that cannot be read, whatever its codes mean."""
+
+    def parse(codes: str | None) -> Never:
+        raise as_diagram_error(error)
+
+    return Record(path, where, RoomCodes(), parse)
+
+
+def as_diagram_error(error: ValueError) -> DiagramError:
+    """The error of a library, its message on one line."""
+    if isinstance(error, DiagramError):
+        return error
+    return DiagramError("", " ".join(str(error).split()))
+
+
+class Problem(NamedTuple):
+    """A plan that cannot be read: its place and record as in ``Record``; ``field``: what is wrong
+    in it, empty if all of it is; ``reason``: got, expected, remedy."""
+
+    place: str
     record: str
     field: str
     reason: str
@@ -27,7 +84,7 @@ class Problem(NamedTuple):
     def sentence(self) -> str:
         """``plans.jsonl, line 3, field 'rooms[1]': ...``"""
         where = f", field '{self.field}'" if self.field else ""
-        return f"{place_of(self.path, self.record)}{where}: {self.reason}"
+        return f"{self.place}{where}: {self.reason}"
 
 
 class Doubt(NamedTuple):
@@ -50,11 +107,6 @@ class Doubt(NamedTuple):
             f"{self.first}, {self.reason}; if tables are mixed, give each a file of its own or say "
             'codes in each record ("codes": "housegan")'
         )
-
-
-def place_of(path: Path, record: str) -> str:
-    """``plans.jsonl, line 3``; the file alone where it holds one plan."""
-    return f"{path}, {record}" if record else str(path)
 
 
 @dataclass(frozen=True)
@@ -91,21 +143,17 @@ class ReadReport:
 
     def counts(self) -> str:
         """How many diagrams were read, and how many of what was left out."""
-        read, total = (
-            _counted(len(self.diagrams), "diagrams"),
-            _counted(self.num_records, self.unit),
-        )
         codes = f" (room codes of {self._used_tables()})" if self.codes else ""
-        text = f"{self.path}{codes}: {read} from {total}"
+        read = counted(len(self.diagrams), "diagram")
+        parts = [f"{self.path}{codes}: {read} from {_counted(self.num_records, self.unit)}"]
         if self.doubts:
-            text += f"; {self.num_doubtful:,} with doubtful room codes"
+            parts.append(f"{self.num_doubtful:,} with doubtful room codes")
         if self.num_duplicates:
-            text += f"; {self.num_duplicates:,} flagged as duplicates left out"
-        for name, count in self.left_out.items():
-            text += f"; {_counted(count, name)} left out"
+            parts.append(f"{self.num_duplicates:,} flagged as duplicates left out")
+        parts += [f"{_counted(count, name)} left out" for name, count in self.left_out.items()]
         if self.problems:
-            text += f"; {len(self.problems):,} invalid left out"
-        return text
+            parts.append(f"{len(self.problems):,} invalid left out")
+        return "; ".join(parts)
 
     def _used_tables(self) -> str:
         """``rplan and coarse``; where files differ, ``rplan in a.jsonl, housegan in b.jsonl``."""
@@ -125,4 +173,4 @@ class ReadReport:
 
 
 def _counted(count: int, plural: str) -> str:
-    return f"{count:,} {plural.removesuffix('s') if count == 1 else plural}"
+    return counted(count, plural.removesuffix("s"))
