@@ -195,36 +195,23 @@ def _is_one_letter_off(word: str, other: str) -> bool:
     return other[k + 1 :] in (word[k:], word[k + 1 :]) or word[k + 1 :] == other[k:]
 
 
-@dataclass(frozen=True)
-class EncodedPartials:
-    """What ``encode_partial`` returns.
-
-    ``tokens``: Int64[B, L] ids of the concatenated vocabulary, MASK where unknown, PAD wherever
-    ``real`` is False. ``real``: Bool[B, L]. ``num_rooms``: Int64[B].
-    """
-
-    tokens: Tensor
-    real: Tensor
-    num_rooms: Tensor
-
-
 def encode_partial(
     partials: Sequence[PartialDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG
-) -> EncodedPartials:
-    """Partial diagrams as tokens, in the positions of ``encode``; MASK is what is not known.
+) -> Tensor:
+    """Partial diagrams as tokens Int64[B, L], in the positions of ``encode``; MASK is what is not
+    known.
 
     Raises ``ValueError`` for more than ``vocab.n_max`` rooms.
     """
     num_rooms = torch.tensor([partial.num_rooms for partial in partials], dtype=torch.long)
-    real = vocab.real_positions(num_rooms)
-    tokens = torch.where(real, vocab.mask_id, vocab.pad_id)
+    tokens = torch.where(vocab.real_positions(num_rooms), vocab.mask_id, vocab.pad_id)
     for row, partial in zip(tokens, partials, strict=True):
         for k, room in enumerate(partial.rooms):
             if room is not None:
                 row[k] = room
         for i, j, r in partial.relations:
             row[vocab.edge_position(i, j)] = vocab.edge_offset + r
-    return EncodedPartials(tokens, real, num_rooms)
+    return tokens
 
 
 def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[PartialDiagram]:

@@ -45,11 +45,11 @@ class RecognisedCodes:
     def table_of(self, record: Record[object]) -> str | None:
         """The table that its codes are read by, None if it has none: its own, the one that the user
         named, ours if it also gives names, or the one of its file."""
-        written = record.written
-        if not written.integers:
+        codes = record.room_codes
+        if not codes.integers:
             return None
-        found = OUR_TABLE if written.named else self.tables.get(record.path, OUR_TABLE)
-        return written.table or self.named or found
+        found = OUR_TABLE if codes.named else self.tables.get(record.path, OUR_TABLE)
+        return codes.table or self.named or found
 
 
 def recognise_codes(
@@ -68,9 +68,9 @@ def recognise_codes(
     with_names: set[Path] = set()
     for record in records:
         of_file = open_records.setdefault(record.path, [])
-        if record.written.named:
+        if record.room_codes.named:
             with_names.add(record.path)
-        if record.written.is_open and _is_readable(record):
+        if record.room_codes.is_open and _is_readable(record):
             of_file.append(record)
     small = [file for file, of_file in open_records.items() if len(of_file) < _FEWEST_PLANS]
     large = [[file] for file, of_file in open_records.items() if len(of_file) >= _FEWEST_PLANS]
@@ -81,21 +81,21 @@ def recognise_codes(
         if not decided_by:
             continue
         source = decided_by[0].path if len({record.path for record in decided_by}) == 1 else path
-        written = [record.written for record in decided_by]
+        plans = [record.room_codes for record in decided_by]
         try:
-            table = recognised_table(written, with_names=not with_names.isdisjoint(files))
+            table = recognised_table(plans, with_names=not with_names.isdisjoint(files))
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from error
         doubts += _doubts(source, decided_by, table)
         tables.update(dict.fromkeys(files, table))
     for doubt in doubts:
-        logger.warning("%s", doubt.sentence())
+        logger.warning("%s", doubt.sentence)
     return RecognisedCodes(None, tables, tuple(doubts))
 
 
 def _is_readable(record: Record[object]) -> bool:
     for name in CODE_TABLES:
-        if _reading(record.written, name) is not None:
+        if _reading(record.room_codes, name) is not None:
             try:
                 record.read(name)
             except DiagramError:
@@ -176,17 +176,23 @@ def _speaks_against(plan: RoomCodes, name: str) -> bool:
 
 def _doubts(path: Path, records: Sequence[Record[object]], name: str) -> list[Doubt]:
     """The plans that the table reads and that speak against it, by the first sign of each."""
-    against = {plan for plan in {each.written for each in records} if _speaks_against(plan, name)}
+    distinct = {record.room_codes for record in records}
+    against = {plan for plan in distinct if _speaks_against(plan, name)}
     showing: dict[str, list[Record[object]]] = {}
     for record in records:
-        if record.written in against and (sign := _sign(record.written, name)):
+        if record.room_codes in against and (sign := _sign(record.room_codes, name)):
             showing.setdefault(sign, []).append(record)
     found = []
     for sign, those in showing.items():
-        sense = {o: [_makes_sense(each.written, o) for each in those] for o in CODE_TABLES}
+        sense = {o: [_makes_sense(each.room_codes, o) for each in those] for o in CODE_TABLES}
         others = [o for o in sense if all(sense[o])] or [o for o in sense if any(sense[o])]
         reason = sign.format(name, " or ".join(others))
-        found.append(Doubt(path, len(those), len(records), those[0].place, reason))
+        sentence = (
+            f"{path}: {len(those):,} of {counted(len(records), 'plan')}, the first at "
+            f"{those[0].place}, {reason}; if tables are mixed, give each a file of its own or say "
+            'codes in each record ("codes": "housegan")'
+        )
+        found.append(Doubt(len(those), sentence))
     return found
 
 

@@ -20,7 +20,7 @@ class _Format(NamedTuple):
 
 _FORMATS = (
     _Format(
-        "a pickle, which is never loaded, it could run code; convert it to JSON lines",
+        "a pickle, which is never loaded because it could run code; convert it to JSON lines",
         (".pickle", ".pkl"),
         (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"(lp0", b"(dp0"),
     ),

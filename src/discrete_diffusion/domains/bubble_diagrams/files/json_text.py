@@ -81,7 +81,7 @@ def load_json(text: bytes) -> Any:
     except json.JSONDecodeError as error:
         between = error.doc[: error.pos].lstrip()
         if error.msg == "Extra data" and "\r" in between and "\n" not in between:
-            reason = "its lines end in CR alone, no line end that is read; save the file with LF"
+            reason = "its lines end in CR alone, which ends no line here; save the file with LF"
             raise DiagramError("", reason) from error
         raise DiagramError("", f"not valid JSON{_what_is_wrong(error)}") from error
     except ValueError as error:  # an integer of more digits than Python reads

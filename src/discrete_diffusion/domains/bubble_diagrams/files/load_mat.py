@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from math import prod
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 from scipy.io import loadmat, whosmat
@@ -62,7 +63,7 @@ def plain(value: object) -> object:
     return "".join(value.ravel(order="F")) if value.dtype.kind == "U" else value.tolist()
 
 
-def refuse(sentence: str) -> None:
+def refuse(sentence: str) -> NoReturn:
     print(sentence, file=sys.stderr)
     raise SystemExit(2)
 

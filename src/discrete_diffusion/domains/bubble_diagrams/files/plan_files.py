@@ -104,7 +104,7 @@ def _records_of(path: Path, n_max: int, threshold: float) -> Iterator[Record[Pla
 
 def records_of_lines(
     path: Path,
-    written: Callable[[Any], RoomCodes],
+    room_codes_of: Callable[[Any], RoomCodes],
     parse: Callable[[Any, str | None], Parsed],
 ) -> Iterator[Record[Parsed]]:
     """A record for each line that is not blank: how a JSON object writes its rooms, and what parses
@@ -116,11 +116,11 @@ def records_of_lines(
     for number, line in numbered_lines(path):
         where = f"line {number}"
         try:
-            rooms = written(load_json(line))
+            codes = room_codes_of(load_json(line))
         except DiagramError as error:
             yield wrong_record(path, where, error)
         else:
-            yield Record(path, where, rooms, partial(parse_line, line))
+            yield Record(path, where, codes, partial(parse_line, line))
 
 
 def _of_document(path: Path, parse: Callable[[Any, str | None], Plan]) -> Iterator[Record[Plan]]:
@@ -130,7 +130,7 @@ def _of_document(path: Path, parse: Callable[[Any, str | None], Plan]) -> Iterat
         yield Record(path, "", room_codes(data), partial(parse, data))
         return
     if not data:
-        raise DiagramError("", "the list is empty; expected a plan at least")
+        raise DiagramError("", "the list is empty; expected at least one plan")
     for number, item in enumerate(data, start=1):
         yield Record(path, f"plan {number}", room_codes(item), partial(parse, item))
 
@@ -161,8 +161,8 @@ def _of_mat_file(path: Path, n_max: int) -> Iterator[Record[Plan]]:
         except DiagramError as error:
             yield wrong_record(path, where, error)
         else:
-            written = RoomCodes(plan.diagram.rooms, table=OUR_TABLE)
-            yield Record(path, where, written, partial(_already_read, plan))
+            codes = RoomCodes(plan.diagram.rooms, table=OUR_TABLE)
+            yield Record(path, where, codes, partial(_already_read, plan))
 
 
 def _already_read(plan: Plan, codes: str | None) -> Plan:

@@ -79,15 +79,13 @@ def read_report(
     * a folder: its .json, .jsonl and .graphml files in the order of their names;
     * any other file: JSON lines, a plan per line; one JSON object or list is read as in ``.json``.
 
-    A plan in JSON is told by its fields, see ``line_formats.parse_plan``: our interchange format
-    ({"rooms", "relations"}), plans given as boxes ({"rooms" or "room_type", "boxes"}: relations by
-    the geometric rule), House-GAN++ plans ({"room_type", "boxes", "ed_rm"}: likewise), or rendered
-    plans with coarse room codes ({"room_type", "boxes", "rel"}). Pickles are never loaded.
+    The fields of a plan in JSON tell its format: interchange, boxes, House-GAN++ or rendered, see
+    ``line_formats.parse_plan``. Pickles are never loaded.
 
     ``codes``: the table of integer room codes (``CODE_TABLES``) where a plan or its format names
-    none; None recognises it, see ``recognise_codes``. ``unit``: of boxes,
-    one of ``UNITS``; ``threshold``: the gap up to which boxes are related, in their unit, None is
-    the usual one, see ``threshold_of``.
+    none; None recognises it, see ``recognise_codes``. ``unit``: of boxes, one of ``UNITS``;
+    ``threshold``: the gap up to which boxes are related, in their unit, None is the usual one, see
+    ``threshold_of``.
 
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
     record, field and reason for the first plan that is invalid or has more than ``n_max`` rooms

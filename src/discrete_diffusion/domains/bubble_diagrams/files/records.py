@@ -30,13 +30,13 @@ class Record(Generic[Parsed]):
     """A plan, or a partial one, of a source.
 
     ``path``: the file it is in. ``where``: the record in it, "line 3" or "record 17" (numbered from
-    1), empty if the file holds one plan. ``written``: what its rooms are written in. ``parse``:
+    1), empty if the file holds one plan. ``room_codes``: what its rooms are written in. ``parse``:
     what it says by a table of room codes, None for its own; raises ``DiagramError``.
     """
 
     path: Path
     where: str
-    written: RoomCodes
+    room_codes: RoomCodes
     parse: Callable[[str | None], Parsed]
     _last: tuple[str | None, Parsed] | None = None
 
@@ -88,25 +88,11 @@ class Problem(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """Plans that another table of room codes makes more sense of than the one they are read by.
+    """``num`` plans that another table of room codes makes more sense of than the one they are read
+    by, and a ``sentence`` that says which, and what to do."""
 
-    ``num`` of ``total`` plans in ``path``, which nothing but their codes decides; ``first``: where
-    the first of them stands. ``reason``: what is wrong with them.
-    """
-
-    path: Path
     num: int
-    total: int
-    first: str
-    reason: str
-
-    def sentence(self) -> str:
-        """``a.jsonl: 10 of 110 plans, the first at a.jsonl, line 101, have no living room ...``"""
-        return (
-            f"{self.path}: {self.num:,} of {counted(self.total, 'plan')}, the first at "
-            f"{self.first}, {self.reason}; if tables are mixed, give each a file of its own or say "
-            'codes in each record ("codes": "housegan")'
-        )
+    sentence: str
 
 
 @dataclass(frozen=True)
