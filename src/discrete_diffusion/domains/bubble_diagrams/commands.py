@@ -21,7 +21,7 @@ from discrete_diffusion.domains.domain import SubCommand
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 
-def _reading_options(parser: argparse.ArgumentParser) -> None:
+def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
     parser.add_argument(
         "--n-max",
         type=int,
@@ -49,26 +49,23 @@ def _reading_options(parser: argparse.ArgumentParser) -> None:
         help="plans given as boxes: boxes closer than this are related, in their own unit "
         f"(default: {DEFAULT_THRESHOLD:g} pixels, in that unit)",
     )
-
-
-def _skip_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--skip-invalid",
-        action="store_true",
-        help="leave out and count plans that cannot be read, instead of ending at the first",
-    )
+    if may_skip:
+        parser.add_argument(
+            "--skip-invalid",
+            action="store_true",
+            help="leave out and count plans that cannot be read, instead of ending at the first",
+        )
 
 
 def _describe_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help="default: the embedded plans")
     _reading_options(parser)
-    _skip_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE")
-    _reading_options(parser)
+    _reading_options(parser, may_skip=False)
 
 
 def _convert_options(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +77,6 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
         "(several plans: a folder of that name, a file each), .svg or .png (one picture)",
     )
     _reading_options(parser)
-    _skip_option(parser)
     parser.add_argument(
         "--codes", action="store_true", help=".jsonl and .json: codes instead of names"
     )
