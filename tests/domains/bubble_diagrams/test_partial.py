@@ -146,7 +146,7 @@ def test_agreement_is_about_every_room_and_relation():
         ({"rooms": [0], "relations": [], "roomz": 1}, "'roomz': unknown; did you mean 'rooms'?"),
         (
             {"rooms": [0], "given": "mine"},
-            "field 'given': completions have the number of their line",
+            "field 'given': completions keep the number of their line",
         ),
         ({"rooms": [], "relations": []}, "line 2, field 'rooms': a diagram needs at least one"),
         ({"rooms": [0] * 9, "relations": []}, "'rooms': 9 rooms, more than the 8 that the model"),

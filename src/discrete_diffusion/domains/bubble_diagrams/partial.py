@@ -38,8 +38,9 @@ from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 _MASTER = "MasterRoom"
 _FIELDS = ("rooms", "relations")
 _NO_BOXES = (
-    "a partial diagram has none: they say how every pair of rooms lies, and would not be those of "
-    "its completions; leave them out (discrete-diffusion data convert reads relations off boxes)"
+    "a partial diagram has none: they fix the relation of every pair of rooms, and would not be "
+    "those of its completions; leave them out (discrete-diffusion data convert reads relations off "
+    "boxes)"
 )
 
 
@@ -182,9 +183,9 @@ def _check_bedrooms(rooms: object, codes: str) -> None:
     first = bedrooms[0]
     raise DiagramError(
         f"rooms[{first}]",
-        f"code {rooms[first]} of {codes} is any bedroom, and the largest of a plan is its "
-        'MasterRoom: which one, the line does not say; write "MasterRoom" or "SecondRoom", or null '
-        "for either",
+        f"code {rooms[first]} of {codes} is any bedroom, but the largest of a plan is its "
+        'MasterRoom, and the line does not say which that is; write "MasterRoom" or "SecondRoom", '
+        "or null for either",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,8 +36,8 @@ _Sign = Callable[[RoomCodes, _Rooms], bool]
 
 @dataclass(frozen=True)
 class RecognisedCodes:
-    """``named``: the table that the user named; ``tables``: of each file's open codes, if nobody
-    did; ``doubts``: the plans that another table makes more sense of."""
+    """``named``: the table that the user named; ``tables``: that of each file, if the user named
+    none; ``doubts``: the plans that another table makes more sense of."""
 
     named: str | None
     tables: Mapping[Path, str]
@@ -59,7 +60,7 @@ def recognise_codes(
     user has ``named`` one.
 
     A file of 10 such plans or more is decided by them alone; all smaller ones of a folder together.
-    A plan that no table reads is wrong for another reason and says nothing. Doubts are logged as
+    A plan that no table reads is wrong for another reason and does not count. Doubts are logged as
     warnings. Raises ``ValueError`` naming the file.
     """
     if named is not None:
@@ -96,11 +97,9 @@ def recognise_codes(
 def _is_readable(record: Record[object]) -> bool:
     for name in CODE_TABLES:
         if _reading(record.room_codes, name) is not None:
-            try:
+            with suppress(DiagramError):
                 record.read(name)
-            except DiagramError:
-                continue
-            return True
+                return True
     return False
 
 
@@ -151,7 +150,7 @@ _SIGNS: dict[str, _Sign] = {
         rooms.count(_MASTER) > 1
     ),
 }
-"""What a plan looks like that is read by the wrong table, in words for the tables of both."""
+"""What shows that a plan is read by the wrong table, in words for this table and the right one."""
 
 
 def _sign(plan: RoomCodes, name: str) -> str | None:

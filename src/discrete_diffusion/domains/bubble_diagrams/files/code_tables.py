@@ -124,10 +124,10 @@ def check_table(name: str | None) -> None:
 
 
 class RoomCodes(NamedTuple):
-    """What the rooms of a record are written in.
+    """How a record writes its rooms.
 
-    ``integers``: its codes; ``named``: a room goes by its name; ``table``: that of the codes where
-    the record or its format says it; ``unknown``: a room is null.
+    ``integers``: its room codes; ``named``: a room is given by name; ``table``: of the codes, where
+    the record or its format names one; ``unknown``: a room is null.
     """
 
     integers: tuple[int, ...] = ()

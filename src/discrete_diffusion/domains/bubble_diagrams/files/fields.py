@@ -1,4 +1,4 @@
-"""The parts of a diagram, checked one field at a time: room types, relations, boxes."""
+"""Room types, relations and boxes of a diagram, checked one field at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def _code(value: object, codes: dict[str, int], what: str, field: str) -> int:
         hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(codes)}"
         raise DiagramError(field, f"unknown {what} {reprlib.repr(value)}; {hint}")
     if value is None:
-        raise DiagramError(field, f"null: a complete diagram states every {what}")
+        raise DiagramError(field, f"null: a complete diagram needs every {what}")
     code = checked_integer(value, field, f"a {what} (name or code)")
     if not 0 <= code < len(codes):
         raise DiagramError(field, f"{what} code {reprlib.repr(code)} is not in 0..{len(codes) - 1}")
@@ -86,15 +87,12 @@ def finite_number(value: object, field: str) -> float:
     """A number that float64 can hold; ``DiagramError`` for anything else, NaN and inf included."""
     if type(value) is float and math.isfinite(value):  # the usual case
         return value
-    number = math.nan
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        try:
+        with suppress(OverflowError):
             number = float(value)
-        except OverflowError:
-            number = math.inf
-    if not math.isfinite(number):
-        raise DiagramError(field, f"{reprlib.repr(value)} is not a finite number")
-    return number
+            if math.isfinite(number):
+                return number
+    raise DiagramError(field, f"{reprlib.repr(value)} is not a finite number")
 
 
 def checked_box(value: object, field: str) -> tuple[float, float, float, float]:

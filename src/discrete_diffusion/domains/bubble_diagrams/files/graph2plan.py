@@ -66,6 +66,7 @@ def mat_records(path: Path) -> list[list[Value]]:
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each thread takes memory
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
     said = done.stderr.strip().rpartition("\n")[2]

@@ -63,11 +63,12 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
     """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
 
     ``codes``: the table of rooms given as integers. Graph attributes become metadata; attributes of
-    nodes and edges other than those of ``to_networkx`` are left out. Raises ``ValueError`` for an
+    nodes and edges other than those of ``to_networkx`` are left out. Raises ``DiagramError`` for an
     undirected graph or a missing or wrong attribute.
     """
     if not graph.is_directed():
-        raise ValueError("expected a directed graph: an edge reads 'source is relation target'")
+        reason = "expected a directed graph: an edge reads 'source is relation target'"
+        raise DiagramError("", reason)
     number = {node: k for k, node in enumerate(graph)}
     rooms, places, boxes = [], [], []
     left_out: list[str] = []
@@ -158,18 +159,19 @@ def read_graphml(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
 def graph_of(text: str) -> networkx.DiGraph:
     """The graph of GraphML text, its metadata read.
 
-    Raises ``ValueError`` for anything else, several graphs too.
+    Raises ``DiagramError`` for anything else, several graphs too.
     """
     import networkx
 
     if (num_graphs := len(re.findall(r"<graph[\s>]", text))) > 1:
-        raise ValueError(f"it holds {num_graphs} graphs; expected one, a file each")
+        raise DiagramError("", f"it holds {num_graphs} graphs; expected one, a file each")
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="No key type for id")  # text is the default
             graph = networkx.parse_graphml(text)
     except (ParseError, networkx.NetworkXError, KeyError, ValueError) as error:
-        raise ValueError(f"not a GraphML graph: {error}") from error
+        shown = " ".join(str(error).split())
+        raise DiagramError("", f"not a GraphML graph: {shown}") from error
     written = graph.graph.get("metadata", "{}")
     if not isinstance(written, str):
         raise DiagramError("metadata", f"expected JSON text, got {reprlib.repr(written)}")

@@ -31,10 +31,16 @@ def limit_resources(size: int) -> None:
         return
     import resource
 
-    memory, seconds = 2**30 + 100 * size, 60 + size // 100_000
-    with suppress(ValueError):  # macOS knows no limit of memory
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    limits = {
+        resource.RLIMIT_AS: 2**30 + 100 * size,
+        resource.RLIMIT_CPU: 60 + size // 100_000,
+    }
+    for kind, most in limits.items():
+        _, hard = resource.getrlimit(kind)
+        with suppress(
+            ValueError
+        ):  # a lower limit is set already, or macOS, which has none of memory
+            resource.setrlimit(kind, (most, hard))
 
 
 def print_records(path: str, size: int) -> None:

@@ -36,7 +36,6 @@ from discrete_diffusion.domains.bubble_diagrams.files.records import (
     Parsed,
     Plan,
     Record,
-    as_diagram_error,
     wrong_record,
 )
 
@@ -138,14 +137,11 @@ def _of_document(path: Path, parse: Callable[[Any, str | None], Plan]) -> Iterat
 def _of_graphml(path: Path, n_max: int) -> Record[Plan]:
     try:
         graph = graph_of(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise as_diagram_error(error) from error
+    except UnicodeDecodeError as error:
+        raise DiagramError("", f"not UTF-8 text: {error}") from error
 
     def parse(codes: str | None) -> Plan:
-        try:
-            plan = read_graphml(graph, codes=codes or OUR_TABLE)
-        except ValueError as error:
-            raise as_diagram_error(error) from error
+        plan = read_graphml(graph, codes=codes or OUR_TABLE)
         check_size(plan.diagram.num_rooms, n_max, "rooms")
         return plan
 

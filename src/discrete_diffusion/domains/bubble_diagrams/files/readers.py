@@ -194,7 +194,7 @@ def numbered_partials(
         diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
         if type(diagram.metadata.get("given", 0)) is not int:
             raise DiagramError(
-                "given", "completions have the number of their line under this key; rename it"
+                "given", "completions keep the number of their line under this key; rename yours"
             )
         if diagram.num_rooms > n_max:
             raise DiagramError(

@@ -30,8 +30,8 @@ class Record(Generic[Parsed]):
     """A plan, or a partial one, of a source.
 
     ``path``: the file it is in. ``where``: the record in it, "line 3" or "record 17" (numbered from
-    1), empty if the file holds one plan. ``room_codes``: what its rooms are written in. ``parse``:
-    what it says by a table of room codes, None for its own; raises ``DiagramError``.
+    1), empty if the file holds one plan. ``room_codes``: how it writes its rooms. ``parse``:
+    reads it by a table of room codes, None for its own; raises ``DiagramError``.
     """
 
     path: Path
@@ -56,20 +56,13 @@ class Record(Generic[Parsed]):
         return Problem(self.place, self.where, error.field, error.reason)
 
 
-def wrong_record(path: Path, where: str, error: ValueError) -> Record[Never]:
+def wrong_record(path: Path, where: str, error: DiagramError) -> Record[Never]:
     """A record that cannot be read, whatever its codes mean."""
 
     def parse(codes: str | None) -> Never:
-        raise as_diagram_error(error)
+        raise error
 
     return Record(path, where, RoomCodes(), parse)
-
-
-def as_diagram_error(error: ValueError) -> DiagramError:
-    """The error of a library, its message on one line."""
-    if isinstance(error, DiagramError):
-        return error
-    return DiagramError("", " ".join(str(error).split()))
 
 
 class Problem(NamedTuple):
