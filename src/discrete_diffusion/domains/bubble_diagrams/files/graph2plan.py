@@ -48,7 +48,7 @@ def _head(path: Path) -> bytes:
         return file.read(520)
 
 
-def mat_records(path: Path) -> list[list[Value]]:
+def mat_records(path: Path) -> Iterator[list[Value]]:
     """``rType``, ``rEdge``, ``gtBoxNew`` and ``name`` of each record of the struct array ``data``,
     in MATLAB's order.
 
@@ -82,7 +82,7 @@ def mat_records(path: Path) -> list[list[Value]]:
         )
     if not done.stdout:
         raise DiagramError("", "there is no plan in it")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return (json.loads(line) for line in done.stdout.splitlines())
 
 
 def plan_of_record(record: list[Value], *, n_max: int) -> Plan:
