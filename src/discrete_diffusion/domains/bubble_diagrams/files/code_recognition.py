@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,6 @@ _LIVING, _MASTER = "LivingRoom", "MasterRoom"
 _MAX_SHOWN = 6
 
 _Rooms = tuple[str | None, ...]
-_Sign = Callable[[RoomCodes, _Rooms], bool]
 
 
 @dataclass(frozen=True)
@@ -142,35 +141,26 @@ def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
     return tuple(rooms if plan.unknown else with_master_bedroom(rooms, None))
 
 
-_SIGNS: dict[str, _Sign] = {
-    "have no living room by {} but one by {}": lambda plan, rooms: (
-        not plan.unknown and _LIVING not in rooms
-    ),
-    "have several master rooms by {} but at most one by {}": lambda plan, rooms: (
-        rooms.count(_MASTER) > 1
-    ),
-}
-"""What shows that a plan is read by the wrong table, in words for this table and the right one."""
-
-
 def _sign(plan: RoomCodes, name: str) -> str | None:
-    """The first sign that the table reads a plan without sense; None if it lacks a code, too."""
+    """What shows that the table reads a plan without sense, in words for it and a better one; empty
+    if nothing does, None if the table lacks a code."""
     rooms = _reading(plan, name)
     if rooms is None:
         return None
-    return next((words for words, shows in _SIGNS.items() if shows(plan, rooms)), None)
-
-
-def _makes_sense(plan: RoomCodes, name: str) -> bool:
-    return _reading(plan, name) is not None and _sign(plan, name) is None
+    if not plan.unknown and _LIVING not in rooms:
+        return "have no living room by {} but one by {}"
+    if rooms.count(_MASTER) > 1:
+        return "have several master rooms by {} but at most one by {}"
+    return ""
 
 
 def _speaks_against(plan: RoomCodes, name: str) -> bool:
     """Whether another table makes sense of a plan that this one reads without sense, or not."""
-    others = [other for other in CODE_TABLES if other != name]
-    if _reading(plan, name) is None:
-        return any(_reading(plan, other) is not None for other in others)
-    return not _makes_sense(plan, name) and any(_makes_sense(plan, other) for other in others)
+    signs = {other: _sign(plan, other) for other in CODE_TABLES}
+    own = signs.pop(name)
+    if own is None:
+        return any(sign is not None for sign in signs.values())
+    return own != "" and "" in signs.values()
 
 
 def _doubts(path: Path, records: Sequence[Record[object]], name: str) -> list[Doubt]:
@@ -183,7 +173,7 @@ def _doubts(path: Path, records: Sequence[Record[object]], name: str) -> list[Do
             showing.setdefault(sign, []).append(record)
     found = []
     for sign, those in showing.items():
-        sense = {o: [_makes_sense(each.room_codes, o) for each in those] for o in CODE_TABLES}
+        sense = {o: [_sign(each.room_codes, o) == "" for each in those] for o in CODE_TABLES}
         others = [o for o in sense if all(sense[o])] or [o for o in sense if any(sense[o])]
         reason = sign.format(name, " or ".join(others))
         sentence = (
