@@ -107,6 +107,7 @@ def read_report(
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
     tables: dict[str, dict[Path, None]] = {}
+    num_duplicates = 0
     for record in records:
         table = found.table_of(record)
         try:
@@ -119,10 +120,12 @@ def read_report(
         left_out.update(plan.left_out)
         if table is not None:
             tables.setdefault(table, {})[record.path] = None
-        if not plan.duplicate:
-            diagrams.append(plan.diagram)
-            if plan.measured:
-                measured.append((record.place, plan.diagram))
+        if plan.duplicate:
+            num_duplicates += 1
+            continue
+        diagrams.append(plan.diagram)
+        if plan.measured:
+            measured.append((record.place, plan.diagram))
     _check_scale(path, measured, unit, threshold)
     if path.is_dir() and (num_others := count_other_files(path)):
         left_out[OTHER_FILES] = num_others
@@ -133,7 +136,7 @@ def read_report(
         num_records=len(records),
         unit=f"{units.pop()}s" if units in ({"line"}, {"record"}) else "plans",
         problems=tuple(problems),
-        num_duplicates=len(records) - len(diagrams) - len(problems),
+        num_duplicates=num_duplicates,
         left_out=dict(left_out),
         code_tables={name: tuple(tables[name]) for name in sorted(tables)},
         doubts=found.doubts,
