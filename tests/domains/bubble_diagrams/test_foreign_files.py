@@ -71,8 +71,10 @@ def test_one_sentence_says_what_it_is_and_what_is_read(tmp_path, name):
 
 def test_text_is_not_foreign(tmp_path):
     control = json.dumps({"name": "\x00\x01é"}, ensure_ascii=False).encode()
+    path = tmp_path / "plans.jsonl"
     for text in (b"", b"{", control * 99, b"\xef\xbb\xbf" + LINES[0], b"PKZIP notes", b"BZ"):
-        assert foreign_format(tmp_path / "plans.jsonl", text) is None
+        path.write_bytes(text)
+        assert foreign_format(path) is None
 
 
 def test_a_wrong_line_among_plans_is_a_wrong_line(tmp_path):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from diagram_strategies import diagrams
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mat_files import mat_record, write_mat
 from scipy.io import savemat
@@ -16,8 +18,9 @@ from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)))
 
 
+@settings(max_examples=8)  # each file takes a process
 @given(
-    st.lists(diagrams(), min_size=1, max_size=4),
+    st.lists(diagrams(), min_size=1, max_size=40),
     st.sampled_from([np.uint8, np.int32, np.float64, np.int64]),
     st.booleans(),
 )
@@ -65,35 +68,40 @@ def test_self_loops_and_repeated_pairs_are_left_out_and_counted(tmp_path):
     assert expected in report.summary()
 
 
-@pytest.mark.parametrize(
-    ("change", "field", "reason"),
-    [
-        ({"rType": np.array([0, 13])}, "rType[1]", r"room type code 13 is not in 0\.\.12"),
-        ({"rType": np.array([14])}, "rType[0]", "14 is not in"),
-        ({"rType": np.array([0.5])}, "rType", "expected whole numbers"),
-        ({"rType": np.array([np.nan])}, "rType", "expected whole numbers"),
-        ({"rType": np.array([1e300])}, "rType", "expected whole numbers"),
-        ({"rType": "LivingRoom"}, "rType", "expected whole numbers"),
-        ({"rType": np.zeros(0)}, "rType", "at least one room"),
-        ({"rType": np.zeros(9)}, "rType", "9 rooms, more than n_max=8; .*--n-max 9"),
-        ({"rEdge": np.array([[0, 3, 1]])}, "rEdge[0]", r"pair \(0, 3\): expected rooms in 0\.\.2"),
-        ({"rEdge": np.array([[0, 1, 2], [-1, 1, 1]])}, "rEdge[1]", r"pair \(-1, 1\)"),
-        ({"rEdge": np.array([[0, 1, 10]])}, "rEdge[0]", r"code 10 is not in 0\.\.9"),
-        ({"rEdge": np.array([[0, 1]])}, "rEdge", r"got shape \(1, 2\)"),
-        ({"rEdge": np.array([[1j, 1, 2]])}, "rEdge", "got a value of another kind"),
-        ({"rEdge": np.array([[2**63, 1, 2]], dtype=np.uint64)}, "rEdge[0]", "pair"),
-        ({"rEdge": {"a": 1}}, "rEdge", "got a value of another kind"),
-    ],
-)
-def test_a_wrong_record_is_named(tmp_path, change, field, reason):
+WRONG = [
+    ({"rType": np.array([0, 13])}, "rType[1]", r"room type code 13 is not in 0\.\.12"),
+    ({"rType": np.array([14])}, "rType[0]", "14 is not in"),
+    ({"rType": np.array([0.5])}, "rType", "expected whole numbers"),
+    ({"rType": np.array([np.nan])}, "rType", "expected whole numbers"),
+    ({"rType": np.array([1e300])}, "rType", "expected whole numbers"),
+    ({"rType": "LivingRoom"}, "rType", "expected whole numbers"),
+    ({"rType": np.zeros(0)}, "rType", "at least one room"),
+    ({"rType": np.zeros(9)}, "rType", "9 rooms, more than n_max=8; .*--n-max 9"),
+    ({"rEdge": np.array([[0, 3, 1]])}, "rEdge[0]", r"pair \(0, 3\): expected rooms in 0\.\.2"),
+    ({"rEdge": np.array([[0, 1, 2], [-1, 1, 1]])}, "rEdge[1]", r"pair \(-1, 1\)"),
+    ({"rEdge": np.array([[0, 1, 10]])}, "rEdge[0]", r"code 10 is not in 0\.\.9"),
+    ({"rEdge": np.array([[0, 1]])}, "rEdge", r"got shape \(1, 2\)"),
+    ({"rEdge": np.array([[1j, 1, 2]])}, "rEdge", "got a value of another kind"),
+    ({"rEdge": np.array([[2**63, 1, 2]], dtype=np.uint64)}, "rEdge", str(2**63)),
+    ({"rEdge": {"a": 1}}, "rEdge", "got a value of another kind"),
+]
+"""What is changed in a record, the field that is wrong then, and why."""
+
+
+def test_wrong_records_are_named(tmp_path):
     path = tmp_path / "data.mat"
-    write_mat(path, [mat_record(PLAN), mat_record(PLAN) | change, mat_record(PLAN)])
-    with pytest.raises(ValueError, match=reason) as caught:
-        read_diagrams(path)
-    assert str(caught.value).startswith(f"{path}, record 2, field '{field}': ")
+    wrong = [mat_record(PLAN) | change for change, _, _ in WRONG]
+    write_mat(path, [mat_record(PLAN), *wrong, mat_record(PLAN)])
     report = read_report(path, skip_invalid=True)
     assert report.diagrams == (PLAN, PLAN)
-    assert [problem.sentence() for problem in report.problems] == [str(caught.value)]
+    for k, (problem, (_, field, reason)) in enumerate(
+        zip(report.problems, WRONG, strict=True), start=2
+    ):
+        assert (problem.record, problem.field) == (f"record {k}", field)
+        assert problem.sentence().startswith(f"{path}, record {k}, field '{field}': ")
+        assert re.search(reason, problem.reason)
+    with pytest.raises(ValueError, match=f"^{re.escape(report.problems[0].sentence())}$"):
+        read_diagrams(path)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, read_diagrams, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
-from discrete_diffusion.domains.bubble_diagrams.files.report import Problem
 
 GOOD = b'{"rooms": ["LivingRoom", "Kitchen"], "relations": [[0, 1, "left-of"]]}'
 PLAN = BubbleDiagram((0, 2), ((0, 1, 2),))
@@ -106,7 +105,7 @@ def test_what_is_left_out_is_counted_and_logged(write, caplog):
     path = write(GOOD, b"{", DUPLICATE, GOOD)
     report = read_report(path, skip_invalid=True)
     assert (report.num_records, report.num_duplicates) == (4, 1)
-    assert [type(problem) for problem in report.problems] == [Problem]
+    assert [problem.record for problem in report.problems] == ["line 2"]
     with caplog.at_level(logging.INFO):
         assert read_diagrams(path, skip_invalid=True) == [PLAN, PLAN]
     assert [record.levelname for record in caplog.records] == ["WARNING"]

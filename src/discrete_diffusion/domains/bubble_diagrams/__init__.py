@@ -1,8 +1,7 @@
 """Bubble diagrams: floor plans as rooms and the spatial relations between them."""
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.partial_reader import read_partials
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_diagrams
+from discrete_diffusion.domains.bubble_diagrams.files.readers import read_diagrams, read_partials
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import generate_plans

@@ -89,7 +89,7 @@ class ArrangementTree:
         """All MASK; no room has a slot."""
         n = self.partial.num_rooms
         blank = encode_partial([PartialDiagram((None,) * n, ())], self.vocab)
-        return Arrangements(blank.tokens, torch.full((1, n), -1))
+        return Arrangements(blank, torch.full((1, n), -1))
 
     def choices(self, arrangements: Arrangements, step: int) -> Choices:
         """Every way to place the token of ``step`` in ``arrangements`` of all tokens before."""
@@ -165,7 +165,7 @@ class ArrangementTree:
 def as_numbered(partial: PartialDiagram, vocab: VocabConfig) -> Arrangements:
     """The arrangement that keeps the numbers of the file."""
     slots = torch.arange(partial.num_rooms).unsqueeze(0)
-    return Arrangements(encode_partial([partial], vocab).tokens, slots)
+    return Arrangements(encode_partial([partial], vocab), slots)
 
 
 def _fewest_choices_first(partial: PartialDiagram) -> list[tuple[int, int, int]]:

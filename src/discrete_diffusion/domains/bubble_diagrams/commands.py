@@ -9,19 +9,19 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from discrete_diffusion.domains.bubble_diagrams.conversion import check_target, write_target
+from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
+from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
+from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
+from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
 from discrete_diffusion.domains.domain import SubCommand
-
-if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams.files.report import ReadReport
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 
-def _reading_options(parser: argparse.ArgumentParser) -> None:
-    from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
-    from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
-    from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-
+def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
     parser.add_argument(
         "--n-max",
         type=int,
@@ -49,26 +49,23 @@ def _reading_options(parser: argparse.ArgumentParser) -> None:
         help="plans given as boxes: boxes closer than this are related, in their own unit "
         f"(default: {DEFAULT_THRESHOLD:g} pixels, in that unit)",
     )
-
-
-def _skip_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--skip-invalid",
-        action="store_true",
-        help="leave out and count plans that cannot be read, instead of ending at the first",
-    )
+    if may_skip:
+        parser.add_argument(
+            "--skip-invalid",
+            action="store_true",
+            help="leave out and count plans that cannot be read, instead of ending at the first",
+        )
 
 
 def _describe_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help="default: the embedded plans")
     _reading_options(parser)
-    _skip_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE")
-    _reading_options(parser)
+    _reading_options(parser, may_skip=False)
 
 
 def _convert_options(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +77,6 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
         "(several plans: a folder of that name, a file each), .svg or .png (one picture)",
     )
     _reading_options(parser)
-    _skip_option(parser)
     parser.add_argument(
         "--codes", action="store_true", help=".jsonl and .json: codes instead of names"
     )
@@ -94,9 +90,6 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
-    from discrete_diffusion.domains.bubble_diagrams.files.feature_files import refuse_features
-    from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
-
     refuse_features(file)
     return read_report(
         file,
@@ -110,8 +103,7 @@ def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> Read
 
 def _describe(options: argparse.Namespace) -> None:
     """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
-    from discrete_diffusion.domains.bubble_diagrams.description import describe
-    from discrete_diffusion.domains.bubble_diagrams.description_table import print_description
+    from discrete_diffusion.domains.bubble_diagrams.description import describe, print_description
     from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 
     facts: dict[str, Any]
@@ -163,12 +155,10 @@ def _check(options: argparse.Namespace) -> None:
 
 def _convert(options: argparse.Namespace) -> None:
     """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
-    from discrete_diffusion.domains.bubble_diagrams.conversion import Conversion
-
-    conversion = Conversion.plan(options)  # refuses what cannot work before anything is read
+    check_target(options)  # before anything is read
     report = _read(options.source, options, skip_invalid=options.skip_invalid)
     print(report.summary())
-    print(conversion.write(list(report.diagrams)))
+    print(write_target(options, report.diagrams))
 
 
 COMMANDS = {

@@ -1,10 +1,14 @@
-"""What is in a set of diagrams, in counts."""
+"""What is in a set of diagrams: counts, and the tables of them that ``data describe`` prints."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from rich.columns import Columns
+from rich.console import Console
+from rich.table import Table
 
 from discrete_diffusion.domains.bubble_diagrams.dataset import distinct_keys
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
@@ -44,13 +48,65 @@ def describe(diagrams: Sequence[BubbleDiagram]) -> Description:
     return Description(
         num_diagrams=len(diagrams),
         num_distinct=int(distinct_keys(encode(diagrams, vocab), vocab).max()) + 1,
-        rooms=_sorted(Counter(diagram.num_rooms for diagram in diagrams)),
-        relations=_sorted(Counter(len(diagram.relations) for diagram in diagrams)),
+        rooms=dict(sorted(Counter(diagram.num_rooms for diagram in diagrams).items())),
+        relations=dict(sorted(Counter(len(diagram.relations) for diagram in diagrams).items())),
         room_types={name: types[code] for code, name in enumerate(ROOM_TYPES)},
         diagrams_with={name: holders[code] for code, name in enumerate(ROOM_TYPES)},
         relation_types={name: listed[r] for r, name in enumerate(RELATIONS[:NUM_RELATIONS])},
     )
 
 
-def _sorted(counts: Counter[int]) -> dict[int, int]:
-    return dict(sorted(counts.items()))
+def print_description(title: str, counts: Description, structure: Mapping[str, float]) -> None:
+    """Print counts and shares; ``structure``: what ``structure_metrics`` returns."""
+    console = Console()
+    console.print(title, highlight=False, markup=False, soft_wrap=True)
+    num, distinct = counts.num_diagrams, counts.num_distinct
+    console.print(
+        f"{num:,} diagrams, {distinct:,} distinct up to relabelling of their rooms "
+        f"({num - distinct:,} repeats)",
+        highlight=False,
+    )
+    console.print()
+    structures = [
+        (name.replace("_", " "), value)
+        for name, value in structure.items()
+        if not name.startswith("edge")  # no share of plans
+    ]
+    num_rooms = sum(counts.room_types.values())
+    rooms = [
+        (name, count / num_rooms, counts.diagrams_with[name] / num)
+        for name, count in counts.room_types.items()
+        if count
+    ]
+    num_relations = max(sum(counts.relation_types.values()), 1)
+    relations = [(name, count / num_relations) for name, count in counts.relation_types.items()]
+    upper = [
+        _histogram("rooms", counts.rooms),
+        _histogram("relations", counts.relations),
+        _table(("structure", "plans"), structures),
+    ]
+    lower = [
+        _table(("room type", "share of rooms", "plans with one"), rooms),
+        _table(("relation, as listed", "share"), relations),
+    ]
+    console.print(Columns(upper, padding=(0, 5)))
+    console.print()
+    console.print(Columns(lower, padding=(0, 5)))
+
+
+def _histogram(what: str, histogram: Mapping[int, int]) -> Table:
+    num = sum(histogram.values())
+    mean = sum(size * count for size, count in histogram.items()) / num
+    table = _table((what, "plans"), [(str(size), count / num) for size, count in histogram.items()])
+    table.add_row("mean", f"{mean:.2f}")
+    return table
+
+
+def _table(columns: Sequence[str], rows: Iterable[tuple[str, *tuple[float, ...]]]) -> Table:
+    """A name and shares in each row."""
+    table = Table(box=None, pad_edge=False)
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="right" if k else "left")
+    for name, *shares in rows:
+        table.add_row(name, *(f"{100 * share:.1f} %" for share in shares))
+    return table

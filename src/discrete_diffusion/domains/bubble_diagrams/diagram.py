@@ -150,7 +150,7 @@ class BubbleDiagram:
         """
         from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
 
-        return graph_formats.from_networkx(graph)
+        return graph_formats.read_networkx(graph).diagram
 
     def to_node_link(self) -> dict[str, Any]:
         """``to_networkx`` as the node-link object that ``networkx.node_link_graph`` reads."""
@@ -169,4 +169,4 @@ class BubbleDiagram:
         """The inverse of ``to_graphml``; raises ``ValueError`` for anything else."""
         from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
 
-        return graph_formats.from_graphml(text)
+        return graph_formats.read_graphml(graph_formats.graph_of(text)).diagram

@@ -25,13 +25,12 @@ from discrete_diffusion.domains.bubble_diagrams.files.contradictions import (
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
-    check_keys,
-    check_metadata,
-    checked_integer,
+    read_triple,
     relation_code,
     required_list,
     room_code,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_keys, check_metadata
 from discrete_diffusion.domains.bubble_diagrams.tokens import count_nodes
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
@@ -39,8 +38,9 @@ from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 _MASTER = "MasterRoom"
 _FIELDS = ("rooms", "relations")
 _NO_BOXES = (
-    "a partial diagram has none: they say how every pair of rooms lies, and would not be those of "
-    "its completions; leave them out (discrete-diffusion data convert reads relations off boxes)"
+    "a partial diagram has none: they fix the relation of every pair of rooms, and would not be "
+    "those of its completions; leave them out (discrete-diffusion data convert reads relations off "
+    "boxes)"
 )
 
 
@@ -142,20 +142,18 @@ class PartialDiagram:
         ]
         if not rooms:
             raise DiagramError("rooms", "a diagram needs at least one room; null is an unknown one")
-        given = [
-            _stated(triple, f"relations[{k}]", len(rooms))
-            for k, triple in enumerate(_relations(data))
-        ]
-        stated = [relation for relation in given if relation is not None]
+        triples = [] if data.get("relations") is None else required_list(data, "relations")
+        stated = []
+        for k, triple in enumerate(triples):
+            where = f"relations[{k}]"
+            i, j, name = read_triple(triple, len(rooms), where)
+            if name is not None:
+                stated.append(StatedRelation(where, i, j, relation_code(name, where)))
         check_contradictions(stated)
         metadata = {key: data[key] for key in data if key not in _FIELDS}
         check_metadata(metadata)
         relations = tuple((*s.pair, s.seen_from(s.pair[0])) for s in stated)
         return cls(tuple(rooms), relations, metadata)
-
-
-def _relations(data: Mapping[str, Any]) -> list[Any]:
-    return [] if data.get("relations") is None else required_list(data, "relations")
 
 
 def _check_spelling(data: Mapping[str, Any]) -> None:
@@ -185,9 +183,9 @@ def _check_bedrooms(rooms: object, codes: str) -> None:
     first = bedrooms[0]
     raise DiagramError(
         f"rooms[{first}]",
-        f"code {rooms[first]} of {codes} is any bedroom, and the largest of a plan is its "
-        'MasterRoom: which one, the line does not say; write "MasterRoom" or "SecondRoom", or null '
-        "for either",
+        f"code {rooms[first]} of {codes} is any bedroom, but the largest of a plan is its "
+        'MasterRoom, and the line does not say which that is; write "MasterRoom" or "SecondRoom", '
+        "or null for either",
     )
 
 
@@ -198,50 +196,23 @@ def _is_one_letter_off(word: str, other: str) -> bool:
     return other[k + 1 :] in (word[k:], word[k + 1 :]) or word[k + 1 :] == other[k:]
 
 
-def _stated(triple: object, where: str, num_rooms: int) -> StatedRelation | None:
-    """The relation of one entry of the list; None if it is unknown."""
-    if not isinstance(triple, list | tuple) or len(triple) != 3:
-        raise DiagramError(where, f"expected [i, j, relation], got {reprlib.repr(triple)}")
-    i, j = (checked_integer(number, where, "a room number") for number in triple[:2])
-    if not (0 <= i < num_rooms and 0 <= j < num_rooms and i != j):
-        shown = f"({reprlib.repr(i)}, {reprlib.repr(j)})"
-        expected = f"expected two different rooms in 0..{num_rooms - 1}"
-        raise DiagramError(where, f"pair {shown}: {expected}")
-    if triple[2] is None:
-        return None
-    return StatedRelation(where, i, j, relation_code(triple[2], where))
-
-
-@dataclass(frozen=True)
-class EncodedPartials:
-    """What ``encode_partial`` returns.
-
-    ``tokens``: Int64[B, L] ids of the concatenated vocabulary, MASK where unknown, PAD wherever
-    ``real`` is False. ``real``: Bool[B, L]. ``num_rooms``: Int64[B].
-    """
-
-    tokens: Tensor
-    real: Tensor
-    num_rooms: Tensor
-
-
 def encode_partial(
     partials: Sequence[PartialDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG
-) -> EncodedPartials:
-    """Partial diagrams as tokens, in the positions of ``encode``; MASK is what is not known.
+) -> Tensor:
+    """Partial diagrams as tokens Int64[B, L], in the positions of ``encode``; MASK is what is not
+    known.
 
     Raises ``ValueError`` for more than ``vocab.n_max`` rooms.
     """
     num_rooms = torch.tensor([partial.num_rooms for partial in partials], dtype=torch.long)
-    real = vocab.real_positions(num_rooms)
-    tokens = torch.where(real, vocab.mask_id, vocab.pad_id)
+    tokens = torch.where(vocab.real_positions(num_rooms), vocab.mask_id, vocab.pad_id)
     for row, partial in zip(tokens, partials, strict=True):
         for k, room in enumerate(partial.rooms):
             if room is not None:
                 row[k] = room
         for i, j, r in partial.relations:
             row[vocab.edge_position(i, j)] = vocab.edge_offset + r
-    return EncodedPartials(tokens, real, num_rooms)
+    return tokens
 
 
 def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[PartialDiagram]:

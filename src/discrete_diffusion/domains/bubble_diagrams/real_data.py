@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
+from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
+from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
+from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
+from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.evaluation.held_out import (
     UnreadableDataError,
@@ -21,7 +26,6 @@ from discrete_diffusion.layout import VocabConfig
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-    from discrete_diffusion.domains.bubble_diagrams.files.report import ReadReport
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -53,19 +57,14 @@ def read_plans(path: str, config: DictConfig, *, trained_for: int | None = None)
     """The plans of a file, in any format the readers take, counted in the log.
 
     Raises the readers' errors, and ``ValueError`` if there is no plan. A plan may have as many
-    rooms as the model was trained for, without a model ``n_max``.
+    rooms as the model was ``trained_for``, without a model ``n_max``.
     """
-    from discrete_diffusion.domains.bubble_diagrams.files.feature_files import refuse_features
-    from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
-    from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
-
     refuse_features(path)
-    most = config.n_max if trained_for is None else trained_for
     try:
         report = read_report(
             path,
             skip_invalid=config.skip_invalid,
-            n_max=most,
+            n_max=config.n_max if trained_for is None else trained_for,
             threshold=config.threshold,
             unit=config.unit,
             codes=config.codes,
@@ -106,46 +105,44 @@ def real_data_for_samples(config: DictConfig) -> RealData:
 
 
 def real_data_for_model(config: DictConfig, trained: TrainedModel) -> RealData:
-    """The split that a checkpoint held out, or ``reference=FILE``."""
-
+    """The split that a checkpoint held out, or ``reference=FILE`` as its test split. Training data
+    is ``training=FILE`` or the checkpoint's own, if it can still be read."""
     own = _own_data(config, trained)
+    vocab = VocabConfig(n_max=trained.data_config.n_max)
     if config.reference is not None:
-        return _file_for_model(config, trained, own)
-    assert own is not None  # or _own_data would have raised
-    split = held_out_split(own, config.split, "choose another split or give reference=FILE")
-    name = name_of_split(trained, own, split)
-    training = _training(config, own.vocab.n_max, own)
-    return RealData(name, _diagrams(own, split), training, _known(own), own, split)
+        if config.split is not None:
+            raise ValueError(
+                f"split={config.split} chooses among the checkpoint's own data; leave it out with "
+                "reference=FILE"
+            )
+        reference = known = _plans(config.reference, config, trained_for=vocab.n_max)
+        nothing = encode([], vocab)
+        data = DiagramDataset(
+            {"train": nothing, "val": nothing, "test": encode(reference, vocab)},
+            vocab,
+            node_order=trained.data_config.node_order,
+        )
+        if own is not None:
+            data.splits["train"] = own.splits["train"]
+        name, split = str(config.reference), "test"
+    else:
+        assert own is not None  # or _own_data would have raised
+        data = own
+        split = held_out_split(own, config.split, "choose another split or give reference=FILE")
+        name = name_of_split(trained, own, split)
+        reference = _decoded(own.splits[split].x0, vocab)
+        originals = [own.originals(each).x0 for each in SPLITS]  # without images beside them
+        known = [diagram for x0 in originals for diagram in _decoded(x0, vocab)]
+    training = None
+    if config.training is not None:
+        training = _plans(config.training, config, trained_for=vocab.n_max)
+    elif own is not None:
+        training = _decoded(own.splits["train"].x0, vocab) or None
+    return RealData(name, reference, training, known, data, split)
 
 
 def _plans(path: str, config: DictConfig, *, trained_for: int | None = None) -> list[BubbleDiagram]:
     return list(read_plans(path, config, trained_for=trained_for).diagrams)
-
-
-def _file_for_model(
-    config: DictConfig, trained: TrainedModel, own: DiagramDataset | None
-) -> RealData:
-    """A reference file of plans as the test split; training data from the checkpoint's own, if it
-    is there."""
-
-    trained_on = trained.data_config
-    if config.split is not None:
-        raise ValueError(
-            f"split={config.split} chooses among the checkpoint's own data; leave it out with "
-            "reference=FILE"
-        )
-    vocab = VocabConfig(n_max=trained_on.n_max)
-    reference = _plans(config.reference, config, trained_for=vocab.n_max)
-    nothing = encode([], vocab)
-    data = DiagramDataset(
-        {"train": nothing, "val": nothing, "test": encode(reference, vocab)},
-        vocab,
-        node_order=trained_on.node_order,
-    )
-    if own is not None:
-        data.splits["train"] = own.splits["train"]
-    training = _training(config, vocab.n_max, own)
-    return RealData(str(config.reference), reference, training, reference, data, "test")
 
 
 def _own_data(config: DictConfig, trained: TrainedModel) -> DiagramDataset | None:
@@ -162,22 +159,5 @@ def _own_data(config: DictConfig, trained: TrainedModel) -> DiagramDataset | Non
         return None
 
 
-def _known(data: DiagramDataset) -> list[BubbleDiagram]:
-    """The plans of all splits, without images that training was given beside them."""
-
-    parts = [data.originals(name).x0 for name in SPLITS]
-    return [diagram for x0 in parts if len(x0) for diagram in decode(x0, data.vocab)]
-
-
-def _diagrams(data: DiagramDataset, split: str) -> list[BubbleDiagram]:
-
-    return decode(data.splits[split].x0, data.vocab) if len(data.splits[split]) else []
-
-
-def _training(
-    config: DictConfig, n_max: int, own: DiagramDataset | None
-) -> list[BubbleDiagram] | None:
-    """``training=FILE``, or the checkpoint's own; None if there is neither."""
-    if config.training is not None:
-        return _plans(config.training, config, trained_for=n_max)
-    return (_diagrams(own, "train") or None) if own is not None else None
+def _decoded(x0: Tensor, vocab: VocabConfig) -> list[BubbleDiagram]:
+    return decode(x0, vocab) if len(x0) else []

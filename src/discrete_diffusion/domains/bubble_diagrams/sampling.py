@@ -16,7 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.completion import (
     approximations,
     complete,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.partial_reader import numbered_partials
+from discrete_diffusion.domains.bubble_diagrams.files.readers import numbered_partials
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
     CompletedRow,

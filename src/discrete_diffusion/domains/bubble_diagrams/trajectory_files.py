@@ -26,13 +26,17 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
 
     Without any, those of an earlier run are removed: they show other samples.
     """
+    animation, strip = (folder / name for name in TRAJECTORY)
     if trajectory is None:
-        _remove_earlier(folder)
+        earlier = [path for path in (animation, strip) if path.is_file()]
+        for path in earlier:
+            path.unlink()
+        if earlier:
+            logger.info("removed, as they show earlier samples: %s", ", ".join(map(str, earlier)))
         return
     states = [_own_states(decode_partial(x, vocab)) for x in trajectory.unbind(dim=1)]
     count = max(map(len, states))
     logger.info("drawing %d frames of %d diagrams", count, len(states))
-    animation, strip = (folder / name for name in TRAJECTORY)
     animate(states, animation)
     draw_film_strip(states[0], strip)
     logger.info("on the way out of the noise: %s, %s", animation, strip)
@@ -41,11 +45,3 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
 def _own_states(states: list[PartialDiagram]) -> list[PartialDiagram]:
     """Those that differ from the one before: other samples may have changed in between."""
     return states[:1] + [new for old, new in pairwise(states) if new != old]
-
-
-def _remove_earlier(folder: Path) -> None:
-    earlier = [folder / name for name in TRAJECTORY if (folder / name).is_file()]
-    for path in earlier:
-        path.unlink()
-    if earlier:
-        logger.info("removed, as they show earlier samples: %s", ", ".join(map(str, earlier)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     CODE_TABLES,
@@ -15,7 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     with_master_bedroom,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.domains.bubble_diagrams.files.report import Doubt, place_of
+from discrete_diffusion.domains.bubble_diagrams.files.records import Doubt, Record
 from discrete_diffusion.naming import counted
 
 logger = logging.getLogger(__name__)
@@ -29,73 +30,75 @@ _FEWEST_PLANS = 10
 _LIVING, _MASTER = "LivingRoom", "MasterRoom"
 _MAX_SHOWN = 6
 
-_Reading = tuple[str | None, ...] | None
-_Sign = Callable[[RoomCodes, tuple[str | None, ...]], bool]
-_Readings = Mapping[str, Mapping[RoomCodes, _Reading]]
-"""By table and plan: its room types, None if the table lacks a code of it."""
+_Rooms = tuple[str | None, ...]
 
 
-class CodedPlan(NamedTuple):
-    """A plan of ``path``, where it stands in it, what its rooms are written in, and what reads it
-    by a table or raises ``DiagramError``."""
+@dataclass(frozen=True)
+class RecognisedCodes:
+    """``named``: the table that the user named; ``tables``: that of each file, if the user named
+    none; ``doubts``: the plans that another table makes more sense of."""
 
-    path: Path
-    record: str
-    written: RoomCodes
-    read: Callable[[str], Any]
-
-
-class RecognisedCodes(NamedTuple):
-    """The table of each file's open codes, and the plans that another table makes more sense of."""
-
+    named: str | None
     tables: Mapping[Path, str]
     doubts: tuple[Doubt, ...]
 
+    def table_of(self, record: Record[object]) -> str | None:
+        """The table that its codes are read by, None if it has none: its own, the one that the user
+        named, ours if it also gives names, or the one of its file."""
+        codes = record.room_codes
+        if not codes.integers:
+            return None
+        found = OUR_TABLE if codes.named else self.tables.get(record.path, OUR_TABLE)
+        return codes.table or self.named or found
 
-def recognise_codes(path: Path, plans: Iterable[CodedPlan]) -> RecognisedCodes:
-    """The tables of the codes in ``path`` that nothing names, see ``recognised_table``.
+
+def recognise_codes(
+    path: Path, records: Iterable[Record[object]], named: str | None
+) -> RecognisedCodes:
+    """The tables of the codes in ``path`` that nothing names, see ``recognised_table``; none if the
+    user has ``named`` one.
 
     A file of 10 such plans or more is decided by them alone; all smaller ones of a folder together.
-    A plan that no table reads is wrong for another reason and says nothing. Doubts are logged as
+    A plan that no table reads is wrong for another reason and does not count. Doubts are logged as
     warnings. Raises ``ValueError`` naming the file.
     """
-    open_plans: dict[Path, list[CodedPlan]] = {}
+    if named is not None:
+        return RecognisedCodes(named, {}, ())
+    open_records: dict[Path, list[Record[object]]] = {}
     with_names: set[Path] = set()
-    for plan in plans:
-        of_file = open_plans.setdefault(plan.path, [])
-        if plan.written.named:
-            with_names.add(plan.path)
-        if plan.written.is_open and _is_readable(plan):
-            of_file.append(plan)
-    small = [file for file, of_file in open_plans.items() if len(of_file) < _FEWEST_PLANS]
-    large = [file for file, of_file in open_plans.items() if len(of_file) >= _FEWEST_PLANS]
+    for record in records:
+        of_file = open_records.setdefault(record.path, [])
+        if record.room_codes.named:
+            with_names.add(record.path)
+        if record.room_codes.is_open and _is_readable(record):
+            of_file.append(record)
+    small = [file for file, of_file in open_records.items() if len(of_file) < _FEWEST_PLANS]
+    large = [[file] for file, of_file in open_records.items() if len(of_file) >= _FEWEST_PLANS]
     tables: dict[Path, str] = {}
     doubts: list[Doubt] = []
-    for files in [[file] for file in large] + [small]:
-        decided_by = [plan for file in files for plan in open_plans[file]]
-        source = decided_by[0].path if len({plan.path for plan in decided_by}) == 1 else path
-        table = OUR_TABLE
-        if decided_by:
-            written = [plan.written for plan in decided_by]
-            try:
-                table = recognised_table(written, with_names=not with_names.isdisjoint(files))
-            except ValueError as error:
-                raise ValueError(f"{source}: {error}") from error
-            doubts += _doubts(source, decided_by, table)
+    for files in [*large, small]:
+        decided_by = [record for file in files for record in open_records[file]]
+        if not decided_by:
+            continue
+        source = decided_by[0].path if len({record.path for record in decided_by}) == 1 else path
+        plans = [record.room_codes for record in decided_by]
+        try:
+            table = recognised_table(plans, with_names=not with_names.isdisjoint(files))
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from error
+        doubts += _doubts(source, decided_by, table)
         tables.update(dict.fromkeys(files, table))
     for doubt in doubts:
-        logger.warning("%s", doubt.sentence())
-    return RecognisedCodes(tables, tuple(doubts))
+        logger.warning("%s", doubt.sentence)
+    return RecognisedCodes(None, tables, tuple(doubts))
 
 
-def _is_readable(plan: CodedPlan) -> bool:
+def _is_readable(record: Record[object]) -> bool:
     for name in CODE_TABLES:
-        if _reading(plan.written, name) is not None:
-            try:
-                plan.read(name)
-            except DiagramError:
-                continue
-            return True
+        if _reading(record.room_codes, name) is not None:
+            with suppress(DiagramError):
+                record.read(name)
+                return True
     return False
 
 
@@ -111,8 +114,8 @@ def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
     room, or with several master rooms, of which another table makes sense.
     """
     counts = Counter(plans)
-    readings = {name: {plan: _reading(plan, name) for plan in counts} for name in CODE_TABLES}
     few = _DOUBTFUL * counts.total()
+    readings = {name: {plan: _reading(plan, name) for plan in counts} for name in CODE_TABLES}
     plausible = [
         name
         for name, read in readings.items()
@@ -124,10 +127,10 @@ def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
         against = [plan for plan in counts if _speaks_against(plan, plausible[0])]
         if sum(counts[plan] for plan in against) <= few:
             return plausible[0]
-    raise ValueError(_refusal(readings, counts))
+    raise ValueError(_refusal(counts, readings))
 
 
-def _reading(plan: RoomCodes, name: str) -> _Reading:
+def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
     """Its room types and doors as that table has them; None if it lacks a code. Which bedroom is
     the largest is not known while a room is not."""
     table = CODE_TABLES[name]
@@ -138,73 +141,74 @@ def _reading(plan: RoomCodes, name: str) -> _Reading:
     return tuple(rooms if plan.unknown else with_master_bedroom(rooms, None))
 
 
-def _lacks_living_room(plan: RoomCodes, read: tuple[str | None, ...]) -> bool:
-    return not plan.unknown and _LIVING not in read
-
-
-def _has_master_rooms(plan: RoomCodes, read: tuple[str | None, ...]) -> bool:
-    return read.count(_MASTER) > 1
-
-
-_SIGNS: dict[_Sign, str] = {
-    _lacks_living_room: "have no living room by {} but one by {}",
-    _has_master_rooms: "have several master rooms by {} but at most one by {}",
-}
-"""What a plan looks like that is read by the wrong table, in words for the tables of both."""
-
-
-def _makes_sense(plan: RoomCodes, name: str) -> bool:
-    read = _reading(plan, name)
-    return read is not None and not any(sign(plan, read) for sign in _SIGNS)
+def _sign(plan: RoomCodes, name: str) -> str | None:
+    """What shows that the table reads a plan without sense, in words for it and a better one; empty
+    if nothing does, None if the table lacks a code."""
+    rooms = _reading(plan, name)
+    if rooms is None:
+        return None
+    if not plan.unknown and _LIVING not in rooms:
+        return "have no living room by {} but one by {}"
+    if rooms.count(_MASTER) > 1:
+        return "have several master rooms by {} but at most one by {}"
+    return ""
 
 
 def _speaks_against(plan: RoomCodes, name: str) -> bool:
     """Whether another table makes sense of a plan that this one reads without sense, or not."""
-    others = [other for other in CODE_TABLES if other != name]
-    if _reading(plan, name) is None:
-        return any(_reading(plan, other) is not None for other in others)
-    return not _makes_sense(plan, name) and any(_makes_sense(plan, other) for other in others)
+    signs = {other: _sign(plan, other) for other in CODE_TABLES}
+    own = signs.pop(name)
+    if own is None:
+        return any(sign is not None for sign in signs.values())
+    return own != "" and "" in signs.values()
 
 
-def _doubts(path: Path, plans: Sequence[CodedPlan], name: str) -> list[Doubt]:
+def _doubts(path: Path, records: Sequence[Record[object]], name: str) -> list[Doubt]:
     """The plans that the table reads and that speak against it, by the first sign of each."""
-    against = {written for plan in plans if _speaks_against(written := plan.written, name)}
-    showing: dict[_Sign, list[CodedPlan]] = {}
-    for plan in plans:
-        read = _reading(plan.written, name)
-        if plan.written in against and read is not None:
-            first = next(sign for sign in _SIGNS if sign(plan.written, read))
-            showing.setdefault(first, []).append(plan)
+    distinct = {record.room_codes for record in records}
+    against = {plan for plan in distinct if _speaks_against(plan, name)}
+    showing: dict[str, list[Record[object]]] = {}
+    for record in records:
+        if record.room_codes in against and (sign := _sign(record.room_codes, name)):
+            showing.setdefault(sign, []).append(record)
     found = []
     for sign, those in showing.items():
-        sense = {o: [_makes_sense(plan.written, o) for plan in those] for o in CODE_TABLES}
+        sense = {o: [_sign(each.room_codes, o) == "" for each in those] for o in CODE_TABLES}
         others = [o for o in sense if all(sense[o])] or [o for o in sense if any(sense[o])]
-        reason = _SIGNS[sign].format(name, " or ".join(others))
-        where = place_of(those[0].path, those[0].record)
-        found.append(Doubt(path, len(those), len(plans), where, reason))
+        reason = sign.format(name, " or ".join(others))
+        sentence = (
+            f"{path}: {len(those):,} of {counted(len(records), 'plan')}, the first at "
+            f"{those[0].place}, {reason}; if tables are mixed, give each a file of its own or say "
+            'codes in each record ("codes": "housegan")'
+        )
+        found.append(Doubt(len(those), sentence))
     return found
 
 
-def _refusal(readings: _Readings, counts: Counter[RoomCodes]) -> str:
+def _refusal(
+    counts: Counter[RoomCodes], readings: Mapping[str, Mapping[RoomCodes, _Rooms | None]]
+) -> str:
     """What each table would read of more than a few plans: how many of them, living rooms, and the
     codes on which the tables differ."""
-    groups: dict[tuple[_Reading, ...], list[str]] = {}
+    total = counts.total()
+    groups: dict[tuple[_Rooms | None, ...], list[str]] = {}
     for name, read in readings.items():
-        if _num(counts, read, lambda rooms: rooms is not None) > _DOUBTFUL * counts.total():
-            groups.setdefault(tuple(read[plan] for plan in counts), []).append(name)
+        if sum(num for plan, num in counts.items() if read[plan] is not None) > _DOUBTFUL * total:
+            groups.setdefault(tuple(read.values()), []).append(name)
     names = [group[0] for group in groups.values()]
     shown = _telling_codes(names, counts)
     parts = []
-    for group in groups.values():
-        read, table = readings[group[0]], CODE_TABLES[group[0]]
-        num = _num(counts, read, lambda rooms: rooms is not None)
-        living = _num(counts, read, lambda rooms: rooms is not None and _LIVING in rooms)
-        masters = _num(counts, read, lambda rooms: rooms is not None and rooms.count(_MASTER) > 1)
+    for rooms_of_plans, group in groups.items():
+        pairs = zip(counts.values(), rooms_of_plans, strict=True)
+        known = [(num, rooms) for num, rooms in pairs if rooms is not None]
+        living = sum(num for num, rooms in known if _LIVING in rooms)
+        masters = sum(num for num, rooms in known if rooms.count(_MASTER) > 1)
         several = f", {masters:,} with several master rooms" if masters else ""
-        meanings = ", ".join(f"{code} {meant}" for code in shown if (meant := table.meaning(code)))
+        meaning = CODE_TABLES[group[0]].meaning
+        meanings = ", ".join(f"{code} {meant}" for code in shown if (meant := meaning(code)))
         parts.append(
-            f"{' or '.join(group)} reads {num:,} of {counted(counts.total(), 'plan')}, {living:,} "
-            f"with a living room{several} ({meanings})"
+            f"{' or '.join(group)} reads {sum(num for num, _ in known):,} of "
+            f"{counted(total, 'plan')}, {living:,} with a living room{several} ({meanings})"
         )
     tables = " or ".join(f"data.codes={name}" for name in names)
     return (
@@ -214,20 +218,9 @@ def _refusal(readings: _Readings, counts: Counter[RoomCodes]) -> str:
     )
 
 
-def _num(
-    counts: Counter[RoomCodes],
-    read: Mapping[RoomCodes, _Reading],
-    holds: Callable[[_Reading], bool],
-) -> int:
-    return sum(num for plan, num in counts.items() if holds(read[plan]))
-
-
 def _telling_codes(names: Sequence[str], counts: Counter[RoomCodes]) -> list[int]:
     """The most frequent codes that the tables read differently, ascending."""
-    frequent: Counter[int] = Counter()
-    for plan, num in counts.items():
-        for code in plan.integers:
-            frequent[code] += num
+    frequent = Counter(code for plan in counts.elements() for code in plan.integers)
     differing = [
         code
         for code, _ in frequent.most_common()

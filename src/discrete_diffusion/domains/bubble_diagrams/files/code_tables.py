@@ -61,15 +61,10 @@ class CodeTable:
                 return found
             if room in self.untyped:
                 raise DiagramError(where, f"code {room}, {self.untyped[room]}, has no room type")
-        expected = f"expected a room type or {self.name} room code {self._listed()}"
-        raise DiagramError(where, f"{expected}, got {reprlib.repr(room)}")
-
-    def _listed(self) -> str:
-        """``0..5``, or ``1, 2, 4``."""
         codes = sorted(self.known)
-        if codes == list(range(codes[0], codes[-1] + 1)):
-            return f"{codes[0]}..{codes[-1]}"
-        return ", ".join(map(str, codes))
+        listed = f"0..{codes[-1]}" if codes == [*range(len(codes))] else ", ".join(map(str, codes))
+        expected = f"expected a room type or {self.name} room code {listed}"
+        raise DiagramError(where, f"{expected}, got {reprlib.repr(room)}")
 
     def meaning(self, code: int) -> str | None:
         """``Storage (closet)``; None if the table has no such code."""
@@ -129,10 +124,10 @@ def check_table(name: str | None) -> None:
 
 
 class RoomCodes(NamedTuple):
-    """What the rooms of a record are written in.
+    """How a record writes its rooms.
 
-    ``integers``: its codes; ``named``: a room goes by its name; ``table``: that of the codes where
-    the record or its format says it; ``unknown``: a room is null.
+    ``integers``: its room codes; ``named``: a room is given by name; ``table``: of the codes, where
+    the record or its format names one; ``unknown``: a room is null.
     """
 
     integers: tuple[int, ...] = ()
@@ -145,16 +140,9 @@ class RoomCodes(NamedTuple):
         """Nothing in the record says what its codes mean."""
         return bool(self.integers) and not self.named and self.table is None
 
-    def read_by(self, named: str | None, found: str) -> str | None:
-        """The table that its codes are read by, None if it has none: its own, the one that the user
-        has ``named``, ours if it also gives names, or the one ``found`` for the whole file."""
-        if not self.integers:
-            return None
-        return self.table or named or (OUR_TABLE if self.named else found)
-
 
 def codes_of(rooms: object, table: object = None) -> RoomCodes:
-    """How ``rooms`` are written, whatever may be wrong with them; null is an unknown room."""
+    """How ``rooms`` are written, whatever may be wrong with them."""
     given = rooms if isinstance(rooms, list) else []
     return RoomCodes(
         integers=tuple(room for room in given if type(room) is int),
@@ -187,16 +175,14 @@ def in_our_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
     from 0, so a door among them is refused with ``DiagramError``.
     """
     codes = CODE_TABLES[own_table(data) or table]
-    rooms = data.get("rooms")
-    if CODES_FIELD in data:
-        data = {key: value for key, value in data.items() if key != CODES_FIELD}
+    data = {key: value for key, value in data.items() if key != CODES_FIELD}
+    rooms, boxes = data.get("rooms"), data.get("boxes")
     if codes.name == OUR_TABLE or not isinstance(rooms, list | tuple):
         return data
-    places = [f"rooms[{k}]" for k in range(len(rooms))]
-    boxes = data.get("boxes")
     areas = None
     if isinstance(boxes, list | tuple) and len(boxes) == len(rooms):
         areas = partial(areas_of, boxes)
+    places = [f"rooms[{k}]" for k in range(len(rooms))]
     return {**data, "rooms": room_types(rooms, codes, places, areas)}
 
 

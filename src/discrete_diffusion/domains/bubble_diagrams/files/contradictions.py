@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, NoReturn
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, inverse_relation
 from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
@@ -39,56 +39,40 @@ class StatedRelation(NamedTuple):
         return self.code if room == self.i else inverse_relation(self.code)
 
 
-_Arcs = dict[int, list[tuple[int, StatedRelation]]]
-"""For each room what comes after it in an order, and which relation says so."""
-
-
 def check_contradictions(stated: Iterable[StatedRelation]) -> None:
     """``DiagramError`` for the first relation that contradicts those before it.
 
     That is a second relation of a pair, and one that closes a cycle: of rooms each left of the
     next, above the next, or inside the next.
     """
+    import networkx
+
     by_pair: dict[tuple[int, int], StatedRelation] = {}
-    arcs: tuple[_Arcs, ...] = tuple({} for _ in _ORDERS)
+    graphs = [networkx.DiGraph() for _ in _ORDERS]
     for relation in stated:
-        _check_pair(relation, by_pair)
+        if relation.pair in by_pair:
+            _refuse_second(relation, by_pair[relation.pair])
         by_pair[relation.pair] = relation
-        for (what, signs), known in zip(_ORDERS, arcs, strict=True):
+        for (what, signs), graph in zip(_ORDERS, graphs, strict=True):
             if signs[relation.code] == 0:
                 continue
             ends = relation.i, relation.j
             first, second = ends if signs[relation.code] < 0 else ends[::-1]
-            if cycle := _path(known, second, first):
-                others = ", ".join(map(str, cycle))
+            graph.add_edge(first, second, relation=relation)
+            if networkx.has_path(graph, second, first):
+                way = pairwise(networkx.shortest_path(graph, second, first))
+                others = ", ".join(str(graph.edges[arc]["relation"]) for arc in way)
                 raise DiagramError(
                     relation.field,
                     f"room {relation.i} {RELATIONS[relation.code]} room {relation.j} contradicts "
                     f"{others}: room {first} would be {what} itself",
                 )
-            known.setdefault(first, []).append((second, relation))
 
 
-def _check_pair(relation: StatedRelation, by_pair: dict[tuple[int, int], StatedRelation]) -> None:
-    before = by_pair.get(relation.pair)
-    if before is None:
-        return
+def _refuse_second(relation: StatedRelation, before: StatedRelation) -> NoReturn:
     name = RELATIONS[relation.code]
     said = RELATIONS[before.seen_from(relation.i)]
     rooms = f"rooms {relation.i} and {relation.j}"
     if said == name:
         raise DiagramError(relation.field, f"{rooms} are listed twice, see {before.field}")
     raise DiagramError(relation.field, f"{rooms}: {name}, but {before.field} says {said}")
-
-
-def _path(arcs: _Arcs, start: int, goal: int) -> list[StatedRelation]:
-    """The relations of a shortest way from one room to another; empty if there is none."""
-    ways: dict[int, list[StatedRelation]] = {start: []}
-    pending = deque([start])
-    while pending:
-        room = pending.popleft()
-        for after, relation in arcs.get(room, ()):
-            if after not in ways:
-                ways[after] = [*ways[room], relation]
-                pending.append(after)
-    return ways.get(goal, [])

@@ -1,4 +1,4 @@
-"""The parts of a diagram, checked one field at a time: room types, relations, boxes."""
+"""Room types, relations and boxes of a diagram, checked one field at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,6 @@ NUM_RELATIONS = NO_EDGE
 
 _ROOM_CODES = {name: code for code, name in enumerate(ROOM_TYPES)}
 _RELATION_CODES = {name: code for code, name in enumerate(RELATIONS)}
-
-
-MAX_DEPTH = 64
-"""Lists and objects inside one another that a diagram's metadata may have."""
-
 
 _LONGEST_FIELD = 80
 """Characters of a field's name that a sentence quotes."""
@@ -48,14 +44,6 @@ class SizeError(DiagramError):
         self.num_rooms = num_rooms
 
 
-class RepeatedKeys(dict[str, Any]):
-    """A JSON object that gave the key ``repeated`` more than once; only one value is left of it."""
-
-    def __init__(self, values: Mapping[str, Any], *, repeated: str) -> None:
-        super().__init__(values)
-        self.repeated = repeated
-
-
 def inverse_relation(relation: int) -> int:
     """The relation seen from the other room: 9 - r, and "no-edge" for itself."""
     return relation if relation == NO_EDGE else NUM_RELATIONS - 1 - relation
@@ -79,7 +67,7 @@ def _code(value: object, codes: dict[str, int], what: str, field: str) -> int:
         hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(codes)}"
         raise DiagramError(field, f"unknown {what} {reprlib.repr(value)}; {hint}")
     if value is None:
-        raise DiagramError(field, f"null: a complete diagram states every {what}")
+        raise DiagramError(field, f"null: a complete diagram needs every {what}")
     code = checked_integer(value, field, f"a {what} (name or code)")
     if not 0 <= code < len(codes):
         raise DiagramError(field, f"{what} code {reprlib.repr(code)} is not in 0..{len(codes) - 1}")
@@ -99,24 +87,24 @@ def finite_number(value: object, field: str) -> float:
     """A number that float64 can hold; ``DiagramError`` for anything else, NaN and inf included."""
     if type(value) is float and math.isfinite(value):  # the usual case
         return value
-    number = math.nan
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        try:
+        with suppress(OverflowError):
             number = float(value)
-        except OverflowError:
-            number = math.inf
-    if not math.isfinite(number):
-        raise DiagramError(field, f"{reprlib.repr(value)} is not a finite number")
-    return number
+            if math.isfinite(number):
+                return number
+    raise DiagramError(field, f"{reprlib.repr(value)} is not a finite number")
 
 
 def checked_box(value: object, field: str) -> tuple[float, float, float, float]:
     """(x0, y0, x1, y1) of four finite numbers with x0 <= x1 and y0 <= y1, or ``DiagramError``."""
     if not isinstance(value, list | tuple | np.ndarray) or len(value) != 4:
         raise DiagramError(field, f"expected 4 numbers x0, y0, x1, y1, got {reprlib.repr(value)}")
-    x0, y0, x1, y1 = (finite_number(side, f"{field}[{k}]") for k, side in enumerate(value))
-    if x1 < x0 or y1 < y0:
-        raise DiagramError(field, f"expected x0 <= x1 and y0 <= y1, got {[x0, y0, x1, y1]}")
+    x0, y0, x1, y1 = value
+    plain = type(x0) is type(y0) is type(x1) is type(y1) is float  # the usual case; no NaN below
+    if not (plain and -math.inf < x0 <= x1 < math.inf and -math.inf < y0 <= y1 < math.inf):
+        x0, y0, x1, y1 = (finite_number(side, f"{field}[{k}]") for k, side in enumerate(value))
+        if x1 < x0 or y1 < y0:
+            raise DiagramError(field, f"expected x0 <= x1 and y0 <= y1, got {[x0, y0, x1, y1]}")
     return x0, y0, x1, y1
 
 
@@ -136,32 +124,17 @@ def checked_boxes(boxes: Sequence[Any], n: int) -> tuple[tuple[float, float, flo
     """A box for each of ``n`` rooms, see ``checked_box``."""
     if len(boxes) != n:
         raise DiagramError("boxes", f"{len(boxes)} boxes for {n} rooms")
-    if all(_is_plain_box(box) for box in boxes):
-        return tuple(boxes)
     return tuple(checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes))
-
-
-def _is_plain_box(box: Any) -> bool:
-    """Whether ``checked_box`` would return the very same tuple; NaN and inf fail the comparison."""
-    if type(box) is not tuple or len(box) != 4:
-        return False
-    x0, y0, x1, y1 = box
-    return (
-        type(x0) is type(y0) is type(x1) is type(y1) is float
-        and -math.inf < x0 <= x1 < math.inf
-        and -math.inf < y0 <= y1 < math.inf
-    )
 
 
 def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int, int], ...]:
     """Triples sorted by pair, each pair i < j at most once, codes 0..9."""
     checked: dict[tuple[int, int], int] = {}
     for k, triple in enumerate(relations):
-        if not _is_plain_triple(triple):
+        if type(triple) is not tuple or [*map(type, triple)] != [int, int, int]:
             where = f"relations[{k}]"
-            i, j, r = (checked_integer(number, where) for number in _triple(triple, where))
-        else:
-            i, j, r = triple
+            triple = [checked_integer(number, where) for number in _triple(triple, where)]
+        i, j, r = triple
         if not 0 <= i < j < n:
             reason = f"pair ({i}, {j}): expected 0 <= i < j < {n} rooms"
             raise DiagramError(f"relations[{k}]", reason)
@@ -174,18 +147,20 @@ def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int,
     return tuple(sorted((i, j, r) for (i, j), r in checked.items()))
 
 
-def _is_plain_triple(triple: Any) -> bool:
-    return (
-        type(triple) is tuple
-        and len(triple) == 3
-        and type(triple[0]) is type(triple[1]) is type(triple[2]) is int
-    )
-
-
 def _triple(value: object, field: str) -> tuple[Any, Any, Any]:
     if not isinstance(value, list | tuple | np.ndarray) or len(value) != 3:
         raise DiagramError(field, f"expected [i, j, relation], got {reprlib.repr(value)}")
     return value[0], value[1], value[2]
+
+
+def read_triple(value: object, n: int, field: str) -> tuple[int, int, Any]:
+    """[i, j, relation] with two different rooms i, j of ``n``, the relation as it is written."""
+    i, j, name = _triple(value, field)
+    i, j = (checked_integer(number, field, "a room number") for number in (i, j))
+    if not (0 <= i < n and 0 <= j < n and i != j):
+        shown = f"({reprlib.repr(i)}, {reprlib.repr(j)})"
+        raise DiagramError(field, f"pair {shown}: expected two different rooms in 0..{n - 1}")
+    return i, j, name
 
 
 def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, int], ...]:
@@ -199,13 +174,8 @@ def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, i
     listed: dict[tuple[int, int], int] = {}
     for k, triple in enumerate(value):
         where = f"{field}[{k}]"
-        i, j, name = _triple(triple, where)
-        i = checked_integer(i, where, "a room number")
-        j = checked_integer(j, where, "a room number")
+        i, j, name = read_triple(triple, n, where)
         relation = relation_code(name, where)
-        if not (0 <= i < n and 0 <= j < n and i != j):
-            shown = f"({reprlib.repr(i)}, {reprlib.repr(j)})"
-            raise DiagramError(where, f"pair {shown}: expected two different rooms in 0..{n - 1}")
         if i > j:
             i, j, relation = j, i, inverse_relation(relation)
         if (i, j) in listed:
@@ -241,34 +211,3 @@ def check_size(num_rooms: int, n_max: int, field: str) -> None:
             f"(discrete-diffusion data: --n-max {num_rooms})",
             num_rooms=num_rooms,
         )
-
-
-def check_keys(data: Mapping[str, Any]) -> None:
-    """``DiagramError`` if an object gave a key twice: which value holds cannot be told."""
-    if isinstance(data, RepeatedKeys):
-        shown = reprlib.repr(data.repeated)
-        raise DiagramError(data.repeated or shown, f"the key {shown} is given twice in one object")
-
-
-def check_metadata(metadata: Mapping[str, Any]) -> None:
-    """``DiagramError`` naming the key of what JSON could not write again.
-
-    That is a number beyond float64 or NaN, an object that gave a key twice, and what is nested
-    deeper than ``MAX_DEPTH``.
-    """
-    pending: list[tuple[str, Any, int]] = [
-        (key or repr(key), value, 0) for key, value in metadata.items()
-    ]
-    while pending:
-        field, value, depth = pending.pop()
-        if isinstance(value, float):
-            finite_number(value, field)
-        elif isinstance(value, list | dict):
-            if depth == MAX_DEPTH:
-                raise DiagramError(
-                    field[: field.find("[")], f"nested deeper than {MAX_DEPTH} levels"
-                )
-            if isinstance(value, dict):
-                check_keys(value)
-            inner = value.items() if isinstance(value, dict) else enumerate(value)
-            pending.extend((f"{field}[{key}]", item, depth + 1) for key, item in inner)

@@ -1,82 +1,98 @@
-"""Files that hold no line of text: told by their first bytes, refused in one sentence."""
+"""Files that hold no plans: told by name and first bytes, refused in one sentence."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 WHAT_IS_READ = "plans are read from JSON lines, JSON, GraphML and Graph2Plan's data.mat"
 
-_PICKLE = "a pickle, which is never loaded, it could run code; convert it to JSON lines"
-_ARRAYS = "arrays of NumPy, which may be a pickle inside; convert them to JSON lines"
-_WEIGHTS = "a file of PyTorch, a pickle, which is never loaded; convert it to JSON lines"
-_ARCHIVE = "a compressed file or archive; unpack it first"
-_PICTURE = "a picture; trace its rooms first"
-_SPREADSHEET = "a spreadsheet; write its plans as JSON lines"
-_OFFICE = "a document of an office program; write its plans as JSON lines"
-_UTF_16 = "text in UTF-16; save it as UTF-8"
 
-_BY_SUFFIX = {
-    ".xlsx": _SPREADSHEET,
-    ".xlsm": _SPREADSHEET,
-    ".xls": _SPREADSHEET,
-    ".ods": _SPREADSHEET,
-    ".docx": _OFFICE,
-    ".odt": _OFFICE,
-    ".npz": _ARRAYS,
-    ".pickle": _PICKLE,
-    ".pkl": _PICKLE,
-    ".ckpt": _WEIGHTS,
-    ".pt": _WEIGHTS,
-    ".pth": _WEIGHTS,
-}
-"""What a name says that the first bytes do not: an archive of what, a pickle in letters."""
+class _Format(NamedTuple):
+    """``what``: it is, and what to do about it. ``suffixes``: names of such files. ``heads``: their
+    first bytes. ``is_container``: what is in such a file only its name says."""
 
-_BY_HEAD = {
-    b"\x93NUMPY": _ARRAYS,
-    b"\x80\x02": _PICKLE,
-    b"\x80\x03": _PICKLE,
-    b"\x80\x04": _PICKLE,
-    b"\x80\x05": _PICKLE,
-    b"(lp0": _PICKLE,
-    b"(dp0": _PICKLE,
-    b"\x1f\x8b": _ARCHIVE,
-    b"PK\x03\x04": _ARCHIVE,
-    b"PK\x05\x06": _ARCHIVE,
-    b"BZh": _ARCHIVE,
-    b"7z\xbc\xaf": _ARCHIVE,
-    b"\xfd7zXZ": _ARCHIVE,
-    b"\x28\xb5\x2f\xfd": _ARCHIVE,
-    b"\x89PNG": _PICTURE,
-    b"\xff\xd8\xff": _PICTURE,
-    b"GIF8": _PICTURE,
-    b"II*\x00": _PICTURE,
-    b"MM\x00*": _PICTURE,
-    b"\xff\xfe": _UTF_16,
-    b"\xfe\xff": _UTF_16,
-    b"\xd0\xcf\x11\xe0": _OFFICE,
-    b"%PDF": "a PDF document; trace its rooms first",
-    b"\x89HDF": "an HDF5 file; convert it to JSON lines",
-}
-"""First bytes of a file -> what it is, and what to do about it."""
+    what: str
+    suffixes: tuple[str, ...]
+    heads: tuple[bytes, ...]
+    is_container: bool = False
 
-HEAD_BYTES = 4096
+
+_FORMATS = (
+    _Format(
+        "a pickle, which is never loaded because it could run code; convert it to JSON lines",
+        (".pickle", ".pkl"),
+        (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"(lp0", b"(dp0"),
+    ),
+    _Format(
+        "arrays of NumPy, which may be a pickle inside; convert them to JSON lines",
+        (".npz",),
+        (b"\x93NUMPY",),
+    ),
+    _Format(
+        "a file of PyTorch, a pickle, which is never loaded; convert it to JSON lines",
+        (".ckpt", ".pt", ".pth"),
+        (),
+    ),
+    _Format(
+        "a compressed file or archive; unpack it first",
+        (),
+        (
+            *(b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"BZh", b"7z\xbc\xaf", b"\xfd7zXZ"),
+            b"\x28\xb5\x2f\xfd",
+        ),
+        is_container=True,
+    ),
+    _Format("a spreadsheet; write its plans as JSON lines", (".xlsx", ".xlsm", ".xls", ".ods"), ()),
+    _Format(
+        "a document of an office program; write its plans as JSON lines",
+        (".docx", ".odt"),
+        (b"\xd0\xcf\x11\xe0",),
+        is_container=True,
+    ),
+    _Format(
+        "a picture; trace its rooms first",
+        (),
+        (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*"),
+    ),
+    _Format("a PDF document; trace its rooms first", (), (b"%PDF",)),
+    _Format("an HDF5 file; convert it to JSON lines", (), (b"\x89HDF",)),
+    _Format("text in UTF-16; save it as UTF-8", (), (b"\xff\xfe", b"\xfe\xff")),
+)
+
+_HEAD_BYTES = 4096
 _CONTROL_BYTES = bytes({*range(32)} - {*b"\t\n\r\f"})
 _MOST_CONTROL = 0.02
 """Share of control characters: none of text, 11 % of random bytes."""
 
 
-def foreign_format(path: Path, head: bytes) -> str | None:
-    """What a file of a foreign format is, with what is read instead; None for text.
+def foreign_format(path: Path) -> str | None:
+    """What a file of a foreign format is, with what is read instead; None for text."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    found = next((known for known in _FORMATS if head.startswith(known.heads)), None)
+    if found is None or found.is_container:
+        suffix = path.suffix.lower()
+        found = next((known for known in _FORMATS if suffix in known.suffixes), found)
+    num_control = len(head) - len(head.translate(None, _CONTROL_BYTES))
+    if found is None and num_control <= _MOST_CONTROL * len(head):
+        return None
+    what = "not text; convert it to JSON lines" if found is None else found.what
+    return f"{what} ({WHAT_IS_READ})"
 
-    ``head``: its first ``HEAD_BYTES`` bytes.
-    """
-    found = next((what for start, what in _BY_HEAD.items() if head.startswith(start)), None)
-    if found in (None, _ARCHIVE, _OFFICE):
-        found = _BY_SUFFIX.get(path.suffix.lower(), found)
-    if found is None and _num_control(head) > _MOST_CONTROL * len(head):
-        found = "not text; convert it to JSON lines"
-    return None if found is None else f"{found} ({WHAT_IS_READ})"
 
-
-def _num_control(head: bytes) -> int:
-    return len(head) - len(head.translate(None, _CONTROL_BYTES))
+def refuse_features(path: str | Path) -> None:
+    """``ValueError`` for an ``.npz`` file or a zarr folder, with the commands that read them."""
+    path = Path(path)
+    marks = [path / name for name in (".zgroup", "zarr.json")]
+    if path.is_dir() and (path.suffix == ".zarr" or any(mark.is_file() for mark in marks)):
+        raise ValueError(
+            f"{path} is a table of regions, not a file of plans; it is read by 'discrete-diffusion "
+            f"train algo=masked-features data.path={path}'"
+        )
+    if path.suffix == ".npz" and path.is_file():
+        raise ValueError(
+            f"{path} is a table of regions or rows of features, not a file of plans; a table is "
+            f"read by 'discrete-diffusion train algo=masked-features data.path={path}', windows of "
+            f"rows to fill by 'discrete-diffusion sample checkpoint=FILE given={path}'"
+        )

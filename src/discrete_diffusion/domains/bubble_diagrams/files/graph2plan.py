@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import reprlib
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,60 +22,78 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     check_size,
     inverse_relation,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.mat_file import (
-    MatFileError,
-    Value,
-    read_struct_array,
-)
+from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
 from discrete_diffusion.rooms import ROOM_TYPES
 
 SELF_LOOPS, REPEATED_PAIRS = "self-loops", "repeated pairs"
 UNUSABLE_BOXES = "unusable boxes"
 """What a record may hold that its diagram does not."""
 
-_FIELDS = ("rType", "rEdge", "gtBoxNew", "name")
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+READER = Path(__file__).with_name("load_mat.py")
+
+Value = list[Any] | str | None
+"""Numbers in MATLAB's shape, text, or None for a value of any other kind."""
 
 
-class MatPlan(NamedTuple):
-    """One record: its diagram or what is wrong with it, and the names of what was left out."""
+def is_mat_file(path: Path) -> bool:
+    """Whether a file was written by MATLAB or in its format, by its name or first bytes."""
+    head = _head(path)
+    is_version_5 = head[124:128] in (b"\x00\x01IM", b"\x01\x00MI")
+    return path.suffix.lower() == ".mat" or head.startswith(b"MATLAB") or is_version_5
 
-    outcome: BubbleDiagram | DiagramError
-    left_out: tuple[str, ...]
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(520)
 
 
-def read_mat(path: Path, *, n_max: int) -> Iterator[MatPlan]:
-    """The plans of the struct array ``data`` in file order.
+def mat_records(path: Path) -> Iterator[list[Value]]:
+    """``rType``, ``rEdge``, ``gtBoxNew`` and ``name`` of each record of the struct array ``data``,
+    in MATLAB's order.
 
-    Per record: ``rType``, room codes 0..12; ``rEdge``, k rows (u, v, r), rooms numbered from 0,
-    "room u is RELATIONS[r] room v"; if present ``gtBoxNew``, a box (x0, y0, x1, y1) per room, and
-    ``name``, which becomes metadata. Self-loops are left out, and so are all but the first row of
-    a pair; boxes that are not one per room, too.
-
-    Raises ``DiagramError`` without a field for a file that holds no such array.
+    Raises ``DiagramError`` without a field for a file that holds no such array, or no record of it.
     """
-    try:
-        table = read_struct_array(path.read_bytes(), "data", _FIELDS)
-    except MatFileError as error:
-        raise DiagramError("", str(error)) from error
-    if missing := [name for name in ("rType", "rEdge") if name not in table]:
-        raise DiagramError("", f"the struct array 'data' has no field {' nor '.join(missing)}")
-    num = len(table["rType"])
-    if num == 0:
+    head = _head(path)
+    if _HDF5 in (head[:8], head[512:]) or head.startswith(b"MATLAB 7.3"):
+        raise DiagramError(
+            "",
+            "a MATLAB file of version 7.3, which is not read; in MATLAB, load it and save it again "
+            "with save('data.mat', 'data', '-v7')",
+        )
+    done = subprocess.run(
+        [sys.executable, "-P", str(READER), str(path)],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each thread takes memory
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    said = done.stderr.strip().rpartition("\n")[2]
+    if done.returncode == 2:
+        raise DiagramError("", said)
+    if done.returncode:
+        ended_by = signal.Signals(-done.returncode).name if done.returncode < 0 else ""
+        why = ended_by or said.partition(": ")[2] or said
+        raise DiagramError(
+            "",
+            f"not a MATLAB file of version 5 to 7.2, or damaged, or cut short ({why}); copy it "
+            "again, or save it again in MATLAB with save('data.mat', 'data', '-v7')",
+        )
+    if not done.stdout:
         raise DiagramError("", "there is no plan in it")
-    columns = [table.get(name) or [None] * num for name in _FIELDS]
-    for rooms, edges, boxes, name in zip(*columns, strict=True):
-        left_out: list[str] = []
-        try:
-            diagram = _parse(rooms, edges, boxes, name, n_max, left_out)
-        except DiagramError as error:
-            yield MatPlan(error, ())
-        else:
-            yield MatPlan(diagram, tuple(left_out))
+    return (json.loads(line) for line in done.stdout.splitlines())
 
 
-def _parse(
-    room_types: Value, edges: Value, boxes: Value, name: Value, n_max: int, left_out: list[str]
-) -> BubbleDiagram:
+def plan_of_record(record: list[Value], *, n_max: int) -> Plan:
+    """The plan of one of ``mat_records``.
+
+    ``rType``: room codes 0..12; ``rEdge``: k rows (u, v, r), rooms numbered from 0, "room u is
+    RELATIONS[r] room v"; ``gtBoxNew``: a box (x0, y0, x1, y1) per room; ``name`` becomes metadata.
+    Self-loops are left out, and so are all but the first row of a pair; boxes that are not one per
+    room, too. Raises ``DiagramError`` naming the field that is wrong.
+    """
+    room_types, edges, boxes, name = record
     rooms = _integers(room_types, "rType").ravel().tolist()
     if not rooms:
         raise DiagramError("rType", "a diagram needs at least one room")
@@ -79,73 +102,64 @@ def _parse(
         if not 0 <= room < len(ROOM_TYPES):
             reason = f"room type code {room} is not in 0..{len(ROOM_TYPES) - 1}"
             raise DiagramError(f"rType[{k}]", reason)
-    return BubbleDiagram(
+    left_out: list[str] = []
+    diagram = BubbleDiagram(
         rooms=tuple(rooms),
-        relations=_relations(_integers(edges, "rEdge"), len(rooms), left_out),
+        relations=tuple(_relations(_integers(edges, "rEdge"), len(rooms), left_out)),
         boxes=_boxes(boxes, len(rooms), left_out),
         metadata=_name(name),
     )
+    return Plan(diagram, tuple(left_out))
 
 
 def _relations(
     edges: NDArray[np.int64], n: int, left_out: list[str]
-) -> tuple[tuple[int, int, int], ...]:
-    if edges.size == 0:
-        return ()
-    if edges.ndim != 2 or edges.shape[1] != 3:
+) -> Iterator[tuple[int, int, int]]:
+    if edges.size and (edges.ndim != 2 or edges.shape[1] != 3):
         raise DiagramError("rEdge", f"expected rows (u, v, relation), got shape {edges.shape}")
-    listed: dict[tuple[int, int], int] = {}
-    for k, (u, v, r) in enumerate(edges.tolist()):
+    listed: set[tuple[int, int]] = set()
+    for k, (u, v, r) in enumerate(edges.tolist() if edges.size else []):
         if not (0 <= u < n and 0 <= v < n):
             raise DiagramError(f"rEdge[{k}]", f"pair ({u}, {v}): expected rooms in 0..{n - 1}")
         if not 0 <= r < NUM_RELATIONS:
             raise DiagramError(f"rEdge[{k}]", f"relation code {r} is not in 0..{NUM_RELATIONS - 1}")
-        pair, relation = ((u, v), r) if u < v else ((v, u), inverse_relation(r))
+        pair = min(u, v), max(u, v)
         if u == v:
             left_out.append(SELF_LOOPS)
         elif pair in listed:
             left_out.append(REPEATED_PAIRS)
         else:
-            listed[pair] = relation
-    return tuple((u, v, r) for (u, v), r in listed.items())
+            listed.add(pair)
+            yield (*pair, r if u < v else inverse_relation(r))
 
 
 def _integers(value: Value, field: str) -> NDArray[np.int64]:
     """Whole numbers, which MATLAB keeps as doubles unless told otherwise."""
-    if not isinstance(value, np.ndarray):
-        raise DiagramError(field, f"expected whole numbers, got {_shown(value)}")
-    if value.dtype.kind == "f" and not (np.abs(value) <= 2**53).all():
-        raise DiagramError(field, f"expected whole numbers, got {_shown(value)}")
-    whole = value.astype(np.int64)
-    if value.dtype.kind == "f" and (whole != value).any():
-        raise DiagramError(field, f"expected whole numbers, got {_shown(value)}")
-    return whole
+    numbers = np.array(value)
+    whole = numbers.dtype.kind in "iuf"
+    if numbers.dtype.kind == "f":
+        whole = bool((np.abs(numbers) <= 2**53).all() and (numbers == np.floor(numbers)).all())
+    if not whole:
+        shown = "a value of another kind" if value is None else reprlib.repr(value)
+        raise DiagramError(field, f"expected whole numbers, got {shown}")
+    return numbers.astype(np.int64)
 
 
 def _boxes(
     value: Value, n: int, left_out: list[str]
 ) -> tuple[tuple[float, float, float, float], ...] | None:
-    if not isinstance(value, np.ndarray):
+    box = np.array(value)
+    if box.dtype.kind not in "iuf" or box.size == 0:  # empty: set in other records only
         return None
-    if value.size == 0:  # set in other records only
-        return None
-    if value.shape != (n, 4):
-        left_out.append(UNUSABLE_BOXES)
-        return None
-    box = value.astype(np.float64)
-    if not np.isfinite(box).all() or (box[:, 2:] < box[:, :2]).any():
-        left_out.append(UNUSABLE_BOXES)
-        return None
-    return tuple(map(tuple, box.tolist()))
+    box = box.astype(np.float64)
+    if box.shape == (n, 4) and np.isfinite(box).all() and (box[:, 2:] >= box[:, :2]).all():
+        return tuple(map(tuple, box.tolist()))
+    left_out.append(UNUSABLE_BOXES)
+    return None
 
 
 def _name(value: Value) -> dict[str, str]:
-    if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "iu":
-        return {"name": str(value.item())}
+    if isinstance(value, list) and np.size(value) == 1:
+        number = np.array(value).item()
+        return {"name": str(number)} if isinstance(number, int) else {}
     return {"name": value} if isinstance(value, str) and value else {}
-
-
-def _shown(value: Value) -> str:
-    if value is None:
-        return "a value of another kind"
-    return reprlib.repr(value.tolist() if isinstance(value, np.ndarray) else value)

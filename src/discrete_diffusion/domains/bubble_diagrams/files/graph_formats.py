@@ -8,7 +8,7 @@ import reprlib
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
@@ -20,12 +20,15 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
-    check_keys,
-    check_metadata,
     read_relations,
     room_code,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.json_text import load_json
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
+    check_keys,
+    check_metadata,
+    load_json,
+)
+from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
 from discrete_diffusion.rooms import RELATIONS
 
 if TYPE_CHECKING:
@@ -38,13 +41,6 @@ NODE_ATTRIBUTES, EDGE_ATTRIBUTES = "node attributes", "edge attributes"
 
 _DEFAULTS = ("node_default", "edge_default")
 """Graph attributes that networkx adds to every GraphML graph, mostly empty."""
-
-
-class GraphPlan(NamedTuple):
-    """A diagram, and the names of what was left out of it, once for each time."""
-
-    diagram: BubbleDiagram
-    left_out: tuple[str, ...]
 
 
 def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
@@ -63,20 +59,16 @@ def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
     return graph
 
 
-def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
-    """The diagram of ``read_networkx``."""
-    return read_networkx(graph).diagram
-
-
-def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> GraphPlan:
+def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
     """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
 
     ``codes``: the table of rooms given as integers. Graph attributes become metadata; attributes of
-    nodes and edges other than those of ``to_networkx`` are left out. Raises ``ValueError`` for an
+    nodes and edges other than those of ``to_networkx`` are left out. Raises ``DiagramError`` for an
     undirected graph or a missing or wrong attribute.
     """
     if not graph.is_directed():
-        raise ValueError("expected a directed graph: an edge reads 'source is relation target'")
+        reason = "expected a directed graph: an edge reads 'source is relation target'"
+        raise DiagramError("", reason)
     number = {node: k for k, node in enumerate(graph)}
     rooms, places, boxes = [], [], []
     left_out: list[str] = []
@@ -105,7 +97,7 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> GraphPl
         boxes=tuple(map(tuple, boxes)) if boxes else None,
         metadata=_metadata(graph.graph),
     )
-    return GraphPlan(diagram, tuple(left_out))
+    return Plan(diagram, tuple(left_out))
 
 
 def _metadata(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,18 +149,8 @@ def to_graphml(diagram: BubbleDiagram) -> str:
     return "\n".join(networkx.generate_graphml(graph))
 
 
-def from_graphml(text: str) -> BubbleDiagram:
-    """The diagram of ``read_graphml``."""
-    return read_graphml(text).diagram
-
-
-def read_graphml(text: str) -> GraphPlan:
-    """The inverse of ``to_graphml``, see ``read_networkx``; the errors of ``graph_of``."""
-    return plan_of_graph(graph_of(text))
-
-
-def plan_of_graph(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> GraphPlan:
-    """What ``read_networkx`` makes of a graph of GraphML, its metadata checked."""
+def read_graphml(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
+    """What ``read_networkx`` makes of ``graph_of`` a text, its metadata checked."""
     plan = read_networkx(graph, codes=codes)
     check_metadata(plan.diagram.metadata)
     return plan
@@ -177,18 +159,19 @@ def plan_of_graph(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> GraphPl
 def graph_of(text: str) -> networkx.DiGraph:
     """The graph of GraphML text, its metadata read.
 
-    Raises ``ValueError`` for anything else, several graphs too.
+    Raises ``DiagramError`` for anything else, several graphs too.
     """
     import networkx
 
     if (num_graphs := len(re.findall(r"<graph[\s>]", text))) > 1:
-        raise ValueError(f"it holds {num_graphs} graphs; expected one, a file each")
+        raise DiagramError("", f"it holds {num_graphs} graphs; expected one, a file each")
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="No key type for id")  # text is the default
             graph = networkx.parse_graphml(text)
     except (ParseError, networkx.NetworkXError, KeyError, ValueError) as error:
-        raise ValueError(f"not a GraphML graph: {error}") from error
+        shown = " ".join(str(error).split())
+        raise DiagramError("", f"not a GraphML graph: {shown}") from error
     written = graph.graph.get("metadata", "{}")
     if not isinstance(written, str):
         raise DiagramError("metadata", f"expected JSON text, got {reprlib.repr(written)}")

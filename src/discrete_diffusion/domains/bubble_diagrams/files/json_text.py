@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import reprlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, RepeatedKeys
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, finite_number
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+MAX_DEPTH = 64
+"""Lists and objects inside one another that a diagram's metadata may have."""
+
+
+class RepeatedKeys(dict[str, Any]):
+    """A JSON object that gave the key ``repeated`` more than once; only one value is left of it."""
+
+    def __init__(self, values: Mapping[str, Any], *, repeated: str) -> None:
+        super().__init__(values)
+        self.repeated = repeated
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -40,6 +52,11 @@ def holds_lines(path: Path) -> bool:
     return _is_object(first) and next(lines, None) is not None
 
 
+def holds_object(path: Path) -> bool:
+    """Whether any line of a file is a JSON object."""
+    return any(_is_object(line) for _, line in numbered_lines(path))
+
+
 def _is_object(line: bytes) -> bool:
     try:
         return isinstance(load_json(line), dict)
@@ -64,7 +81,7 @@ def load_json(text: bytes) -> Any:
     except json.JSONDecodeError as error:
         between = error.doc[: error.pos].lstrip()
         if error.msg == "Extra data" and "\r" in between and "\n" not in between:
-            reason = "its lines end in CR alone, no line end that is read; save the file with LF"
+            reason = "its lines end in CR alone, which ends no line here; save the file with LF"
             raise DiagramError("", reason) from error
         raise DiagramError("", f"not valid JSON{_what_is_wrong(error)}") from error
     except ValueError as error:  # an integer of more digits than Python reads
@@ -89,3 +106,31 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return found
     keys = [key for key, _ in pairs]
     return RepeatedKeys(found, repeated=next(key for key in keys if keys.count(key) > 1))
+
+
+def check_keys(data: Mapping[str, Any]) -> None:
+    """``DiagramError`` if an object gave a key twice: which value holds cannot be told."""
+    if isinstance(data, RepeatedKeys):
+        shown = reprlib.repr(data.repeated)
+        raise DiagramError(data.repeated or shown, f"the key {shown} is given twice in one object")
+
+
+def check_metadata(metadata: Mapping[str, Any]) -> None:
+    """``DiagramError`` naming the key of what JSON could not write again: a number beyond float64
+    or NaN, an object that gave a key twice, what is nested deeper than ``MAX_DEPTH``."""
+    pending: list[tuple[str, Any, int]] = [
+        (key or repr(key), value, 0) for key, value in metadata.items()
+    ]
+    while pending:
+        field, value, depth = pending.pop()
+        if isinstance(value, float):
+            finite_number(value, field)
+        elif isinstance(value, list | dict):
+            if depth == MAX_DEPTH:
+                raise DiagramError(
+                    field[: field.find("[")], f"nested deeper than {MAX_DEPTH} levels"
+                )
+            if isinstance(value, dict):
+                check_keys(value)
+            inner = value.items() if isinstance(value, dict) else enumerate(value)
+            pending.extend((f"{field}[{key}]", item, depth + 1) for key, item in inner)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +23,6 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
-    check_keys,
-    check_metadata,
     check_size,
     checked_box,
     finite_number,
@@ -32,6 +30,8 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     required_list,
     room_code,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_keys, check_metadata
+from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.rooms import NO_EDGE
 
@@ -39,29 +39,16 @@ WALLS = "walls"
 """What a House-GAN++ plan holds that its diagram does not."""
 
 
-_OWN_TABLES = {"rel": "coarse", "ed_rm": "houseganpp"}
-"""Field that tells a format -> the table of its codes."""
-
-
-class LinePlan(NamedTuple):
-    """A diagram, None for a rendered plan flagged as a duplicate; the names of what was left out
-    of it, once for each time; whether its relations were ``measured`` on its boxes."""
-
-    diagram: BubbleDiagram | None
-    left_out: tuple[str, ...] = ()
-    measured: bool = False
-
-
 def room_codes(data: object) -> RoomCodes:
     """How a JSON object writes its rooms."""
     if not isinstance(data, Mapping):
         return RoomCodes()
-    own = _OWN_TABLES.get(_format(data))
+    own, _ = _FORMATS[_format(data)]
     key = "rooms" if "rooms" in data and own is None else "room_type"
     return codes_of(data.get(key), data.get(CODES_FIELD, own))
 
 
-def parse_plan(data: object, *, n_max: int, threshold: float, codes: str | None = None) -> LinePlan:
+def parse_plan(data: object, *, n_max: int, threshold: float, codes: str | None = None) -> Plan:
     """The diagram of one JSON object.
 
     * ``rooms``, ``relations``: the interchange format;
@@ -78,38 +65,54 @@ def parse_plan(data: object, *, n_max: int, threshold: float, codes: str | None 
     if not isinstance(data, Mapping):
         raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
     check_keys(data)
-    plan = _parse(data, n_max, threshold, codes)
-    if plan.diagram is not None:
+    field = _format(data)
+    own, parse = _FORMATS[field]
+    if own is not None and (named := own_table(data)) not in (None, own):
+        reason = f"{named}, but a plan with {field!r} has room codes of {own}"
+        raise DiagramError(CODES_FIELD, reason)
+    plan = parse(data, own or codes or OUR_TABLE, n_max, threshold)
+    if not plan.duplicate:
         check_metadata(plan.diagram.metadata)
     return plan
 
 
 def _format(data: Mapping[str, Any]) -> str:
     """The field that tells the format of an object."""
-    fields = ("relations", "rel", "ed_rm", "boxes")
-    return next((field for field in fields if field in data), "relations")
+    return next((field for field in _FORMATS if field in data), "relations")
 
 
-def _parse(data: Mapping[str, Any], n_max: int, threshold: float, codes: str | None) -> LinePlan:
-    kind = _format(data)
-    if kind == "relations":  # from_json names the field that is missing
-        if isinstance(data.get("rooms"), list) and "relations" in data:
-            check_size(len(data["rooms"]), n_max, "rooms")
-        return LinePlan(BubbleDiagram.from_json(data, codes=codes or OUR_TABLE))
-    own, named = _OWN_TABLES.get(kind), own_table(data)
-    if own is not None and named not in (None, own):
-        reason = f"{named}, but a plan with {kind!r} has room codes of {own}"
-        raise DiagramError(CODES_FIELD, reason)
-    if kind == "rel":
-        return LinePlan(_parse_rendered(data, n_max))
-    left_out = _walls(data) if kind == "ed_rm" else ()
-    diagram = _parse_boxes(data, n_max, threshold, own or named or codes or OUR_TABLE)
-    return LinePlan(diagram, left_out, measured=True)
+def _parse_interchange(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    if isinstance(data.get("rooms"), list) and "relations" in data:
+        check_size(len(data["rooms"]), n_max, "rooms")
+    return Plan(BubbleDiagram.from_json(data, codes=codes))  # names the field that is missing
 
 
-def _parse_boxes(
-    data: Mapping[str, Any], n_max: int, threshold: float, codes: str
-) -> BubbleDiagram:
+def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    given = required_list(data, "room_type")
+    check_size(len(given), n_max, "room_type")
+    duplicate = data.get("duplicate", False)
+    if not isinstance(duplicate, bool):
+        raise DiagramError("duplicate", f"expected true or false, got {reprlib.repr(duplicate)}")
+    places = [f"room_type[{k}]" for k in range(len(given))]
+    areas = partial(_pixels, data.get("area_px"), len(given))
+    types = room_types(given, CODE_TABLES[codes], places, areas)
+    diagram = BubbleDiagram(
+        rooms=tuple(room_code(room, place) for room, place in zip(types, places, strict=True)),
+        relations=read_relations(data["rel"], len(given), "rel"),
+        boxes=tuple(required_list(data, "boxes")),
+        metadata=_rest(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD),
+    )
+    return Plan(diagram, duplicate=duplicate)
+
+
+def _pixels(areas: object, num_rooms: int) -> list[float]:
+    """``area_px``, which tells the largest bedroom."""
+    if not isinstance(areas, list) or len(areas) != num_rooms:
+        raise DiagramError("area_px", f"expected {num_rooms} areas, got {reprlib.repr(areas)}")
+    return [finite_number(area, f"area_px[{k}]") for k, area in enumerate(areas)]
+
+
+def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
     """Relations are measured on the boxes, (x0, y0, x1, y1), y downwards.
 
     Doors are no rooms: they are kept in the metadata, as ``doors``. The walls of a House-GAN++
@@ -117,7 +120,7 @@ def _parse_boxes(
     """
     walls = ("edges", "ed_rm") if "ed_rm" in data else ()
     key = "rooms" if "rooms" in data and not walls else "room_type"
-    table = CODE_TABLES[codes]
+    table = CODE_TABLES[own_table(data) or codes]
     given = required_list(data, key)
     if not table.doors:
         check_size(len(given), n_max, key)
@@ -127,7 +130,7 @@ def _parse_boxes(
         raise DiagramError("boxes", f"{len(boxes)} boxes for {len(given)} {what}")
     metadata = _rest(data, key, "boxes", CODES_FIELD, *walls)
     if table.doors and "doors" in metadata:
-        raise DiagramError("doors", f"a plan of {codes} lists its doors among its rooms")
+        raise DiagramError("doors", f"a plan of {table.name} lists its doors among its rooms")
     places = [f"{key}[{k}]" for k in range(len(given))]
     types = room_types(given, table, places, partial(areas_of, boxes), doors=True)
     rooms, room_boxes, doors = [], [], []
@@ -144,55 +147,26 @@ def _parse_boxes(
     check_size(len(rooms), n_max, key)
     if doors:
         metadata["doors"] = doors
-    return _related_by_boxes(rooms, room_boxes, threshold, metadata)
-
-
-def _related_by_boxes(
-    rooms: Sequence[int],
-    boxes: Sequence[tuple[float, float, float, float]],
-    threshold: float,
-    metadata: Mapping[str, Any],
-) -> BubbleDiagram:
-    bare = BubbleDiagram(rooms=tuple(rooms), relations=(), boxes=tuple(boxes), metadata=metadata)
-    relations = relations_from_boxes(np.array(bare.boxes), threshold)
-    related = np.argwhere(relations != NO_EDGE).tolist()
-    return replace(bare, relations=tuple((i, j, int(relations[i, j])) for i, j in related))
-
-
-def _walls(data: Mapping[str, Any]) -> tuple[str, ...]:
-    walls = data.get("edges", data["ed_rm"])
-    return (WALLS,) * (len(walls) if isinstance(walls, list) else 1)
-
-
-def _parse_rendered(data: Mapping[str, Any], n_max: int) -> BubbleDiagram | None:
-    coarse = required_list(data, "room_type")
-    check_size(len(coarse), n_max, "room_type")
-    duplicate = data.get("duplicate", False)
-    if not isinstance(duplicate, bool):
-        raise DiagramError("duplicate", f"expected true or false, got {reprlib.repr(duplicate)}")
-    diagram = BubbleDiagram(
-        rooms=_rooms_of_coarse(coarse, data.get("area_px")),
-        relations=read_relations(data["rel"], len(coarse), "rel"),
-        boxes=tuple(required_list(data, "boxes")),
-        metadata=_rest(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD),
-    )
-    return None if duplicate else diagram
-
-
-def _rooms_of_coarse(coarse: list[Any], areas: object) -> tuple[int, ...]:
-    """Room codes of coarse codes; ``areas`` tells which of the bedrooms is the largest."""
-
-    def checked_areas() -> list[float]:
-        if not isinstance(areas, list) or len(areas) != len(coarse):
-            expected = f"expected {len(coarse)} areas"
-            raise DiagramError("area_px", f"{expected}, got {reprlib.repr(areas)}")
-        return [finite_number(area, f"area_px[{k}]") for k, area in enumerate(areas)]
-
-    places = [f"room_type[{k}]" for k in range(len(coarse))]
-    types = room_types(coarse, CODE_TABLES["coarse"], places, checked_areas)
-    return tuple(room_code(room, place) for room, place in zip(types, places, strict=True))
+    bare = BubbleDiagram(tuple(rooms), (), tuple(room_boxes), metadata)
+    measured = relations_from_boxes(np.array(bare.boxes), threshold)
+    related = np.argwhere(measured != NO_EDGE).tolist()
+    diagram = replace(bare, relations=tuple((i, j, int(measured[i, j])) for i, j in related))
+    listed = data.get("edges", data["ed_rm"]) if walls else []
+    return Plan(diagram, (WALLS,) * (len(listed) if isinstance(listed, list) else 1), measured=True)
 
 
 def _rest(data: Mapping[str, Any], *used: str) -> dict[str, Any]:
     """What is left for the metadata."""
     return {key: value for key, value in data.items() if key not in used}
+
+
+_Parser = Callable[[Mapping[str, Any], str, int, float], Plan]
+
+_FORMATS: dict[str, tuple[str | None, _Parser]] = {
+    "relations": (None, _parse_interchange),
+    "rel": ("coarse", _parse_rendered),
+    "ed_rm": ("houseganpp", _parse_boxes),
+    "boxes": (None, _parse_boxes),
+}
+"""Field that tells a format, the first of these that a plan has -> the table of its room codes, if
+it is the format that says it, and what parses it."""

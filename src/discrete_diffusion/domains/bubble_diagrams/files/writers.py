@@ -29,7 +29,7 @@ def write_diagrams(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: boo
 
 def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
     """Write diagrams as one JSON list; otherwise like ``write_diagrams``."""
-    _write_list(path, [diagram.to_json(names=names) for diagram in diagrams])
+    _write(path, [_list([diagram.to_json(names=names) for diagram in diagrams])])
 
 
 def write_node_link(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
@@ -38,10 +38,7 @@ def write_node_link(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
     ``BubbleDiagram.from_networkx(networkx.node_link_graph(.., edges="edges"))`` is the inverse.
     """
     objects = [diagram.to_node_link() for diagram in diagrams]
-    if len(objects) == 1:
-        _write(path, _texts(objects))
-    else:
-        _write_list(path, objects)
+    _write(path, _texts(objects) if len(objects) == 1 else [_list(objects)])
 
 
 def write_graphml(path: Paths, diagram: BubbleDiagram) -> None:
@@ -67,8 +64,8 @@ def write_each(
         write(folder / f"{number:0{digits}}{suffix}", diagram)
 
 
-def _write_list(path: Paths, objects: list[dict[str, Any]]) -> None:
-    _write(path, ["[\n" + ",\n".join(_texts(objects)) + "\n]\n"])
+def _list(objects: list[dict[str, Any]]) -> str:
+    return "[\n" + ",\n".join(_texts(objects)) + "\n]\n"
 
 
 def _texts(objects: Iterable[dict[str, Any]]) -> Iterable[str]:
