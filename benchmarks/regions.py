@@ -27,7 +27,7 @@ from discrete_diffusion.checkpoints import load
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import train
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.regions import RegionDataset
+from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.domains.regions.row_report import RowReport
 from discrete_diffusion.evaluation.trained_model import Model

@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli import config_dir
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.dialogue import PairDataset
+from discrete_diffusion.domains.dialogue.dataset import PairDataset
 
 
 def dialogue_config(name: str = "dialogue", **changes: Any) -> DictConfig:

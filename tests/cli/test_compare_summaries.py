@@ -12,7 +12,7 @@ import pytest
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import compare
-from discrete_diffusion.domains.dialogue import SLOTS, draw_dialogues
+from discrete_diffusion.domains.dialogue.grammar import SLOTS, draw_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.pretrained import INSTALL
 from planned import plan

@@ -20,8 +20,8 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.regions import RegionTable, write_regions
 from discrete_diffusion.domains.regions.given_rows import read_given_rows
+from discrete_diffusion.domains.regions.table import RegionTable, write_regions
 
 NUM_MOTIFS, ROWS = 5, 12
 M = NUM_MOTIFS + 1

@@ -15,7 +15,7 @@ from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.computing import where_to_compute
 from discrete_diffusion.cli.sample_source import open_trained_model
 from discrete_diffusion.cli.train import train
-from discrete_diffusion.domains.dialogue import SLOTS, DialoguePair, draw_dialogues
+from discrete_diffusion.domains.dialogue.grammar import SLOTS, DialoguePair, draw_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 
 PAIRS = draw_dialogues(30)

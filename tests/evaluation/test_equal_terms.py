@@ -15,7 +15,8 @@ from discrete_diffusion.domains.bubble_diagrams import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
 from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
-from discrete_diffusion.domains.text import TextDataset, TextVocabulary
+from discrete_diffusion.domains.text.dataset import TextDataset
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.evaluation import sample_bounds
 from discrete_diffusion.evaluation.equal_terms import (
     EqualTerms,

@@ -14,7 +14,7 @@ from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
-from discrete_diffusion.domains.dialogue import DialogueTokens
+from discrete_diffusion.domains.dialogue.dataset import DialogueTokens
 from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler, fitting_samplers

@@ -12,15 +12,15 @@ from torch import nn
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.domains.dialogue import DialogueData, WordVocabulary
 from discrete_diffusion.domains.dialogue.comparing import (
     DialogueCells,
     held_out_summary_bounds,
     score_summaries_drawn,
     summaries_side_by_side,
 )
-from discrete_diffusion.domains.dialogue.dataset import Pairs
+from discrete_diffusion.domains.dialogue.dataset import DialogueData, Pairs
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
+from discrete_diffusion.domains.dialogue.words import WordVocabulary
 from discrete_diffusion.evaluation.equal_terms import EqualTerms
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing

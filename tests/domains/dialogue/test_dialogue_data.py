@@ -13,7 +13,9 @@ from omegaconf import OmegaConf
 from dialogue_configs import dialogue_config, dialogue_data
 from discrete_diffusion.cli import config_dir
 from discrete_diffusion.domains import build_layout, complete_data, data_state, domain_of
-from discrete_diffusion.domains.dialogue import DialogueTokens, nearest_other, read_dialogues
+from discrete_diffusion.domains.dialogue.dataset import DialogueTokens
+from discrete_diffusion.domains.dialogue.reading import read_dialogues
+from discrete_diffusion.domains.dialogue.splitting import nearest_other
 from guide_code import run_python
 
 EOS, UNK, MASK, PAD = 71, 72, 73, 74

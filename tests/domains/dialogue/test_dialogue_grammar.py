@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from discrete_diffusion.domains.dialogue import SLOTS, WordVocabulary, draw_dialogues, tokens_of
-from discrete_diffusion.domains.dialogue.grammar import NAMES, NUM_COMBINATIONS, WORDS
+from discrete_diffusion.domains.dialogue.grammar import (
+    NAMES,
+    NUM_COMBINATIONS,
+    SLOTS,
+    WORDS,
+    draw_dialogues,
+)
+from discrete_diffusion.domains.dialogue.words import WordVocabulary, tokens_of
 
 PAIRS = draw_dialogues(2000, seed=3)
 

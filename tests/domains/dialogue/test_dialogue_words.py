@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discrete_diffusion.domains.dialogue import PretrainedTokenizer, WordVocabulary, tokens_of
-from discrete_diffusion.domains.dialogue.words import joined
+from discrete_diffusion.domains.dialogue.words import (
+    PretrainedTokenizer,
+    WordVocabulary,
+    joined,
+    tokens_of,
+)
 
 VOCABULARY = WordVocabulary(("!", ",", "a", "don't", "tea"))
 EOS, UNK, MASK, PAD = 5, 6, 7, 8

@@ -15,8 +15,8 @@ from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.dialogue import PretrainedTokenizer
 from discrete_diffusion.domains.dialogue.build import given_dialogues
+from discrete_diffusion.domains.dialogue.words import PretrainedTokenizer
 from small_tokenizers import SAID, SPOKEN, save_tokenizer
 
 pytest.importorskip("transformers", reason="needs the extra text")

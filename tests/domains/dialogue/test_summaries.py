@@ -10,7 +10,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from discrete_diffusion.domains.dialogue import SLOTS, draw_dialogues
+from discrete_diffusion.domains.dialogue.grammar import SLOTS, draw_dialogues
 from discrete_diffusion.domains.dialogue.metrics import most_frequent, score_summaries
 
 GENERATED = ["Anna will buy the tent.", "the tent, the tent", "who knows", ""]

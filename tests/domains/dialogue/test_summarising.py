@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.domains.dialogue import DialogueTokens
+from discrete_diffusion.domains.dialogue.dataset import DialogueTokens
 from discrete_diffusion.domains.dialogue.evaluation import summary_notes, summary_section
 from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
 from discrete_diffusion.domains.dialogue.summary_scores import score_summarising, source_gap

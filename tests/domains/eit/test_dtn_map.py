@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from discrete_diffusion.domains.eit import DtNSolver, Mesh, ring_mesh
+from discrete_diffusion.domains.eit.dtn_map import DtNSolver
+from discrete_diffusion.domains.eit.mesh import Mesh, ring_mesh
 from discrete_diffusion.domains.eit.simulator import centroid_reader
 
 Floats = NDArray[np.float64]

@@ -16,19 +16,21 @@ from discrete_diffusion.cli import config_dir
 from discrete_diffusion.data import BatchStream, Dataset, Examples
 from discrete_diffusion.data.cache import cached_files, clear_cache
 from discrete_diffusion.domains import build_layout
-from discrete_diffusion.domains.eit import (
+from discrete_diffusion.domains.eit import simulator
+from discrete_diffusion.domains.eit.dataset import EITLevels, FieldDataset
+from discrete_diffusion.domains.eit.domain import EIT
+from discrete_diffusion.domains.eit.levels import (
     LEVELS,
-    EITLevels,
-    FieldDataset,
-    SimulationSettings,
-    background_map,
     conductivity_to_levels,
     levels_to_conductivity,
-    simulator,
 )
-from discrete_diffusion.domains.eit.domain import EIT
-from discrete_diffusion.domains.eit.simulator import cache_file, cached_phantoms
-from discrete_diffusion.domains.regions import RegionDataset
+from discrete_diffusion.domains.eit.simulator import (
+    SimulationSettings,
+    background_map,
+    cache_file,
+    cached_phantoms,
+)
+from discrete_diffusion.domains.regions.dataset import RegionDataset
 
 SETTINGS = SimulationSettings(
     num_samples=5, size=16, phantoms="discs", mesh_rings=3, num_boundary=12, phantom_seed=0

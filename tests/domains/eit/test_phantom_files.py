@@ -11,13 +11,13 @@ import torch
 from eit_configs import build, eit_config
 from omegaconf import DictConfig
 
-from discrete_diffusion.domains.eit import (
+from discrete_diffusion.domains.eit.files import read_phantoms
+from discrete_diffusion.domains.eit.levels import LEVELS
+from discrete_diffusion.domains.eit.simulator import (
     SimulationSettings,
     background_map,
-    read_phantoms,
     simulate_phantoms,
 )
-from discrete_diffusion.domains.eit.levels import LEVELS
 from guide_code import run_python
 
 SIMULATED = simulate_phantoms(

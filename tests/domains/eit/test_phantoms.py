@@ -7,12 +7,10 @@ import pytest
 import torch
 from scipy import ndimage
 
-from discrete_diffusion.domains.eit import (
+from discrete_diffusion.domains.eit.levels import (
     LEVELS,
-    SimulationSettings,
     conductivity_to_levels,
     levels_to_conductivity,
-    simulate_phantoms,
 )
 from discrete_diffusion.domains.eit.phantoms import (
     GAP,
@@ -22,6 +20,7 @@ from discrete_diffusion.domains.eit.phantoms import (
     draw_shapes,
     rasterise,
 )
+from discrete_diffusion.domains.eit.simulator import SimulationSettings, simulate_phantoms
 
 
 def drawn(name: str, num: int = 300) -> list[Shapes]:

@@ -9,7 +9,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli import config_dir
-from discrete_diffusion.domains.regions import RegionTable
+from discrete_diffusion.domains.regions.table import RegionTable
 
 
 def region_config(**changes: Any) -> DictConfig:

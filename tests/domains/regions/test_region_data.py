@@ -13,8 +13,9 @@ from region_tables import region_config
 
 from discrete_diffusion.data import Dataset, SplitBatches
 from discrete_diffusion.data.cache import cached_files, clear_cache
-from discrete_diffusion.domains.regions import RegionDataset, simulator
+from discrete_diffusion.domains.regions import simulator
 from discrete_diffusion.domains.regions.build import build_regions, complete_regions
+from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.simulator import SimulationSettings, cached_windows
 
 SETTINGS = SimulationSettings(

@@ -14,9 +14,13 @@ import numpy as np
 import pytest
 from region_tables import made_table, table_config
 
-from discrete_diffusion.domains.regions import RegionTable, read_regions, write_regions
 from discrete_diffusion.domains.regions.build import build_regions
-from discrete_diffusion.domains.regions.table import read_motif_names
+from discrete_diffusion.domains.regions.table import (
+    RegionTable,
+    read_motif_names,
+    read_regions,
+    write_regions,
+)
 from guide_code import run_python
 
 

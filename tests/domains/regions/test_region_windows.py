@@ -12,8 +12,8 @@ import pytest
 import torch
 from region_tables import made_table, peak_names, region_config, table_config
 
-from discrete_diffusion.domains.regions import RegionTable, write_regions
 from discrete_diffusion.domains.regions.build import build_regions, complete_regions
+from discrete_diffusion.domains.regions.table import RegionTable, write_regions
 from discrete_diffusion.domains.regions.windows import cut_table, cut_windows, read_positions
 
 ALL = (1.0, 0.0, 0.0)

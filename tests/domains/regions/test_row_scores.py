@@ -11,7 +11,7 @@ from toy_regions import SHARES, ChainModel, SpreadSampler, changed, toy_regions
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Examples
-from discrete_diffusion.domains.regions import RegionDataset
+from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.filling import fill_held_out
 from discrete_diffusion.domains.regions.row_report import RowReport
 from discrete_diffusion.domains.regions.row_scores import (

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Examples
-from discrete_diffusion.domains.regions import RegionDataset
+from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.types import SampleOutput
 
 SHARES = {"train": 60, "val": 12, "test": 12}

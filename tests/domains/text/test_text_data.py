@@ -17,7 +17,8 @@ from omegaconf import DictConfig, OmegaConf
 from discrete_diffusion.config_files import config_dir
 from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.domains import build_data, build_layout, complete_data
-from discrete_diffusion.domains.text import TextDataset, TextVocabulary
+from discrete_diffusion.domains.text.dataset import TextDataset
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.layout import TokenLayout
 
 NUMBERED = "".join(f"line {k} of the text\n" for k in range(40))

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from discrete_diffusion.data.text_files import TextSource
-from discrete_diffusion.domains.text import TextDataset, TextVocabulary
+from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.report import TextReport
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.evaluation.bound import BoundMeter
 from discrete_diffusion.layout import TokenLayout
 

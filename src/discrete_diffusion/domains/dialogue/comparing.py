@@ -20,7 +20,7 @@ from discrete_diffusion.domains.cell_measurement import (
     data_and_sampling,
     sample_files,
 )
-from discrete_diffusion.domains.dialogue import PairDataset
+from discrete_diffusion.domains.dialogue.dataset import PairDataset
 from discrete_diffusion.domains.dialogue.metrics import SummaryScores, score_summaries
 from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, read_summaries
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
