@@ -23,7 +23,7 @@ class Sampler(ABC, Generic[A]):
     name: ClassVar[str]
     """What ``sampling=`` calls it."""
     state: ClassVar[str]
-    """What its samples are made of, one of ``states.STATES``."""
+    """What its samples are made of, one of ``registry.STATES``."""
     algorithms: ClassVar[tuple[str, ...] | None] = None
     """The only ones that it samples, which name it in their ``samplers``; None: all that fit."""
 
