@@ -28,8 +28,10 @@ _TRAINING_MASKS = 72
 
 @dataclass(frozen=True)
 class FillingScores:
-    """``by_name``: of the ``model``'s expected rows, of those ``filled`` by a sampler, if there is
-    one, then of the baselines; ``oracle`` only of simulated data.
+    """Scores of all who guess the hidden rows of ``num_windows`` windows.
+
+    ``by_name``: of the ``model``'s expected rows, of those ``filled`` by a sampler, if any, then
+    of the baselines; ``oracle`` only of simulated data.
 
     Rows that a sampler draws have the spread that expected rows lack: the squared error of an exact
     model's draws is twice that of its expectations.

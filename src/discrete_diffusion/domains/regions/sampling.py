@@ -155,8 +155,8 @@ def _completions(config: DictConfig, trained: TrainedModel) -> int:
         return COMPLETIONS if temperature > 0 else 1
     if config.completions > 1 and temperature == 0:
         logger.info(
-            "no noise is added to the rows, so the completions of a window differ by the order in "
-            "which its rows are filled at most; sampling.temperature=1 draws from the model"
+            "no noise is added, so completions of a window differ at most by the order in which "
+            "its rows are filled; set sampling.temperature=1 to draw from the model"
         )
     return int(config.completions)
 
