@@ -1,28 +1,19 @@
 """What is said of a trained model and of its samples."""
 
 from discrete_diffusion.evaluation.bound import (
-    BoundEstimate,
     BoundMeter,
-    SampleBounds,
     blind_bounds,
     estimate_bound,
     sample_bounds,
 )
-from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
-from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
-from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
-from discrete_diffusion.evaluation.pictures import draw_model_pictures
+from discrete_diffusion.evaluation.bound_by_time import bound_by_time
+from discrete_diffusion.evaluation.calibration import measure_calibration
+from discrete_diffusion.evaluation.model_scores import score_model
 
 __all__ = [
-    "BoundByTime",
-    "BoundEstimate",
     "BoundMeter",
-    "Calibration",
-    "ModelScores",
-    "SampleBounds",
     "blind_bounds",
     "bound_by_time",
-    "draw_model_pictures",
     "estimate_bound",
     "measure_calibration",
     "sample_bounds",
