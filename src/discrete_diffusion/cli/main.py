@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 HELP = """\
 discrete-diffusion: train and sample discrete diffusion models.
 
-  discrete-diffusion train   [key=value ...]   train a model; train alone takes the defaults
+  discrete-diffusion train   [key=value ...]   train a model; no arguments: the defaults
   discrete-diffusion sample  checkpoint=FILE   draw samples from a trained model
-  discrete-diffusion sample  checkpoint=FILE given=FILE   complete partial diagrams, or fill rows
+  discrete-diffusion sample  checkpoint=FILE given=FILE   complete diagrams, fill rows, summarise
   discrete-diffusion evaluate checkpoint=FILE | samples=FILE   measure samples and model
   discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
-  discrete-diffusion data    describe | check | convert | cache   plans; the cache of data
+  discrete-diffusion data    describe | check | convert | cache   look at plans and the cache
   discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
 
 Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sample it:
@@ -32,7 +32,7 @@ Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sa
   discrete-diffusion train hydra.run.dir=runs/first trainer.max_steps=1000
   discrete-diffusion sample checkpoint=runs/first/checkpoints/best.ckpt num_samples=64 out=samples
 
-Everything is a config value that a key=value on the command line overrides:
+Every setting is a config value; key=value on the command line overrides it:
 
   algo.backbone=dit        another backbone        model=bd_base          a larger preset
   noise=cosine             another schedule        sampling=ancestral     another sampler
@@ -40,11 +40,11 @@ Everything is a config value that a key=value on the command line overrides:
   data=text data.path=file.txt algo.backbone=dit   text, by characters or bytes
   algo=masked-features     rows of numbers: regions of a genome, hidden and predicted
   trainer.max_steps=5000   optim.lr=5e-4           hydra.run.dir=runs/a   where the run is written
-  plugins=[my_module]      your own modules, imported first: their backbones, algorithms, samplers
+  plugins=[my_module]      your own modules, imported first, with backbones, algorithms, ...
 
   discrete-diffusion train --help              every group and value of a command
   discrete-diffusion train --cfg job           the composed config, without running it
-  HYDRA_FULL_ERROR=1                           the whole trace of an error
+  HYDRA_FULL_ERROR=1                           before a command: the whole trace of an error
 """
 
 COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare")}
