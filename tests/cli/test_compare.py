@@ -205,7 +205,7 @@ def test_five_percent_is_of_the_first_cell(monkeypatch, size, fits):
 def test_help_says_what_compare_sets_itself(capsys):
     with pytest.raises(SystemExit):
         main(["compare", "--help"])
-    assert "whatever train takes but algo, algo.backbone, seed, resume" in capsys.readouterr().out
+    assert "except algo, algo.backbone, seed, resume" in capsys.readouterr().out
 
 
 def test_a_launcher_that_is_not_installed_is_refused(failure):
