@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
-from typing import Any, ClassVar, Protocol, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -20,18 +20,8 @@ from discrete_diffusion.options import is_number
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 
-class HasMode(Protocol):
-    """A network, as far as its mode goes."""
-
-    training: bool
-
-    def train(self, mode: bool = True) -> Any: ...
-
-    def eval(self) -> Any: ...
-
-
 @contextmanager
-def eval_mode(algorithm: HasMode) -> Iterator[None]:
+def eval_mode(algorithm: nn.Module) -> Iterator[None]:
     """No dropout and no gradients inside the block; the mode it was in afterwards."""
     was_training = algorithm.training
     algorithm.eval()

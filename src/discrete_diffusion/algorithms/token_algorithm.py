@@ -132,20 +132,14 @@ class TokenAlgorithm(Algorithm):
         unchanged = log_one_hot(x_t, log_probs.shape[-1], log_probs.dtype)
         return Prediction(torch.where(real.unsqueeze(-1), log_probs, unchanged), log_weights)
 
-    def log_prob_step(
-        self, x_t: Tensor, t: Tensor, s: Tensor, real: Tensor, support: Tensor | None = None
-    ) -> Tensor:
+    def log_prob_step(self, x_t: Tensor, t: Tensor, s: Tensor, real: Tensor) -> Tensor:
         """log p(x_s | x_t): Float[B, L, V]; a point mass on x_t where ``real`` is False."""
-        return self.predict(x_t, t, s, real, support).log_probs
+        return self.predict(x_t, t, s, real).log_probs
 
-    def log_prob_x0(
-        self, x_t: Tensor, t: Tensor, real: Tensor, support: Tensor | None = None
-    ) -> Tensor:
-        """log P(x0 | x_t): Float[B, L, V], normalised over the (narrowed) support.
-
-        Uniform on the legal ids where ``real`` is False.
-        """
-        log_probs = self.predict(x_t, t, torch.zeros_like(t), real, support).log_probs
+    def log_prob_x0(self, x_t: Tensor, t: Tensor, real: Tensor) -> Tensor:
+        """log P(x0 | x_t): Float[B, L, V], normalised over the legal ids; uniform on them where
+        ``real`` is False."""
+        log_probs = self.log_prob_step(x_t, t, torch.zeros_like(t), real)
         log_uniform = self.layout.uniform_log_probs().to(log_probs)
         return torch.where(real.unsqueeze(-1), log_probs, log_uniform)
 

@@ -215,7 +215,9 @@ def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
 def _check_vocabulary(info: Mapping[str, Any], path: Path) -> None:
     data = info["config"]["data"]
     written, ours = info["vocabulary"], domain_of(data).vocabulary(data)
-    for key in [key for key in ours if written.get(key) != ours[key]]:
+    for key in ours:
+        if written.get(key) == ours[key]:
+            continue
         raise ValueError(
             f"{path} was written by version {info.get('version', '?')} with other {key}: "
             f"{_first_difference(written.get(key), ours[key])}; read it with that version"

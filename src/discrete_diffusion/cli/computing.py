@@ -12,7 +12,7 @@ from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import num_processes
 from discrete_diffusion.cli.launch_environment import local_rank
 from discrete_diffusion.cli.precision import PRECISIONS, check_precision, check_units
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.shards import Shard
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ def check_computing(config: DictConfig) -> None:
     """``ValueError`` for an unknown ``precision``, ``accelerator``, ``devices`` or ``num_nodes``;
     imports nothing slow."""
     check_precision("precision", str(config.precision), PRECISIONS)
-    if config.accelerator not in ACCELERATORS:
-        raise ValueError(unknown_name("accelerator", str(config.accelerator), ACCELERATORS))
+    check_name("accelerator", config.accelerator, ACCELERATORS)
     if config.devices != "auto":
         check_counts(config, devices=1)
     check_counts(config, num_nodes=1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.launch_environment import started
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 
 if TYPE_CHECKING:
     from lightning.fabric.plugins.environments import ClusterEnvironment
@@ -22,8 +22,7 @@ def check_strategy(config: DictConfig) -> None:
     fit the rest of a ``train`` config; imports nothing slow."""
     options = config.trainer
     name, devices = options.get("strategy") or "auto", options.get("devices", 1)
-    if name not in STRATEGIES:
-        raise ValueError(unknown_name("trainer.strategy", str(name), STRATEGIES))
+    check_name("trainer.strategy", name, STRATEGIES)
     number = isinstance(devices, int) and not isinstance(devices, bool) and devices > 0
     if devices not in ("auto", -1) and not number:
         raise ValueError(

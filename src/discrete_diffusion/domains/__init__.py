@@ -15,13 +15,13 @@ from copy import deepcopy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name, unknown_name
 from discrete_diffusion.plugins import load_plugins, refuse_taken
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.data import Dataset, TokenDataset
+    from discrete_diffusion.data import Dataset
     from discrete_diffusion.domains.domain import Domain
     from discrete_diffusion.layout import TokenLayout
 
@@ -116,20 +116,6 @@ def complete_data(config: DictConfig) -> DictConfig:
 
 def build_data(config: DictConfig) -> Dataset:
     """The data set of a completed config, read from ``config.data``."""
-    domain, name = domain_of(config.data), str(config.data.name)
-    if name not in domain.data_sets:
-        raise ValueError(unknown_name("data set", name, domain.data_sets))
+    domain = domain_of(config.data)
+    check_name("data set", str(config.data.name), domain.data_sets)
     return domain.build(config.data)
-
-
-def build_tokens(config: DictConfig) -> TokenDataset:
-    """The same, for what works on tokens alone; ``ValueError`` for other data."""
-    from discrete_diffusion.data import TokenDataset
-
-    data = build_data(config)
-    if not isinstance(data, TokenDataset):
-        raise ValueError(
-            f"data={config.data.name} holds {data.state}; this works on tokens only: choose "
-            "another data set"
-        )
-    return data

@@ -42,7 +42,7 @@ def draw_conditional(
 
     ``draw``: from a batch of conditions on the device of the model, and a generator there, to what
     is drawn. ``batches``: Int[b] rows that go together, every row in one of them; by default
-    ``model.batch_size`` in order. There must be a row.
+    ``model.rows_at_once`` in order. There must be a row.
 
     The processes of ``model.shard`` share the batches; each returns all samples. Batch k has a
     generator of its own, seeded by ``entropy`` and k. So samples do not depend on the number of

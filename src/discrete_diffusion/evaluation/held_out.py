@@ -12,7 +12,7 @@ from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation.bound import BoundEstimate, estimate_bound
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -82,8 +82,7 @@ def held_out_split(
     """
     if split is None:
         split = next((name for name in HELD_OUT if len(data.splits[name])), HELD_OUT[0])
-    if split not in SPLITS:
-        raise ValueError(unknown_name("split", split, SPLITS))
+    check_name("split", split, SPLITS)
     if len(data.splits[split]) == 0:
         raise ValueError(f"the {split} split is empty; {remedy}")
     return split

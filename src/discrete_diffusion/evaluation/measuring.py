@@ -11,6 +11,6 @@ def uncertain_positions(process: ForwardProcess, xt: Tensor, real: Tensor) -> Te
     """Bool[B, L]: real positions whose clean id xt does not give away.
 
     Under an absorbing process those are the MASKs. Under any other, a noisy token may or may not be
-    the clean one, and the network is not told: every real position counts.
+    the clean one, and the network cannot know: every real position counts.
     """
     return (xt == process.layout.mask_id) & real if process.absorbing else real

@@ -16,7 +16,7 @@ from discrete_diffusion.models.blocks.transformer import (
     sinusoid,
     zero_linear,
 )
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 
 POSITIONS = ("sinusoidal", "none")
 
@@ -65,8 +65,7 @@ class GetRegion(nn.Module):
         zero_head: bool = True,
     ) -> None:
         super().__init__()
-        if pos not in POSITIONS:
-            raise ValueError(unknown_name("model.pos", pos, POSITIONS))
+        check_name("model.pos", pos, POSITIONS)
         if pos == "sinusoidal" and d_model % 2:
             raise ValueError(
                 f"sinusoidal positions need an even d_model, got {d_model}; choose "

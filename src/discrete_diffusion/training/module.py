@@ -21,7 +21,7 @@ from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.evaluation import BoundMeter
 from discrete_diffusion.models.compiling import compile_backbone
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.training.sharding import sharded, whole_weights
 from discrete_diffusion.training.skipped_steps import SkippedSteps
 from discrete_diffusion.types import Batch
@@ -79,8 +79,7 @@ class DiffusionModule(LightningModule):
         compiled: bool = False,
     ) -> None:
         super().__init__()
-        if lr_schedule not in LR_SCHEDULES:
-            raise ValueError(unknown_name("learning-rate schedule", lr_schedule, LR_SCHEDULES))
+        check_name("optim.lr_schedule", lr_schedule, LR_SCHEDULES)
         if not lr > 0:
             raise ValueError(f"lr={lr}: expected a positive number")
         self.algorithm = algorithm

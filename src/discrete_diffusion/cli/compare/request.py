@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from discrete_diffusion.cli.compose import check_counts, choices
 from discrete_diffusion.cli.launch_environment import started
 from discrete_diffusion.models.registry import check_backbone_name
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name, unknown_name
 
 _LISTS = {"algos": "[mdlm,udlm]", "backbones": "[bd-denoiser,dit]", "seeds": "[0,1,2]"}
 _OWN_KEYS = (*_LISTS, "out", "bound_samples", "bound_draws", "overwrite")
@@ -91,8 +91,7 @@ def check_request(config: DictConfig, user_config_dir: str | None) -> None:
             raise ValueError(f"{key}={values}: the same one twice")
     known = choices("algo", user_config_dir)
     for name in config.algos:
-        if name not in known:
-            raise ValueError(unknown_name("algorithm", name, known))
+        check_name("algorithm", name, known)
     for name in config.backbones or ():
         check_backbone_name(name)
     for seed in config.seeds:

@@ -16,7 +16,7 @@ from discrete_diffusion.models.blocks.transformer import (
     check_divides,
     hidden_width,
 )
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number
 
 POOLS = ("mean", "attention")
@@ -53,8 +53,7 @@ class LatentEncoder(nn.Module):
         num_heads: int = 4,
     ) -> None:
         super().__init__()
-        if pool not in POOLS:
-            raise ValueError(unknown_name("model.pool", str(pool), POOLS))
+        check_name("model.pool", pool, POOLS)
         check_whole_number("model.latent_seq_len", latent_seq_len, least=1)
         check_whole_number("model.latent_dim", latent_dim, least=1)
         self.hidden_dim, self.latent_dim = hidden_dim, latent_dim
@@ -234,8 +233,7 @@ class StopLatent(nn.Module):
         learnable: bool = True,
     ) -> None:
         super().__init__()
-        if init not in STOPS:
-            raise ValueError(unknown_name("model.stop_latent.init", str(init), STOPS))
+        check_name("model.stop_latent.init", init, STOPS)
         self.latent_dim, self.latent_seq_len = latent_dim, latent_seq_len
         value = torch.zeros(latent_seq_len, latent_dim)
         if init == "random_normalized":
