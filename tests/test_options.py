@@ -138,3 +138,9 @@ def test_a_process_names_its_setting():
     config.forward_process.gamma = "1"
     with pytest.raises(ValueError, match=r"forward_process\.gamma=1: expected a number"):
         build_algorithm(config)
+
+
+def test_options_typed_for_a_type_checker_alone_go_unchecked():
+    def build(given: object, **options: Unpack[Unknown]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    check_options("algo", "mine", build, {"count": 3}, given=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -55,19 +56,22 @@ def is_whole_number(value: Any, least: int | None = None, most: int | None = Non
 
 
 def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """By name; in the place of ``**options: Unpack[D]`` the keys of the ``TypedDict`` D."""
+    """By name; in the place of ``**options: Unpack[D]`` the keys of the ``TypedDict`` D, unless its
+    name is known to type checkers alone."""
     found = {}
     for name, parameter in inspect.signature(build).parameters.items():
         found[name] = parameter
         if parameter.kind is parameter.VAR_KEYWORD and "Unpack[" in str(parameter.annotation):
             function = build.__init__ if isinstance(build, type) else build  # type: ignore[misc]
-            (keys,) = get_args(get_type_hints(function)[found.pop(name).name])
-            found |= {
-                key: parameter.replace(
-                    name=key, kind=parameter.KEYWORD_ONLY, default=None, annotation=hint
-                )
-                for key, hint in get_type_hints(keys).items()
-            }
+            with suppress(NameError):
+                (keys,) = get_args(get_type_hints(function)[name])
+                del found[name]
+                found |= {
+                    key: parameter.replace(
+                        name=key, kind=parameter.KEYWORD_ONLY, default=None, annotation=hint
+                    )
+                    for key, hint in get_type_hints(keys).items()
+                }
     return found
 
 
