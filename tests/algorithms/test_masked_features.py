@@ -12,7 +12,6 @@ from torch import nn
 from discrete_diffusion.algorithms import MaskedFeatures, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.domains import build_tokens, complete_data
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import row_layout
 from discrete_diffusion.models.get_region import GetRegion
@@ -322,9 +321,3 @@ def test_noise_that_does_not_fit():
 def test_data_that_do_not_say_how_many_features_they_have():
     with pytest.raises(ValueError, match=r"data.num_features is not set; .* complete_data\(config"):
         build_algorithm(compose("train", ["algo=masked-features"]))
-
-
-def test_what_works_on_tokens_alone_refuses_other_data():
-    config = compose("train", ["algo=masked-features", "data.num_windows=10"])
-    with pytest.raises(ValueError, match="data=regions holds features; this works on tokens only"):
-        build_tokens(complete_data(config))

@@ -21,7 +21,7 @@ from discrete_diffusion.plugins import load_plugins, refuse_taken
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.data import Dataset, TokenDataset
+    from discrete_diffusion.data import Dataset
     from discrete_diffusion.domains.domain import Domain
     from discrete_diffusion.layout import TokenLayout
 
@@ -120,16 +120,3 @@ def build_data(config: DictConfig) -> Dataset:
     if name not in domain.data_sets:
         raise ValueError(unknown_name("data set", name, domain.data_sets))
     return domain.build(config.data)
-
-
-def build_tokens(config: DictConfig) -> TokenDataset:
-    """The same, for what works on tokens alone; ``ValueError`` for other data."""
-    from discrete_diffusion.data import TokenDataset
-
-    data = build_data(config)
-    if not isinstance(data, TokenDataset):
-        raise ValueError(
-            f"data={config.data.name} holds {data.state}; this works on tokens only: choose "
-            "another data set"
-        )
-    return data
