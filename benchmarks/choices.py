@@ -203,7 +203,8 @@ def main() -> None:
         for seed in seeds:
             for k, (name, overrides) in enumerate(STUDIES[study].items()):
                 run_folder = folder / f"{k}-{seed}"
-                there = (run_folder / "evaluation" / "metrics.json").exists()
+                measured_in = run_folder / "evaluation" if watched else run_folder
+                there = (measured_in / "metrics.json").exists()
                 if k % every != first or (arguments.finished and not there):
                     continue
                 found = train_and_read(

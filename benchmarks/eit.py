@@ -109,9 +109,9 @@ class Benchmark:
         data = report.data
         if shift is not None:
             data = build_data(OmegaConf.merge(config, {"data": dict(shift)}))
-        sampler = build_sampler(OmegaConf.to_container(config.sampling))
+        model = Model(checkpoint.algorithm, build_sampler(config), batch_size=BATCH)
         found = reconstruct_held_out(
-            Model(checkpoint.algorithm, sampler, batch_size=BATCH),
+            model,
             data,
             "test",
             num=4 if self.quick else num,

@@ -36,7 +36,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     generate_plans,
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX, PAD
-from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import INSIDE, NO_EDGE, ROOM_TYPES, SURROUNDING
 from record import write_result
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,8 +45,6 @@ COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])
 """The codes of the real file, where dining and entrance are "living", and 6: master bedrooms."""
 FINE_OF_COARSE = np.array([0, 7, 2, 3, 9, 11])
 BEDROOM, MASTER_ROOM = 1, ROOM_TYPES.index("MasterRoom")
-INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
-
 
 DISTANCE_ROWS = {
     "node TV": "node_tv",

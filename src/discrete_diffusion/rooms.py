@@ -37,6 +37,8 @@ RELATIONS = (
 NO_EDGE = RELATIONS.index("no-edge")
 """The code of a pair without a relation."""
 
+INSIDE, SURROUNDING = map(RELATIONS.index, ("inside", "surrounding"))
+
 RELATION_X_ORDER = (-1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 0)
 """Per relation code: -1 if room i lies left of room j, 1 if right of it, 0 if neither is known."""
 

@@ -374,7 +374,7 @@ def refused(defaults, **values) -> str:
         ({"checkpoint": "nowhere.ckpt"}, "no checkpoint at"),
         ({"samples": "a.jsonl", "reference": "nowhere.jsonl"}, "no plans file at"),
         ({"samples": "empty.jsonl"}, "empty.jsonl"),
-        ({"samples": "bad.jsonl", "skip_invalid": True}, "holds no plan that can be measured"),
+        ({"samples": "bad.jsonl", "skip_invalid": True}, "holds no plan that can be read"),
         (
             {"samples": "big.jsonl"},
             "line 1, field 'rooms': 9 rooms, more than n_max=8",

@@ -205,7 +205,7 @@ def at(index, value) -> np.ndarray:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ({"truth": np.zeros(3)}, "g.npz has no array 'rows' of windows to fill"),
+        ({"truth": np.zeros(3)}, "g.npz has no array 'rows'; expected windows to fill"),
         (spoilt(rows=windows()[..., :5]), "rows has 5 features, the model was trained on 6"),
         (spoilt(rows=windows(rows=13)), "a window has 13 rows, the model was trained on 12 at"),
         (spoilt(rows=np.zeros(6)), "rows has shape (6,); expected (W, N, 6) for W windows"),

@@ -35,6 +35,15 @@ class StoredArrays(Protocol):
         ...
 
 
+def read_required(store: StoredArrays, key: str, expected: str) -> NDArray:
+    """The array of a key; ``ValueError`` naming ``source``, ``key``, what is ``expected`` and what
+    is there if it is not."""
+    if key not in store.keys:
+        found = ", ".join(sorted(store.keys)) or "nothing"
+        raise ValueError(f"{store.source} has no array '{key}'; expected {expected}; found {found}")
+    return store.read(key)
+
+
 def names_of(array: NDArray, key: str, source: str) -> tuple[str, ...]:
     """A one-dimensional array of text or UTF-8 bytes as strings.
 

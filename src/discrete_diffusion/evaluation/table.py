@@ -131,10 +131,15 @@ def metric_rows(
 
 def metric_row(name: str, values: Mapping[str, float], meaning: str) -> TableRow:
     """A number, ± its standard error if ``values`` has it."""
-    text = f"{round(values[name], 4) + 0.0:.4f}"  # without a sign of 0
+    text = four_decimals(values[name])
     if (error := values.get(f"{name}_standard_error")) is not None:
         text += f" ± {error:.4f}"
     return TableRow(name, text, meaning=meaning)
+
+
+def four_decimals(value: float) -> str:
+    """Without a sign of 0."""
+    return f"{round(value, 4) + 0.0:.4f}"
 
 
 def bound_row(bound: BoundEstimate, of: str) -> TableRow:

@@ -13,7 +13,12 @@ from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.domains.dialogue.dataset import DialogueTokens
 from discrete_diffusion.domains.dialogue.evaluation import summary_notes, summary_section
-from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
+from discrete_diffusion.domains.dialogue.summarising import (
+    SUMMARIES,
+    Summaries,
+    read_summaries,
+    summarise_held_out,
+)
 from discrete_diffusion.domains.dialogue.summary_scores import score_summarising, source_gap
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
@@ -191,3 +196,9 @@ def test_summaries_are_written_and_shown(data, tmp_path):
     shown = found.examples(num=2)
     assert shown.count("reference: ") == shown.count("generated: ") == 2
     assert data.pairs["test"][1].dialogue in shown
+
+
+def test_a_separator_inside_a_dialogue_ends_no_line(tmp_path):
+    dialogue = "Ann: one\u2028two\x85three\rfour"
+    Summaries((dialogue,), ("",), ("Yes.",), (), torch.ones(1)).write(tmp_path)
+    assert read_summaries(tmp_path / SUMMARIES) == [{"dialogue": dialogue, "summary": "Yes."}]

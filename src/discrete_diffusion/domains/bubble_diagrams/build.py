@@ -11,6 +11,7 @@ from discrete_diffusion.domains.bubble_diagrams.dataset import (
     without_held_out,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import EncodedDiagrams, encode
 
 if TYPE_CHECKING:
@@ -74,15 +75,26 @@ def _split(
 
 
 def _read(path: str, config: DictConfig, vocab: VocabConfig) -> EncodedDiagrams:
+    return encode(read_plans(path, config, vocab.n_max).diagrams, vocab)
+
+
+def read_plans(path: str, config: DictConfig, n_max: int) -> ReadReport:
+    """The plans of a file, of at most ``n_max`` rooms, in any format the readers take; counted in
+    the log. ``config``: says how to read them, as of ``data=plans`` or ``evaluate``.
+
+    Raises the readers' errors, and ``ValueError`` if there is no plan.
+    """
     report = read_report(
         path,
         skip_invalid=config.skip_invalid,
-        n_max=vocab.n_max,
+        n_max=n_max,
         threshold=config.threshold,
         unit=config.get("unit", "pixels"),
         codes=config.get("codes"),
     )
     logger.info("%s", report.summary())
     if not report.diagrams:
-        raise ValueError(f"{path}: no plan can be read; `discrete-diffusion data check` says why")
-    return encode(report.diagrams, vocab)
+        raise ValueError(
+            f"{path} holds no plan that can be read; `discrete-diffusion data check` says why"
+        )
+    return report

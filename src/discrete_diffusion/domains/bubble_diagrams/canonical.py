@@ -70,11 +70,9 @@ def canonical_orders(
     return CanonicalOrders(torch.from_numpy(orders), torch.from_numpy(log_num_orders))
 
 
-def canonical_order(
-    types: Ints, pairs: Ints, vocab: VocabConfig = RPLAN_VOCAB_CONFIG
-) -> tuple[int, ...]:
-    """The canonical order of one graph: types (n,), full relation matrix pairs (n, n)."""
-    orders, _ = _orders(types[None], pairs[None], vocab)
+def canonical_order(types: Ints, pairs: Ints) -> tuple[int, ...]:
+    """The canonical order of one diagram: types (n,), full relation matrix pairs (n, n)."""
+    orders, _ = _orders(types[None], pairs[None], RPLAN_VOCAB_CONFIG)
     return tuple(orders[0].tolist())
 
 

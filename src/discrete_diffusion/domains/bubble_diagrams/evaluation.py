@@ -14,7 +14,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_gri
 from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
 from discrete_diffusion.domains.bubble_diagrams.real_data import (
     RealData,
-    read_plans,
+    read_measured,
     real_data_for_model,
     real_data_for_samples,
 )
@@ -98,7 +98,7 @@ def evaluate_files(config: DictConfig) -> DiagramEvaluation:
     names = as_list(config.samples)
     if not names:
         raise ValueError("samples=[]: give at least one file")
-    reports = [read_plans(name, config) for name in names]
+    reports = [read_measured(name, config) for name in names]
     sets = [list(report.diagrams) for report in reports]
     unreadable = [len(report.problems) for report in reports]
     sizes = [len(diagrams) for diagrams in sets]

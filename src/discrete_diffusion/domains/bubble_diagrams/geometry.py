@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discrete_diffusion.naming import counted, unknown_name
-from discrete_diffusion.rooms import NO_EDGE, RELATIONS
+from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 DEFAULT_THRESHOLD = 9.0
 """Pixels (of a plan drawn on 256 x 256) up to which two boxes count as neighbours."""
@@ -41,8 +41,6 @@ among pixels, 14 in metres; at most 2.2 in one unit, of 999 real plans and 2,000
 _SAME_SCALE = 1.5
 _MOST_OTHERS = 0.02
 """Share of the plans that may be of another scale."""
-
-_INSIDE, _SURROUNDING = map(RELATIONS.index, ("inside", "surrounding"))
 
 # Where the centre of u lies against the box of v. Rows: y of the centre before, on, between, on,
 # after the box's two y edges (y grows downwards); columns: the same for x. A centre on the line
@@ -98,7 +96,7 @@ def relations_from_boxes(
         + (centre > v_high)
     )  # 0 before, 1 on, 2 between, 3 on, 4 after
     code = _SECTORS[column[..., 1], column[..., 0]]
-    code = np.where(around, _SURROUNDING, np.where(within, _INSIDE, code))
+    code = np.where(around, SURROUNDING, np.where(within, INSIDE, code))
 
     upper = np.triu(np.ones((box.shape[-2],) * 2, dtype=bool), k=1)
     return np.where(near & upper, code, NO_EDGE)

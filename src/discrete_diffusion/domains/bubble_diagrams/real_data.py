@@ -10,10 +10,10 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.domains.bubble_diagrams.build import read_plans
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.evaluation.held_out import (
@@ -53,22 +53,12 @@ class RealData:
     split: str = "test"
 
 
-def read_plans(path: str, config: DictConfig, *, trained_for: int | None = None) -> ReadReport:
-    """The plans of a file, in any format the readers take, counted in the log.
-
-    Raises the readers' errors, and ``ValueError`` if there is no plan. A plan may have as many
-    rooms as the model was ``trained_for``, without a model ``n_max``.
-    """
+def read_measured(path: str, config: DictConfig, *, trained_for: int | None = None) -> ReadReport:
+    """``read_plans`` of what is measured or compared with. A plan may have as many rooms as the
+    model was ``trained_for``, without a model ``n_max``."""
     refuse_features(path)
     try:
-        report = read_report(
-            path,
-            skip_invalid=config.skip_invalid,
-            n_max=config.n_max if trained_for is None else trained_for,
-            threshold=config.threshold,
-            unit=config.unit,
-            codes=config.codes,
-        )
+        return read_plans(path, config, config.n_max if trained_for is None else trained_for)
     except ValueError as error:
         if not isinstance(error.__cause__, SizeError):
             raise
@@ -79,10 +69,6 @@ def read_plans(path: str, config: DictConfig, *, trained_for: int | None = None)
             else f"{found}, which {config.checkpoint} was trained for; leave such plans out with "
             "skip_invalid=true"
         ) from error
-    logger.info("%s", report.summary())
-    if not report.diagrams:
-        raise ValueError(f"{path} holds no plan that can be measured; expected at least one")
-    return report
 
 
 def real_data_for_samples(config: DictConfig) -> RealData:
@@ -142,7 +128,7 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel) -> RealData:
 
 
 def _plans(path: str, config: DictConfig, *, trained_for: int | None = None) -> list[BubbleDiagram]:
-    return list(read_plans(path, config, trained_for=trained_for).diagrams)
+    return list(read_measured(path, config, trained_for=trained_for).diagrams)
 
 
 def _own_data(config: DictConfig, trained: TrainedModel) -> DiagramDataset | None:

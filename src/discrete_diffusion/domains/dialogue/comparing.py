@@ -140,7 +140,7 @@ class DialogueCells(CellMeasurement):
         files = sample_files(comparison, SUMMARIES, path)
         if not files:
             return []
-        written = {name: read_summaries(file.parent) for name, file in files.items()}
+        written = {name: read_summaries(file) for name, file in files.items()}
         with written_whole(path) as unfinished:
             unfinished.write_text(summaries_side_by_side(written), encoding="utf-8")
         return [path.name]

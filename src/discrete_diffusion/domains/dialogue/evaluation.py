@@ -57,8 +57,8 @@ _WHAT = {
 @dataclass(frozen=True)
 class SummaryEvaluation(Evaluation):
     """``facts``: how all was measured, for ``metrics.json``. ``scores``: as of
-    ``score_summarising``. ``gap``: None where the bound is of
-    something else than a summary, or of one pair."""
+    ``score_summarising``. ``gap``: None where the bound is of something else than a summary, or of
+    one pair."""
 
     facts: dict[str, Any]
     found: Summaries

@@ -88,11 +88,10 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:half]} [...] {text[-half:]}"
 
 
-def read_summaries(folder: Path) -> list[dict[str, str]]:
-    """The lines that ``Summaries.write`` wrote into a folder; none if it did not."""
-    if not (file := folder / SUMMARIES).is_file():
-        return []
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+def read_summaries(path: Path) -> list[dict[str, str]]:
+    """The lines of ``samples.jsonl``, as ``Summaries.write`` wrote them."""
+    with path.open(encoding="utf-8") as lines:  # str.splitlines would split at U+2028, too
+        return [json.loads(line) for line in lines]
 
 
 def summarise_held_out(

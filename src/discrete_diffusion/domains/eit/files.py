@@ -8,10 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.data.stored_arrays import StoredArrays, numbers_of, open_npz
+from discrete_diffusion.data.stored_arrays import StoredArrays, numbers_of, open_npz, read_required
 from discrete_diffusion.domains.eit.simulator import SimulationSettings
 
 Floats = NDArray[np.float32]
+
+_EXPECTED = (
+    "media (M, H, H), dtn (M, n, n) and, for data.dtn_transform=ratio or difference, background "
+    "(n, n)"
+)
 
 
 @dataclass(frozen=True)
@@ -64,13 +69,7 @@ def read_phantoms(path: str | Path) -> Phantoms:
 
 
 def _numbers(store: StoredArrays, key: str) -> Floats:
-    if key not in store.keys:
-        found = ", ".join(sorted(store.keys)) or "nothing"
-        raise ValueError(
-            f"{store.source} has no array '{key}'; expected media (M, H, H), dtn (M, n, n) and, "
-            f"for data.dtn_transform=ratio or difference, background (n, n); found {found}"
-        )
-    return numbers_of(store.read(key), key, store.source)
+    return numbers_of(read_required(store, key, _EXPECTED), key, store.source)
 
 
 def _check(source: str, key: str, values: Floats, right: NDArray[np.bool_], what: str) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -20,8 +19,8 @@ from discrete_diffusion.viz.chart_style import (
     MUTED_TEXT,
     SHARE_MAP,
     TEXT,
-    TICK_POINTS,
     TITLE_POINTS,
+    add_colour_bar,
     new_figure,
     save,
 )
@@ -160,8 +159,11 @@ def _add_bar(
 ) -> None:
     """Under columns of panels, what their colours mean."""
     rows, width = column.shape
-    bar = figure.colorbar(
-        ScalarMappable(panel.norm, panel.colours),
+    add_colour_bar(
+        figure,
+        panel.colours,
+        panel.norm,
+        label,
         ax=column,
         location="bottom",
         extend=extend,
@@ -170,7 +172,3 @@ def _add_bar(
         fraction=0.03,
         pad=0.08 / rows,
     )
-    bar.set_label(label, fontsize=LABEL_POINTS, color=MUTED_TEXT)
-    bar.ax.tick_params(labelsize=TICK_POINTS, labelcolor=MUTED_TEXT, color=LINE, length=3)
-    bar.ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}".replace("-", "−"))
-    bar.outline.set_visible(False)

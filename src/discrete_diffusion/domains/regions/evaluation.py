@@ -26,7 +26,7 @@ from discrete_diffusion.evaluation.held_out import (
     sampling_seeds,
 )
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
-from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.evaluation.table import TableRow, TableSection, bound_row, four_decimals
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -125,11 +125,7 @@ class RowEvaluation(Evaluation):
         if bound.quantity == "gaussian_given_observed":
             of = "a window's hidden rows given the others, at all mask rates"
         rows = (
-            TableRow(
-                f"nelbo_{bound.quantity}",
-                f"{bound.per_sample:.3f} ± {bound.standard_error:.3f}",
-                meaning=f"held-out bound on -log p of {of}, scaled, nats (± standard error)",
-            ),
+            bound_row(bound, f"{of}, scaled"),
             TableRow(
                 f"nelbo_{bound.quantity}_per_token",
                 f"{bound.per_token:.4f}",
@@ -203,7 +199,7 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
     """``per_motif_r`` by how much is hidden."""
     rows = []
     for scores in by_rate:
-        r = [_number(each.per_motif_r) for each in scores.by_name.values()]
+        r = [four_decimals(each.per_motif_r) for each in scores.by_name.values()]
         rows.append(TableRow(f"{100 * scores.mask_rate:g} %", *r))
     _, *others = by_rate[0].by_name
     heads = ("hidden", "per_motif_r", *(name.replace("_", " ") for name in others))
@@ -211,10 +207,5 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
 
 
 def _shown(interval: Interval) -> str:
-    value = _number(interval.mean)
+    value = four_decimals(interval.mean)
     return value if interval.low is None else f"{value} ± {interval.mean - interval.low:.4f}"
-
-
-def _number(value: float) -> str:
-    """Four decimals, without a sign of 0."""
-    return f"{round(value, 4) + 0.0:.4f}"

@@ -12,7 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from discrete_diffusion.data.stored_arrays import StoredArrays, names_of, numbers_of, open_npz
+from discrete_diffusion.data.stored_arrays import (
+    StoredArrays,
+    names_of,
+    numbers_of,
+    open_npz,
+    read_required,
+)
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.scaling import RowScaling
@@ -98,13 +104,8 @@ def read_given_rows(
 
 
 def _windows(store: StoredArrays, num_features: int, most_rows: int) -> _Windows:
-    if "rows" not in store.keys:
-        found = ", ".join(sorted(store.keys)) or "nothing"
-        raise ValueError(
-            f"{store.source} has no array 'rows' of windows to fill, raw values (W, N, "
-            f"{num_features}); found {found}"
-        )
-    values = numbers_of(store.read("rows"), "rows", store.source)
+    expected = f"windows to fill, raw values (W, N, {num_features})"
+    values = numbers_of(read_required(store, "rows", expected), "rows", store.source)
     if values.ndim not in (2, 3) or 0 in values.shape:
         raise ValueError(
             f"{store.source}: rows has shape {values.shape}; expected (W, N, {num_features}) for W "

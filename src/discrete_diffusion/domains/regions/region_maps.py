@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -17,11 +16,11 @@ from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.viz.chart_style import (
     DIFFERENCE_MAP,
     LABEL_POINTS,
-    LINE,
     MUTED_TEXT,
     TEXT,
     TICK_POINTS,
     TITLE_POINTS,
+    add_colour_bar,
     new_figure,
     save,
     style_axes,
@@ -83,7 +82,18 @@ def draw_region_maps(
     _title(grid[0][2], f"{title} (bars: hidden rows)")
     for axes in grid[-1]:
         _name_columns(axes, names)
-    _add_bar(figure, grid, norm)
+    add_colour_bar(
+        figure,
+        DIFFERENCE_MAP,
+        norm,
+        "standard deviations from the mean",
+        ax=grid,
+        extend="both",
+        aspect=14 + 8 * len(grid),
+        shrink=0.6 if len(grid) > 1 else 0.9,
+        fraction=0.03,
+        pad=0.015,
+    )
     return save(figure, path)
 
 
@@ -137,19 +147,3 @@ def _name_columns(axes: Axes, names: Sequence[str]) -> None:
     axes.set_xlabel(
         f"{len(names)} features, alike ones together", fontsize=LABEL_POINTS, color=MUTED_TEXT
     )
-
-
-def _add_bar(figure: Figure, grid: NDArray[np.object_], norm: Normalize) -> None:
-    bar = figure.colorbar(
-        ScalarMappable(norm, DIFFERENCE_MAP),
-        ax=grid,
-        extend="both",
-        aspect=14 + 8 * len(grid),
-        shrink=0.6 if len(grid) > 1 else 0.9,
-        fraction=0.03,
-        pad=0.015,
-    )
-    bar.set_label("standard deviations from the mean", fontsize=LABEL_POINTS, color=MUTED_TEXT)
-    bar.ax.tick_params(labelsize=TICK_POINTS, labelcolor=MUTED_TEXT, color=LINE, length=3)
-    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}".replace("-", "−"))
-    bar.outline.set_visible(False)

@@ -18,6 +18,7 @@ from discrete_diffusion.domains.regions.filling import Filling, fill_held_out
 from discrete_diffusion.domains.regions.metrics import RowScores
 from discrete_diffusion.domains.regions.region_maps import draw_region_maps
 from discrete_diffusion.domains.regions.row_scores import FillingScores, fit_baselines
+from discrete_diffusion.evaluation.table import known_numbers
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
@@ -116,12 +117,9 @@ class RowReport(Report):
             return f"metrics: {bound} {metrics[bound]:.2f}"
         parts = []
         for name, shown in (("per_motif_r", "r"), ("per_motif_r2", "R2")):
-            known = [
-                f"{whose.replace('_', ' ')} {metrics[key]:.3f}"
-                for whose in ("neighbour_mean", "oracle")
-                if (key := f"{whose}_{name}") in metrics
-            ]
-            parts.append(f"per-motif {shown} {metrics[name]:.3f} ({', '.join(known)})")
+            others = {f"neighbour_mean_{name}": "neighbour mean", f"oracle_{name}": "oracle"}
+            known = known_numbers(metrics, others)
+            parts.append(f"per-motif {shown} {metrics[name]:.3f} ({known})")
         num, rate = metrics["num_masked_rows"], metrics["mask_rate"]
         return f"metrics: {', '.join(parts)}  [{num:,} rows hidden at rate {rate:g}]"
 

@@ -24,6 +24,7 @@ from discrete_diffusion.evaluation.held_out import (
     held_out_split,
     readable_data,
 )
+from discrete_diffusion.evaluation.table import known_numbers
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
@@ -131,8 +132,8 @@ def _sampled(
         "neighbour_mean_per_motif_r": "neighbour mean",
         "oracle_per_motif_r": "oracle",
     }
-    known = [f"{name} {scores[key]:.3f}" for key, name in correlations.items() if key in scores]
-    shown = f": {', '.join(known)}" if known else ""
+    known = known_numbers(scores, correlations)
+    shown = f": {known}" if known else ""
     return Sampled(
         {
             "sampling": trained.sampling,

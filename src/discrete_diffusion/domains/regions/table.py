@@ -19,6 +19,7 @@ from discrete_diffusion.data.stored_arrays import (
     names_of,
     numbers_of,
     open_npz,
+    read_required,
     write_npz,
 )
 from discrete_diffusion.domains.regions.zarr_store import open_zarr
@@ -152,13 +153,7 @@ def _check_keys(store: StoredArrays) -> None:
 
 
 def _required(store: StoredArrays, key: str) -> NDArray:
-    if key not in store.keys:
-        found = ", ".join(sorted(store.keys)) or "nothing"
-        raise ValueError(
-            f"{store.source} has no array '{key}'; expected data, peak_names and motif_names, "
-            f"found {found}"
-        )
-    return store.read(key)
+    return read_required(store, key, "data, peak_names and motif_names")
 
 
 def _motif_names(store: StoredArrays) -> tuple[str, ...]:

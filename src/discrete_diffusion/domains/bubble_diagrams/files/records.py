@@ -152,4 +152,5 @@ class ReadReport:
 
 
 def _counted(count: int, plural: str) -> str:
-    return counted(count, plural.removesuffix("s"))
+    singular = plural.removesuffix("es" if plural.endswith("xes") else "s")
+    return f"{count:,} {singular if count == 1 else plural}"

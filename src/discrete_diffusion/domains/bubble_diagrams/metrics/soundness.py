@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.rooms import FORBIDDEN_INSIDE, NO_EDGE, RELATIONS
+from discrete_diffusion.rooms import FORBIDDEN_INSIDE, INSIDE, NO_EDGE, SURROUNDING
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
 
 _FORBIDDEN = np.zeros((RPLAN_VOCAB_CONFIG.node_vocab_size,) * 2, dtype=bool)  # inner, outer type
 for _inner, _outer in FORBIDDEN_INSIDE.items():
@@ -32,7 +30,7 @@ def neighbours(relations: Ints) -> Flags:
 
 def is_connected(related: Flags, num_rooms: Ints) -> Flags:
     """Bool[M]: room 0 reaches all ``num_rooms`` Int[M]. ``related``: what ``neighbours`` says."""
-    reached = _reachable(related)[:, 0, :]
+    reached = closure(related)[:, 0, :]
     reached[:, 0] = True
     return np.equal(reached.sum(axis=1), num_rooms)
 
@@ -43,7 +41,7 @@ def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
     ``order_of_relation``: per relation code -1 (i first), 1 (j first) or 0 (neither).
     """
     order = np.array(order_of_relation)[relations]
-    paths = _reachable((order < 0) | (order > 0).swapaxes(1, 2))
+    paths = closure((order < 0) | (order > 0).swapaxes(1, 2))
     return np.logical_not(np.diagonal(paths, axis1=1, axis2=2).any(axis=1))
 
 
@@ -58,9 +56,9 @@ def is_inside_valid(rooms: Ints, relations: Ints) -> Flags:
     return np.logical_not(wrong.any(axis=(1, 2)))
 
 
-def _reachable(arcs: Flags) -> Flags:
-    """Transitive closure of Bool[M, n, n]: a path of one or more arcs leads from i to j."""
-    closure = arcs.copy()
-    for k in range(arcs.shape[1]):
-        closure |= closure[:, :, k, None] & closure[:, k, None, :]
-    return closure
+def closure(relation: Flags) -> Flags:
+    """The transitive closure of Bool[..., n, n] (Warshall): i leads to j by one step or more."""
+    found = relation.copy()
+    for k in range(relation.shape[-1]):
+        found |= found[..., :, k, None] & found[..., k, None, :]
+    return found

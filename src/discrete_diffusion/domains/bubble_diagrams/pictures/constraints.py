@@ -12,13 +12,19 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import closure
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import room_style
-from discrete_diffusion.rooms import NO_EDGE, RELATION_X_ORDER, RELATION_Y_ORDER
+from discrete_diffusion.rooms import (
+    INSIDE,
+    NO_EDGE,
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    SURROUNDING,
+)
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-INSIDE, SURROUNDING = 4, 5
 ORDER_MARGIN = 0.3
 """Centres that a relation orders end up at least this far apart on that axis."""
 GAP, STRANGER_GAP = 0.34, 0.5
@@ -131,14 +137,6 @@ def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
         else:
             front.append(left.pop(int((precedes - follows).argmax())))
     return np.array(front + back).argsort()
-
-
-def closure(relation: Mask) -> Mask:
-    """The transitive closure of Bool[..., n, n] (Warshall)."""
-    found = relation.copy()
-    for k in range(relation.shape[-1]):
-        found |= found[..., :, k, None] & found[..., k, None, :]
-    return found
 
 
 def _grown_radii(base: Array, inside: Mask) -> Array:

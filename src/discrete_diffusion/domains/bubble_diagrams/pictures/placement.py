@@ -17,17 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import closure
 from discrete_diffusion.domains.bubble_diagrams.pictures.constraints import (
     GAP,
-    INSIDE,
     ORDER_MARGIN,
-    SURROUNDING,
     Constraints,
     Plan,
     build_constraints,
-    closure,
 )
-from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
+from discrete_diffusion.rooms import INSIDE, RELATION_X_ORDER, RELATION_Y_ORDER, SURROUNDING
 
 Array = NDArray[np.float64]
 

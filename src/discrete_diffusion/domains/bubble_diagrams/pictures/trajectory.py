@@ -20,7 +20,6 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from discrete_diffusion.domains.bubble_diagrams.pictures.constraints import INSIDE, SURROUNDING
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import grid_shape
 from discrete_diffusion.domains.bubble_diagrams.pictures.gif import Palette, Pixels, write_gif
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import Knowledge
@@ -38,7 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import (
     checked_path,
     key_entries,
 )
-from discrete_diffusion.rooms import NO_EDGE
+from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
