@@ -76,7 +76,7 @@ def test_torchrun(checkpoint):
 PROGRAM = """
 import os, signal, sys
 from discrete_diffusion.cli import main
-from discrete_diffusion.sampling import Sampler
+from discrete_diffusion.sampling import TokenSampler
 
 def broken(self, *arguments, **options):
     if os.environ.get("LOCAL_RANK") == "1":
@@ -85,7 +85,7 @@ def broken(self, *arguments, **options):
         raise ValueError("the second one dislikes this")
     return sample(self, *arguments, **options)
 
-sample, Sampler.sample = Sampler.sample, broken
+sample, TokenSampler.sample = TokenSampler.sample, broken
 main()
 """
 
