@@ -57,6 +57,21 @@ def test_the_end_waits_for_the_others_and_leaves_no_variables_and_threads(launch
     assert fabric.strategy.launcher.procs == []
 
 
+def test_once_connected_lightning_does_not_watch_the_others(launched):
+    """It would kill this process a few seconds after one of them is killed."""
+    fabric, process = launched
+
+    def fail_when_connected():
+        with all_processes(fabric, None) as take_over:
+            take_over()
+            assert fabric.strategy.launcher.procs == []
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        fail_when_connected()
+    assert process.returncode == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("error", [ValueError("mine"), Stop(signal.SIGTERM)])
 def test_an_error_kills_the_others_and_lightning_does_not_learn_of_it(launched, error):
     """It would kill this process as soon as it sees one that has failed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -46,15 +46,25 @@ def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator
 
 
 @contextmanager
-def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[None]:
+def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Callable[[], None]]:
     """After the block, what Lightning's ``engine`` launched inside it has ended: the processes,
     their group, their environment variables, and the division of threads.
 
     An error kills the other processes, which may be waiting for this one. ``threads``: of each
     process; None divides the cores.
+
+    Yields a function to call when they are connected: Lightning, which kills this process a few
+    seconds after another has failed, then no longer watches them, and the error is told.
     """
+    others: list[Popen[bytes]] = []
+
+    def take_over() -> None:
+        started: list[Popen[bytes]] = getattr(engine.strategy.launcher, "procs", [])
+        others.extend(started)
+        started.clear()
+
     if engine.world_size == 1:
-        yield
+        yield take_over
         return
     import torch
     import torch.distributed as dist
@@ -64,12 +74,10 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Non
         os.environ["OMP_NUM_THREADS"] = str(threads)
     failed = True
     try:
-        yield
+        yield take_over
         failed = False
     finally:
-        watched: list[Popen[bytes]] = getattr(engine.strategy.launcher, "procs", [])
-        others = watched.copy()
-        watched.clear()  # or Lightning would kill this process as soon as one of them is killed
+        take_over()
         for other in others if failed else ():
             other.kill()
         leaves_the_group = is_first() or not failed  # others first print what went wrong
@@ -94,8 +102,9 @@ def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Sh
     """
     fabric = _fabric(per_node, num_nodes)
     try:
-        with StopSignals(), all_processes(fabric, threads):
+        with StopSignals(), all_processes(fabric, threads) as take_over:
             fabric.launch()
+            take_over()
             try:
                 yield distributed_shard()
             finally:
