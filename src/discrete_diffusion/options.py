@@ -46,15 +46,6 @@ def check_options(
             raise ValueError(f"{name} needs {section}.{key}=...")
 
 
-def is_whole_number(value: Any, least: int | None = None, most: int | None = None) -> bool:
-    """True for a whole number between the bounds; true and false are none."""
-    return (
-        _is_a(Integral, value)
-        and (least is None or value >= least)
-        and (most is None or value <= most)
-    )
-
-
 def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """By name; in the place of ``**options: Unpack[D]`` the keys of the ``TypedDict`` D, unless its
     name is known to type checkers alone."""
@@ -75,10 +66,18 @@ def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return found
 
 
-def check_whole_number(key: str, value: Any, *, least: int) -> None:
-    """Raise ``ValueError`` unless ``value`` is a whole number of at least ``least``."""
-    if not is_whole_number(value, least):
-        raise ValueError(f"{key}={value}: expected a whole number, at least {least}")
+def check_whole_number(key: str, value: Any, *, least: int, most: int | None = None) -> None:
+    """Raise ``ValueError`` unless ``value`` is a whole number between the bounds; true and false
+    are none."""
+    if not _is_a(Integral, value) or value < least or (most is not None and value > most):
+        bounds = f"at least {least}" + ("" if most is None else f" and at most {most}")
+        raise ValueError(f"{key}={value}: expected a whole number, {bounds}")
+
+
+def check_share(key: str, value: Any) -> None:
+    """Raise ``ValueError`` unless ``value`` is a number between 0 and 1."""
+    if not (is_number(value) and 0 < value < 1):
+        raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")
 
 
 def are_whole_numbers(values: Any) -> bool:

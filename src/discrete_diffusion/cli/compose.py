@@ -14,7 +14,7 @@ from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.config_files import config_dir, model_presets
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import check_kinds, check_whole_number, is_number
+from discrete_diffusion.options import check_kinds, check_whole_number
 from discrete_diffusion.plugins import import_plugins
 
 if TYPE_CHECKING:
@@ -198,16 +198,6 @@ def check_counts(config: DictConfig, **smallest: int) -> None:
         value = OmegaConf.select(config, key)
         if value is not None:
             check_whole_number(key, value, least=least)
-
-
-def check_shares(config: DictConfig, *keys: str) -> None:
-    """Raise ``ValueError`` naming a key whose value is no number between 0 and 1; null passes."""
-    from omegaconf import OmegaConf
-
-    for key in keys:
-        value = OmegaConf.select(config, key)
-        if value is not None and not (is_number(value) and 0 < value < 1):
-            raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")
 
 
 def _distance(size: int, wanted: int) -> float:

@@ -73,7 +73,8 @@ def refuse_meaningless(config: DictConfig, trained: TrainedModel, command: str) 
     """``ValueError`` for the first option that no sample of this model has a use for."""
     domain = trained.domain
     own = domain.options(command)
-    for key, value, options in _given(config, command):
+    found = _given(config, command)
+    for key, value, options in found:
         name = key.partition(".")[0]
         if name not in own:
             remedy = f"; {domain.remedies[name]}" if name in domain.remedies else ""
@@ -82,8 +83,7 @@ def refuse_meaningless(config: DictConfig, trained: TrainedModel, command: str) 
                 f"it out{remedy}"
             )
         own[name].check(value)
-    inputs = input_files(config, command)
-    for key, value, _ in [] if inputs else _given(config, command):
+    for key, value, _ in [] if input_files(config, command) else found:
         if key in own and own[key].reading:
             files = " or ".join(f"{name}=FILE" for name, each in own.items() if each.is_file)
             raise ValueError(
@@ -95,7 +95,7 @@ def refuse_meaningless(config: DictConfig, trained: TrainedModel, command: str) 
 def refuse_meaningless_for_files(config: DictConfig, domain: Domain) -> None:
     """The same where ``evaluate`` measures files of samples and there is no model."""
     own = domain.options("evaluate")
-    found = [(key, value, titles) for key, value, titles in _given(config, "evaluate")]
+    found = _given(config, "evaluate")
     found += [(k, config[k], {}) for k in _OF_CHECKPOINTS if config[k] is not None]
     for key, value, options in found:
         name = key.partition(".")[0]
@@ -130,13 +130,13 @@ def check_given(config: DictConfig, domain: Domain) -> None:
 
 
 def _given(config: DictConfig, command: str) -> list[tuple[str, Any, Mapping[str, Option]]]:
-    """(key, value, options by kind of data) of all that were given; what stands under ``data`` by
+    """(key, value, options by kind of data) of all that were given; what stands under a key by
     itself, with its dotted key."""
     found: list[tuple[str, Any, Mapping[str, Option]]] = []
     for name, options in _options(command).items():
         value = config[name]
         if all(value != option.default for option in options.values()):
-            parts = plain(value) if name == "data" else {}
+            parts = plain(value) if isinstance(value, Mapping) else {}
             found += [(f"{name}.{key}", part, options) for key, part in parts.items()]
             found += [] if parts else [(name, value, options)]
     return found

@@ -66,8 +66,9 @@ def check_outputs(config: DictConfig) -> None:
     taken = {(folder / name).resolve(): name for name in OUTPUTS}
     if name := taken.get((folder / picture).resolve()):
         raise ValueError(f"picture={picture}: {name} is another output; choose another name")
+    inputs = input_files(config, "sample")
     for target in (*taken, folder / picture):
-        for key, file in input_files(config, "sample").items():
+        for key, file in inputs.items():
             if is_same_file(target, Path(file)):
                 raise ValueError(
                     f"{key}={file} would be overwritten by the samples; choose another out=FOLDER"

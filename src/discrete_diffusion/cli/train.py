@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.child_processes import all_processes
-from discrete_diffusion.cli.compose import check_counts, check_shares
+from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import check_strategy, computes_on_gpu, set_devices
 from discrete_diffusion.cli.earlier_runs import (
     announce,
@@ -25,6 +25,7 @@ from discrete_diffusion.cli.run import Run, build_run
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.naming import counted
+from discrete_diffusion.options import check_share
 from discrete_diffusion.plugins import import_plugins
 from discrete_diffusion.shards import LostProcessError
 from discrete_diffusion.stopping import Stop, StopSignals
@@ -88,7 +89,8 @@ def check_values(config: DictConfig) -> None:
         eval__bound_draws=1,
         eval__draws=1,
     )
-    check_shares(config, "eval.mask_rate")
+    if (mask_rate := OmegaConf.select(config, "eval.mask_rate")) is not None:
+        check_share("eval.mask_rate", mask_rate)
     from discrete_diffusion.algorithms import check_states
 
     check_states(config)

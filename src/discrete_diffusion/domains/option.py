@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.options import is_number, is_whole_number
+from discrete_diffusion.options import check_share, check_whole_number
 
 
 @dataclass(frozen=True)
 class Option:
     """A key of a command, its default and its ``meaning`` in a line.
 
-    ``least``, ``most``: bounds of a whole number; ``share``: a number between 0 and 1. Null always
-    passes.
+    ``least``, with it ``most``: bounds of a whole number; ``share``: a number between 0 and 1. Null
+    always passes.
 
     ``is_file``: names one file that is read, so that no output may take its place.
     ``with_given``: means nothing without ``given=FILE``; ``instead_of`` names the key whose place
@@ -39,21 +39,15 @@ class Option:
         """``ValueError`` naming the key for a value out of its bounds."""
         if value is None:
             return
-        if self.share and not (is_number(value) and 0 < value < 1):
-            raise ValueError(
-                f"{self.name}={value}: expected a share between 0 and 1, e.g. {self.name}=0.5"
-            )
+        if self.share:
+            check_share(self.name, value)
         if self.is_file and not isinstance(value, str | int):
             raise ValueError(
                 f"{self.name}={value}: expected one file; put the lines of several into one, or "
                 "run the command for each"
             )
-        bounds = [f"at least {self.least}"] if self.least is not None else []
-        bounds += [f"at most {self.most}"] if self.most is not None else []
-        if bounds and not is_whole_number(value, self.least, self.most):
-            raise ValueError(
-                f"{self.name}={value}: expected a whole number, {' and '.join(bounds)}"
-            )
+        if self.least is not None:
+            check_whole_number(self.name, value, least=self.least, most=self.most)
 
 
 TIME_BINS = Option(
