@@ -25,7 +25,7 @@ from discrete_diffusion.domains.dialogue.summary_scores import score_summarising
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler
 from kept_runs import facts, kept_run
-from record import hardware, write_result, write_section
+from record import hardware, percent, write_result, write_section
 
 EXPERIMENT = "experiment=dialogue"
 VARIANTS: dict[str, tuple[str, ...]] = {
@@ -62,7 +62,7 @@ def tables(results: dict[str, Any]) -> str:
     first = results["runs"][0]["test"]
     for key, said in (("most_frequent", "most frequent summary"), ("another", "another summary")):
         cells = ["", "", "", f"{first[f'{key}_rouge_l']:.3f}", ""]
-        cells += [_percent(first[f"{key}_{name}"]) for name in ("exact_match", "slot_accuracy")]
+        cells += [percent(first[f"{key}_{name}"]) for name in ("exact_match", "slot_accuracy")]
         lines.append(f"| {said} | {' | '.join([*cells, '', '', ''])} |")
     for run in results["runs"]:
         test = run["test"]
@@ -72,7 +72,7 @@ def tables(results: dict[str, Any]) -> str:
             f"{test['nelbo_shuffled_source_per_token']:.2f}",
             f"{test['rouge_l']:.3f}",
             f"{test['shuffled_rouge_l']:.3f}",
-            *(_percent(test[name]) for name in ("exact_match", "slot_accuracy", "slot_when")),
+            *(percent(test[name]) for name in ("exact_match", "slot_accuracy", "slot_when")),
             f"{run['cpu_seconds'] / 60:.1f}",
             f"{run['parameters']:,}",
         ]
@@ -80,10 +80,6 @@ def tables(results: dict[str, Any]) -> str:
     steps, num = results["runs"][0]["steps"], first["num_summaries"]
     said = f"{steps:,} steps, {num:,} dialogues of the test split, {hardware()}."
     return "\n".join([*lines, "", said])
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def main() -> None:

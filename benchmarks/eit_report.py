@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from record import hardware, write_section
+from record import hardware, percent, write_section
 
 BASELINES = {"mean_image": "mean image", "ridge": "ridge regression"}
 SCORES = "| relative L2 | of one draw | gap |"
@@ -33,13 +33,13 @@ def _recipes(results: dict[str, Any]) -> str:
     lines = [f"| {SCORES} spread | pixel accuracy | CPU-minutes | parameters |"]
     lines.append("|---|" + "---:|" * 7)
     for key, name in BASELINES.items():
-        accuracy = _percent(first[f"{key}_pixel_accuracy"])
+        accuracy = percent(first[f"{key}_pixel_accuracy"])
         lines.append(f"| {name} | {first[f'{key}_relative_l2']:.3f} | | | | {accuracy} | | |")
     for name, found in results["recipes"].items():
         cells = [
             *_scores(found["test"]),
             f"{found['test']['spread_ratio']:.2f}",
-            _percent(found["test"]["pixel_accuracy"]),
+            percent(found["test"]["pixel_accuracy"]),
             f"{found['cpu_seconds'] / 60:.1f}",
             f"{found['parameters']:,}",
         ]
@@ -78,7 +78,3 @@ def _scores(test: dict[str, float]) -> list[str]:
         f"{test['relative_l2_single']:.3f}",
         f"{test['condition_gap']:.3f} ± {test['condition_gap_standard_error']:.3f}",
     ]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

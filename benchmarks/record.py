@@ -46,6 +46,10 @@ def write_section(page: str, name: str, text: str) -> None:
     path.write_text(f"{before}{start}\n{text}\n{end}{after}")
 
 
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """The first ``left`` columns are words, the others numbers."""
     marks = ["---" if k < left else "---:" for k in range(len(head))]

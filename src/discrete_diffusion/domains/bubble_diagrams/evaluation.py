@@ -121,7 +121,7 @@ def evaluate_model(
     config: DictConfig, trained: TrainedModel, vocab: VocabConfig
 ) -> DiagramEvaluation:
     """The samples of a model, and the model itself."""
-    real = real_data_for_model(config, trained)
+    real = real_data_for_model(config, trained, vocab)
     assert real.data is not None
     trained.check_weights()
     with trained.sharing() as shard:

@@ -90,11 +90,10 @@ def real_data_for_samples(config: DictConfig) -> RealData:
     return RealData(name, known[:NUM_REFERENCE], training, known)
 
 
-def real_data_for_model(config: DictConfig, trained: TrainedModel) -> RealData:
+def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> RealData:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split. Training data
     is ``training=FILE`` or the checkpoint's own, if it can still be read."""
     own = _own_data(config, trained)
-    vocab = VocabConfig(n_max=trained.data_config.n_max)
     if config.reference is not None:
         if config.split is not None:
             raise ValueError(

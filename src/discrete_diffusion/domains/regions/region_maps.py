@@ -33,7 +33,7 @@ MAX_WINDOWS = 3
 _SPAN = 2.5
 """Colours end at so many standard deviations."""
 _HIDDEN, _HATCH = "#d8d8d6", "#c4c4c1"
-_MOST_NAMES = 44
+MOST_NAMES = 44
 """More columns than that are numbered, not named."""
 
 
@@ -67,7 +67,7 @@ def draw_region_maps(
     order = similar_columns(truth[real])
     names = [feature_names[k] for k in order.tolist()]
     num = min(MAX_WINDOWS, len(truth))
-    figure = new_figure(11.2, 0.9 + 3.1 * num + (0.7 if len(names) <= _MOST_NAMES else 0.0))
+    figure = new_figure(11.2, 0.9 + 3.1 * num + (0.7 if len(names) <= MOST_NAMES else 0.0))
     grid = figure.subplots(num, 3, squeeze=False, sharex=True, sharey="row")
     norm = Normalize(-_SPAN, _SPAN)
     for w in range(num):
@@ -140,7 +140,7 @@ def _mark_rows(axes: Axes, hidden: Flags) -> None:
 
 
 def _name_columns(axes: Axes, names: Sequence[str]) -> None:
-    if len(names) <= _MOST_NAMES:
+    if len(names) <= MOST_NAMES:
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=TICK_POINTS - 2.2)
     else:
         axes.set_xticks([])

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from discrete_diffusion.domains.regions.region_maps import MOST_NAMES
 from discrete_diffusion.domains.regions.row_scores import FillingScores
 from discrete_diffusion.viz.chart_style import (
     GROUP_COLOURS,
@@ -31,7 +32,6 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "oracle": {"color": GROUP_COLOURS[0], "marker": "D"},
 }
 """Who is drawn, and how."""
-_MOST_NAMES = 44
 
 
 def draw_row_scores(
@@ -64,13 +64,13 @@ def _draw_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> No
             at,
             values,
             linestyle="none",
-            markersize=4.6 if len(order) <= _MOST_NAMES else 2.2,
+            markersize=4.6 if len(order) <= MOST_NAMES else 2.2,
             markeredgewidth=0,
             label=f"{label}: mean {values.mean():.3f}" if order else label,
             **_LOOKS[name],
         )
     style_axes(axes, title="By feature", xlabel="", ylabel="correlation with the truth, r")
-    if len(order) <= _MOST_NAMES:
+    if len(order) <= MOST_NAMES:
         axes.set_xticks(at, [names[k] for k in order], rotation=90, fontsize=TICK_POINTS - 1.5)
         axes.tick_params(axis="x", length=0, labelcolor=TEXT)
     else:
