@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/discrete-diffusion train experiment=demo hydra.run.dir=$(DEMO)
+	$(BIN)/discrete-diffusion train experiment=demo hydra.run.dir=$(DEMO) overwrite=true
 	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO)/checkpoints/best.ckpt num_samples=6 num_rooms=7 trajectory=6 out=$(DEMO)/animation
 	@echo
 	@echo "Sampled diagrams: $(DEMO)/samples.png, coming out of the noise: $(DEMO)/animation/trajectory.gif, numbers: $(DEMO)/metrics.json"
@@ -37,4 +37,4 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(DEMO) dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) $(DEMO).replaced-* dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,11 +1,25 @@
-"""Files that appear whole or not at all, and never in the place of an input."""
+"""Files that appear whole or not at all, where they are meant to, and in no other's place."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """The folder is there inside the block; what was made and is still empty goes after it."""
+    missing = [part for part in (folder, *folder.parents) if not part.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # not empty, or another command has removed it
+            for part in missing:
+                part.rmdir()
 
 
 @contextmanager
@@ -13,17 +27,28 @@ def written_whole(path: Path) -> Iterator[Path]:
     """A path beside ``path`` to write to, renamed to it if the block ends well, else removed.
 
     The content is on the disk before it gets its name, so that not even a power cut leaves a part
-    of it. Missing folders are made. Raises ``OSError`` if the folder cannot be written to.
+    of it. Missing folders are made. Raises ``OSError`` naming ``path`` if it cannot be written, as
+    on a full disk.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        yield unfinished
-        with unfinished.open("rb+") as file:
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    unfinished = path.with_name(f".{path.stem}.{os.getpid()}.unfinished{path.suffix}")
+    with made(path.parent):
+        try:
+            yield unfinished
+            with unfinished.open("rb+") as file:
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        except OSError as error:
+            if error.errno is None or error.filename not in (None, str(unfinished)):
+                raise
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` as UTF-8, whole, its line ends as they are; lone surrogates as escapes."""
+    with written_whole(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
 
 
 def is_same_file(path: Path, other: Path) -> bool:
@@ -43,3 +68,33 @@ def refuse_overwriting(
                 raise ValueError(
                     f"{key}={path}: {target} would be overwritten; choose another out=FOLDER"
                 )
+
+
+def check_parent(key: str, path: str | Path) -> None:
+    """``ValueError`` naming ``key`` if ``path`` would be made in a folder that is not there.
+
+    The first part of a relative path may be made, as ``runs`` in ``runs/first``, unless it looks
+    like the name of another folder misspelt.
+    """
+    parent = Path(path).absolute().parent
+    missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
+    if not missing:
+        return
+    top = missing[-1]
+    names = [p.name for p in top.parent.iterdir() if p.is_dir()] if top.parent.is_dir() else []
+    near = [
+        name
+        for name in get_close_matches(top.name, names)
+        if not (name.startswith(top.name) or top.name.startswith(name))
+    ]
+    if near or len(missing) > 1 or top.parent != Path.cwd():
+        remedy = f"did you mean {top.with_name(near[0])}?" if near else f"first mkdir -p {parent}"
+        raise ValueError(f"{key}={path}: there is no folder {top}; {remedy}")
+
+
+def put_aside(folder: Path) -> Path:
+    """Rename a folder to the first free ``FOLDER.replaced-N``; its new name."""
+    number = 1
+    while (aside := folder.with_name(f"{folder.name}.replaced-{number}")).exists():
+        number += 1
+    return folder.rename(aside)

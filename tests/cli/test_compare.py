@@ -374,6 +374,8 @@ def test_another_run_in_the_folder_is_refused_by_name_or_replaced(copy, failure)
     assert "the data (fingerprint" in failure("compare", *SHORT, *TWO, "data.num_plans=210", out)
     other = again(copy, "algos=[mdlm]", "backbones=[dit]", "trainer.max_steps=3", "overwrite=true")
     assert other["cells"]["mdlm-dit-seed0"]["steps"] == 3
+    earlier = json.loads((copy.with_name(f"{copy.name}.replaced-1") / "cell.json").read_text())
+    assert earlier["steps"] == 2
 
 
 def test_threads_and_logger_make_no_other_run(copy):

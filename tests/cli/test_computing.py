@@ -196,7 +196,7 @@ def test_samples_of_a_network_in_bfloat16(checkpoint, tmp_path, monkeypatch):
     found = {}
     try:
         for name in ("32-true", "bf16-mixed"):
-            words = ["num_samples=4", "num_rooms=3", f"precision={name}", "out=a"]
+            words = ["num_samples=4", "num_rooms=3", f"precision={name}", "out=a", "overwrite=true"]
             kinds.clear()
             main(["sample", f"checkpoint={checkpoint}", *words])
             found[name] = torch.bfloat16 in kinds

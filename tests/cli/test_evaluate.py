@@ -139,7 +139,8 @@ def test_a_checkpoint_against_a_file(plans_model, capsys):
     assert found["floor_sizes"]["num_reference"] < 25  # the reference alone: two parts of it
     assert "other.jsonl: 25 diagrams from 25 lines" in capsys.readouterr().out
     Path("plans.jsonl").unlink()
-    main(["evaluate", f"checkpoint={plans_model}", "reference=other.jsonl", *PLAIN])
+    words = ["reference=other.jsonl", "overwrite=true"]
+    main(["evaluate", f"checkpoint={plans_model}", *words, *PLAIN])
     found = metrics()
     assert "novelty" not in found
     assert "nelbo_blind" not in found
@@ -229,7 +230,7 @@ def test_what_is_read_is_never_overwritten(defaults, plans_model, tmp_path):
     assert "samples=mine" in refused(defaults, samples=["other.jsonl", "mine"], out="mine")
     Path("plans.jsonl").rename("samples.jsonl")
     Path("plans.jsonl").symlink_to("samples.jsonl")  # what the model was trained on
-    sentence = refused(defaults, checkpoint=str(plans_model), out=str(tmp_path))
+    sentence = refused(defaults, checkpoint=str(plans_model), out=str(tmp_path), overwrite=True)
     assert sentence.startswith("data.path=")
     assert [path.name for path in Path("mine").iterdir()] == ["samples.jsonl"]
     assert mine.read_bytes() == before
@@ -267,9 +268,9 @@ def test_a_diverged_model_has_null_for_what_is_no_number(monkeypatch, tmp_path, 
     assert "null in metrics.json: nelbo_plain, nelbo_standard_error, " in output
     assert Path("evaluation/nelbo_by_t.png").exists()
     path = save_plans_model(tmp_path, bias=math.nan)
-    assert "diverged; take an earlier checkpoint" in failure(
-        "evaluate", f"checkpoint={path}", *PLAIN
-    )
+    error = failure("evaluate", f"checkpoint={path}", "out=other", *PLAIN)
+    assert "diverged; take an earlier checkpoint" in error
+    assert not Path("other").exists()
 
 
 def test_the_table_is_as_wide_as_it_needs_to_be(capsys):
@@ -344,9 +345,9 @@ def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, cap
         *MODEL_PICTURES,
     }
     write_diagrams("real.jsonl", generate_plans(5, seed=1))
-    error = failure("evaluate", f"checkpoint={path}", "reference=real.jsonl")
+    error = failure("evaluate", f"checkpoint={path}", "reference=real.jsonl", "out=other")
     assert "was not trained on diagrams" in error
-    assert "seeds=2: " in failure("evaluate", f"checkpoint={path}", "seeds=2")
+    assert "seeds=2: " in failure("evaluate", f"checkpoint={path}", "seeds=2", "out=other")
 
 
 @pytest.fixture(scope="module")

@@ -304,7 +304,7 @@ def test_one_filling_of_one_window(model, capsys):
     np.savez("one.npz", rows=windows()[1])
     main(["sample", model, "given=one.npz", "threads=1", "steps=1"])
     assert "1 filling of 1 window in " in capsys.readouterr().out
-    main(["sample", model, "num_samples=1", "threads=1", "steps=1"])
+    main(["sample", model, "num_samples=1", "threads=1", "steps=1", "overwrite=true"])
     assert "1 window of the test split filled in" in capsys.readouterr().out
 
 
@@ -469,7 +469,7 @@ def test_a_checkpoint_whose_data_is_gone_fills_what_it_is_given(tmp_path, refuse
     config.data.path = "samples/samples.npz"
     torch.save(training_state(config), tmp_path / "model.ckpt")
     for command, out in (("sample", "out=samples"), ("evaluate", "out=samples")):
-        error = refused(command, model, out)
+        error = refused(command, model, out, "overwrite=true")
         assert error.startswith("data.path=samples/samples.npz: samples/samples.npz would be over")
 
 

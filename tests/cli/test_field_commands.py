@@ -148,7 +148,7 @@ def test_noise_leaves_the_held_out_images_and_other_shares_do_not(command, caplo
         assert np.array_equal(arrays["truth"], own.x0[:4])
         assert not np.allclose(arrays["dtn"], own.conditions["dtn"][:4], rtol=0.05)
     assert read("samples")["num_trained_on"] == 0
-    command("sample", "levels", *QUICK, "data.split=[0,0,1]")
+    command("sample", "levels", *QUICK, "data.split=[0,0,1]", "overwrite=true")
     assert read("samples")["num_trained_on"] == 48
     assert "48 of the 60 images of the test split were trained on" in caplog.text
 
@@ -165,10 +165,10 @@ def test_a_file_of_measurements(command):
     assert found["num_images"] == 4
     assert not any("pixel" in name for name in found)
     with pytest.raises(ValueError, match="data=eit-levels takes"):
-        command("sample", "levels", *words)
+        command("sample", "levels", *words, "out=other")
     Path("samples.npz").write_bytes(Path("measured.npz").read_bytes())
     with pytest.raises(ValueError, match=r"data.path=samples.npz: .* would be overwritten"):
-        command("sample", "field", *words, "data.path=samples.npz", "out=.")
+        command("sample", "field", *words, "data.path=samples.npz", "out=.", "overwrite=true")
 
 
 @pytest.mark.parametrize(

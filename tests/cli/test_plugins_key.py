@@ -66,7 +66,7 @@ def test_a_checkpoint_imports_them_again(forget, tmp_path, failure, capsys):
 
     forget()
     (tmp_path / "my_module.py").unlink()
-    assert failure("sample", f"checkpoint={checkpoint}").startswith(
+    assert failure("sample", f"checkpoint={checkpoint}", "out=other").startswith(
         f"discrete-diffusion: {checkpoint}: plugins: my_module cannot be imported: ModuleNotFound"
     )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from torch.distributed import TCPStore
 
-from discrete_diffusion.cli.run_folder import one_folder, shared_time_stamp
+from discrete_diffusion.cli.run_folder import run_folder, shared_time_stamp
 
 PATTERN = "runs/${now:%Y-%m-%d_%H-%M-%S}"
 
@@ -51,16 +52,17 @@ def test_torchrun_s_processes_take_the_time_of_the_first(torchrun, time_zone):
 
 def test_a_command_is_given_the_folder(torchrun):
     torchrun(0)
-    (override,) = one_folder("train", ["seed=1"], None, sweeps=False)
-    assert re.fullmatch(r"hydra.run.dir='runs/[\d_-]+'", override)
-    (override,) = one_folder("train", ["seed=1,2"], None, sweeps=True)
+    folder, (override,) = run_folder(["seed=1"], None, sweeps=False)
+    assert override == f"hydra.run.dir='{folder}'"
+    assert re.fullmatch(r"runs/[\d_-]+", str(folder))
+    none, (override,) = run_folder(["seed=1,2"], None, sweeps=True)
+    assert none is None
     assert re.fullmatch(r"hydra.sweep.dir='runs/sweep_[\d_-]+'", override)
     own = "hydra.run.dir='it\\'s/${now:%H}'"
-    (override,) = one_folder("train", [own], None, sweeps=False)
+    folder, (override,) = run_folder([own], None, sweeps=False)
+    assert re.fullmatch(r"it's/\d\d", str(folder))
     (parsed,) = OverridesParser.create().parse_overrides([override])
-    assert re.fullmatch(r"it's/\d\d", parsed.value())
-    assert one_folder("train", ["hydra.run.dir=runs/mine"], None, sweeps=False) == []
-    assert one_folder("sample", [], None, sweeps=False) == []
+    assert parsed.value() == str(folder)
 
 
 def test_without_the_agent_s_store_a_folder_is_asked_for(torchrun, monkeypatch):
@@ -75,9 +77,13 @@ def test_srun_s_processes_take_the_numbers_of_job_and_step(monkeypatch):
     for name, value in (variables | {"SLURM_PROCID": "1"}).items():
         monkeypatch.setenv(name, value)
     assert shared_time_stamp(PATTERN) == "runs/slurm_77_2"
-    assert one_folder("train", [], None, sweeps=False) == ["hydra.run.dir='runs/slurm_77_2'"]
+    _, overrides = run_folder([], None, sweeps=False)
+    assert overrides == ["hydra.run.dir='runs/slurm_77_2'"]
 
 
-def test_a_command_by_itself_is_left_alone():
-    assert one_folder("train", [], None, sweeps=False) == []
+def test_a_command_by_itself_has_the_folder_that_its_config_says():
+    words = ["seed=3", "hydra.run.dir=mine_${seed}"]
     assert shared_time_stamp(PATTERN) == PATTERN
+    folder = Path("mine_3")
+    assert run_folder(words, None, sweeps=False) == (folder, [f"hydra.run.dir='{folder}'"])
+    assert run_folder(["seed=1,2"], None, sweeps=True) == (None, [])

@@ -86,13 +86,13 @@ def test_an_earlier_trajectory_does_not_stay_beside_other_samples(model, tmp_pat
     names = {"trajectory.gif", "trajectory.png"}
     with_trajectory = read_diagrams("samples/samples.jsonl")
     (tmp_path / "samples" / "notes.txt").write_text("mine")
-    sample(model)
+    sample(model, "overwrite=true")
     said = capsys.readouterr().out
     assert said.count("removed, as they show earlier samples: samples/trajectory.gif, sam") == 1
     assert not names & {path.name for path in (tmp_path / "samples").iterdir()}
     assert (tmp_path / "samples" / "notes.txt").exists()
     assert read_diagrams("samples/samples.jsonl") == with_trajectory
-    sample(model)
+    sample(model, "overwrite=true")
     assert "removed" not in capsys.readouterr().out
 
 

@@ -161,7 +161,7 @@ def test_dialogues_of_ones_own_need_the_checkpoint_alone(trained, command):
     try:
         command("sample", "ids", f"given={given}", "completions=2")
         with pytest.raises(ValueError, match="give the dialogues as given=FILE"):
-            command("sample", "ids")
+            command("sample", "ids", "out=other")
     finally:
         away.rename(train_file)
     found = numbers("samples")
@@ -235,7 +235,7 @@ def test_the_files_of_the_training_are_not_overwritten(trained, command):
     folder = trained("ids").parent
     (folder / "samples.jsonl").hardlink_to(folder / "train.jsonl")
     with pytest.raises(ValueError, match=r"data.train_path=.* would be overwritten"):
-        command("sample", "ids", f"out={folder}")
+        command("sample", "ids", f"out={folder}", "overwrite=true")
 
 
 def test_list_has_both_forms(capsys):

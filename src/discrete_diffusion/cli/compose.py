@@ -119,14 +119,20 @@ def group_overrides(
 
 
 def compose_plainly(
-    config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
+    config_name: str,
+    overrides: Sequence[str],
+    user_config_dir: str | Path | None,
+    *,
+    with_hydra: bool = False,
 ) -> DictConfig:
-    """As ``compose``, but taking the model preset as it stands."""
+    """As ``compose``, but taking the model preset as it stands. ``with_hydra``: Hydra's own part
+    too."""
     from hydra import compose as hydra_compose
 
     offer_options(config_name)
     with own_hydra(user_config_dir) as searchpath:
-        return hydra_compose(config_name, overrides=[*searchpath, *overrides])
+        words = [*searchpath, *overrides]
+        return hydra_compose(config_name, words, return_hydra_config=with_hydra)
 
 
 @contextmanager

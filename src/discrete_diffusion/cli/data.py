@@ -39,7 +39,8 @@ def run(arguments: list[str]) -> None:
         allow_abbrev=False,
     )
     command.add_options(parser)
-    options, unknown = parser.parse_known_args(arguments[1:])
+    words = ["--overwrite" if word == "overwrite=true" else word for word in arguments[1:]]
+    options, unknown = parser.parse_known_args(words)
     for argument in unknown:
         if argument.startswith("-"):
             known = re.findall(r"--[a-z-]+", parser.format_help())

@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, started
+from discrete_diffusion.cli.output_folder import claimed_outputs
 from discrete_diffusion.cli.request_options import (
     check_request,
     input_files,
@@ -57,12 +58,12 @@ def run(config: DictConfig) -> None:
     inputs = {key: [file] for key, file in input_files(config, "evaluate").items()}
     for key, files in ({"samples": as_list(config.samples)} | inputs).items():
         refuse_overwriting(folder, WRITTEN, key, files)
-    folder.mkdir(parents=True, exist_ok=True)
-    done = _evaluate(config)
-    done.write(folder)
-    if config.pictures:
-        done.draw(folder)
-    drawn = config.pictures and any(folder.glob("*.png"))
+    with claimed_outputs(config, WRITTEN):
+        done = _evaluate(config)
+        done.write(folder)
+        if config.pictures:
+            done.draw(folder)
+        drawn = config.pictures and any(folder.glob("*.png"))
     _print_table(done.sections())
     for line in done.notes():
         logger.info("%s", line)

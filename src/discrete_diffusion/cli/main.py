@@ -6,12 +6,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.child_processes import command_line
 from discrete_diffusion.cli.launch_environment import rank
-from discrete_diffusion.cli.run_folder import one_folder
+from discrete_diffusion.cli.run_folder import run_folder
+from discrete_diffusion.whole_files import made
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -49,6 +51,10 @@ Every setting is a config value; key=value on the command line overrides it:
 
 COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare")}
 """Sub-commands that take a config -> the module of ``cli`` that runs them."""
+
+_HELP_FLAGS = ("--help", "-h", "--hydra-help")
+_ASKING = (*_HELP_FLAGS, "--cfg", "-c", "--info", "-i")
+"""Flags with which a command writes nothing."""
 
 _FLAGS_WITH_VALUES = (
     *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
@@ -128,15 +134,18 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         from discrete_diffusion.cli.compare.request import read_words
 
         overrides = read_words(overrides, flags)
-    if not sweeps and not {"-h", "--help", "--hydra-help"} & set(flags):
+    if not sweeps and not {*_HELP_FLAGS} & set(flags):
         try:
             overrides = complete_overrides(command, overrides, user_dir)
         except (HydraException, ValueError) as error:
             from discrete_diffusion.cli.errors import explain
 
             raise ValueError(explain(error, command, overrides, user_dir)) from error
-    overrides = [*overrides, *one_folder(command, overrides, user_dir, sweeps=sweeps)]
     offer_options(command)
+    folder = None
+    if command == "train" and not {*_ASKING} & set(flags):
+        folder, named = run_folder(overrides, user_dir, sweeps=sweeps)
+        overrides = [*overrides, *named]
 
     def task(config: DictConfig) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own
@@ -147,8 +156,10 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
     own_arguments = sys.argv
     sys.argv = [own_arguments[0], *overrides, *flags]
+    program = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=command)
     try:
-        hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=command)(task)()
+        with nullcontext() if folder is None else made(folder):
+            program(task)()
     finally:
         sys.argv = own_arguments
 

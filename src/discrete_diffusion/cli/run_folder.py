@@ -1,4 +1,4 @@
-"""One run folder for all the processes that torchrun or srun started."""
+"""The folder of a run: one for all the processes that torchrun or srun started."""
 
 from __future__ import annotations
 
@@ -6,31 +6,35 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from discrete_diffusion.cli.launch_environment import started
+from discrete_diffusion.cli.launch_environment import is_first, started
+from discrete_diffusion.whole_files import check_parent
 
 
-def one_folder(
-    command: str, overrides: Sequence[str], user_config_dir: str | None, *, sweeps: bool
-) -> list[str]:
-    """An override that puts all processes of torchrun or srun into one run folder, where its name
-    holds a time stamp; see ``shared_time_stamp``."""
-    if started() is None:
-        return []
-    from hydra import compose
+def run_folder(
+    overrides: Sequence[str], user_config_dir: str | None, *, sweeps: bool
+) -> tuple[Path | None, list[str]]:
+    """The folder of a run, None of a sweep, and overrides that name it for all the processes of
+    torchrun or srun, see ``shared_time_stamp``.
+
+    Raises ``ValueError`` if it was asked for in a folder that is not there.
+    """
+    if sweeps and started() is None:
+        return None, []
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.cli.compose import own_hydra, quoted
+    from discrete_diffusion.cli.compose import compose_plainly, quoted
 
-    kind, about = "sweep" if sweeps else "run", [o for o in overrides if o.startswith("hydra")]
-    with own_hydra(user_config_dir) as searchpath:
-        config = compose(command, [*searchpath, *about], return_hydra_config=True)
-    patterns = OmegaConf.to_container(config.hydra[kind], resolve=False)
+    kind = "sweep" if sweeps else "run"
+    asked = [o for o in overrides if o.startswith("hydra") or not sweeps]
+    where = compose_plainly("train", asked, user_config_dir, with_hydra=True).hydra[kind]
+    patterns = OmegaConf.to_container(where, resolve=False)
     assert isinstance(patterns, dict)
-    pattern = str(patterns["dir"])
-    if (folder := shared_time_stamp(pattern)) == pattern:
-        return []
-    return [f"hydra.{kind}.dir={quoted(folder)}"]
+    where.dir = shared_time_stamp(patterns["dir"])
+    if not sweeps and is_first() and any(o.startswith("hydra.run.dir=") for o in overrides):
+        check_parent("hydra.run.dir", where.dir)
+    return None if sweeps else Path(where.dir), [f"hydra.{kind}.dir={quoted(where.dir)}"]
 
 
 def shared_time_stamp(pattern: str) -> str:

@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks
+from discrete_diffusion.cli.output_folder import claimed_outputs
 from discrete_diffusion.cli.request_options import (
     check_given,
     check_request,
@@ -40,6 +41,11 @@ def run(config: DictConfig) -> None:
     check_request(config, "sample")
     check_computing(config)
     check_outputs(config)
+    with claimed_outputs(config, [*OUTPUTS, str(config.picture)]):
+        _sample(config)
+
+
+def _sample(config: DictConfig) -> None:
     trained = open_trained_model(config, where_to_compute(config))
     domain = trained.domain
     refuse_meaningless(config, trained, "sample")

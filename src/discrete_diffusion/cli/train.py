@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from discrete_diffusion.cli.earlier_runs import (
     starting_weights,
 )
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first, stop_signals
+from discrete_diffusion.cli.output_folder import claimed_run
 from discrete_diffusion.cli.precision import check_trainer_precision, check_trainer_units
 from discrete_diffusion.cli.run import Run, build_run
 from discrete_diffusion.config_files import plain
@@ -29,6 +31,7 @@ from discrete_diffusion.options import check_share
 from discrete_diffusion.plugins import import_plugins
 from discrete_diffusion.shards import LostProcessError
 from discrete_diffusion.stopping import Stop, StopSignals
+from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -48,7 +51,8 @@ def run(config: DictConfig) -> None:
     folder = Path(HydraConfig.get().runtime.output_dir)
     hush_other_ranks()
     try:
-        train(config, folder)
+        with claimed_run(folder, config) if is_first() else nullcontext():
+            train(config, folder)
     except Stop as stop:
         if not is_first():  # only the first one's exit status tells how the run ended
             raise SystemExit(0) from None
@@ -145,10 +149,8 @@ def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | No
     config = built.config
     if resumed is not None:
         announce(resumed, config, trainer, folder)
-    elif (earlier := folder / "checkpoints" / "last.ckpt").exists():
-        logger.warning("replacing an earlier run; resume=%s would have gone on with it", earlier)
-    folder.mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(config, folder / "config.yaml", resolve=True)
+    with written_whole(folder / "config.yaml") as unfinished:
+        OmegaConf.save(config, unfinished, resolve=True)
     logger.info("data: %s", built.data.summary())
     logger.info(
         "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{built.size:,}"

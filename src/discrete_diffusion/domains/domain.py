@@ -108,9 +108,10 @@ class Evaluation(ABC):
         """``metrics.json``, ``table.md`` and the samples; warns of numbers that are not finite."""
         from discrete_diffusion.evaluation.json_values import write_metrics
         from discrete_diffusion.evaluation.table import markdown
+        from discrete_diffusion.whole_files import write_text
 
         write_metrics(folder, self.metrics())
-        (folder / "table.md").write_text(markdown(self.sections(), self.notes()))
+        write_text(folder / "table.md", markdown(self.sections(), self.notes()))
         self.save(folder)
 
 

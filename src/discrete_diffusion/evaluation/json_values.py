@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.whole_files import write_text
 
 logger = logging.getLogger(__name__)
 
@@ -36,5 +36,4 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     written = finite(metrics)
     if lost := [name for name in metrics if written[name] != metrics[name]]:
         logger.warning("not finite, so null in metrics.json: %s", ", ".join(lost))
-    with written_whole(folder / "metrics.json") as unfinished:
-        unfinished.write_text(json.dumps(written, indent=2, allow_nan=False) + "\n")
+    write_text(folder / "metrics.json", json.dumps(written, indent=2, allow_nan=False) + "\n")

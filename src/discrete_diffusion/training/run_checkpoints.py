@@ -36,7 +36,10 @@ class CheckpointFiles(TorchCheckpointIO):
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
     ) -> None:
         with written_whole(Path(path)) as unfinished:
-            torch.save(checkpoint, unfinished)
+            try:
+                torch.save(checkpoint, unfinished)
+            except RuntimeError as error:  # torch has no other for a disk that is full
+                raise OSError(f"{path} cannot be written: is the disk full?") from error
         if INFO_KEY in checkpoint:
             _export(Path(path), checkpoint)
 

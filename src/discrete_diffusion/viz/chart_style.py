@@ -17,6 +17,8 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from discrete_diffusion.whole_files import written_whole
+
 TEXT = "#26303d"
 MUTED_TEXT = "#67717f"
 LINE = "#a3adba"
@@ -95,5 +97,6 @@ def add_colour_bar(
 def save(figure: Figure, path: str | Path | None) -> Figure:
     """Write the figure if there is a path: ``.png`` or ``.svg``; return it."""
     if path is not None:
-        figure.savefig(path, dpi=DPI)
+        with written_whole(Path(path)) as unfinished:
+            figure.savefig(unfinished, dpi=DPI)
     return figure

@@ -12,9 +12,11 @@ from omegaconf import DictConfig
 from discrete_diffusion.cli.compare.request import check_request, read_words, shared_overrides
 from discrete_diffusion.cli.compare.running import run_cells
 from discrete_diffusion.cli.compose import compose
+from discrete_diffusion.cli.output_folder import locked
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.naming import counted
 from discrete_diffusion.stopping import Stop
+from discrete_diffusion.whole_files import check_parent, made, put_aside
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell
@@ -70,10 +72,23 @@ def compare(
         config = compose("compare", overrides, user_config_dir=user_config_dir)
     check_request(config, user_config_dir)
     from discrete_diffusion.cli.compare.cells import plan_cells  # imports torch
+
+    cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
+    check_parent("out", config.out)
+    with made(cells[0].out), locked(cells[0].out):
+        return _compare(cells, config, overrides, launcher, user_config_dir)
+
+
+def _compare(
+    cells: Sequence[Cell],
+    config: DictConfig,
+    overrides: Sequence[str],
+    launcher: Sequence[str],
+    user_config_dir: str | None,
+) -> dict[str, Any]:
     from discrete_diffusion.cli.compare.results import write_comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
-    cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
     terms = EqualTerms(
         bound_samples=config.bound_samples,
         bound_draws=config.bound_draws,
@@ -132,7 +147,7 @@ def _read(config: DictConfig) -> Dataset:
 
 def _check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:
     """``ValueError`` naming the cells whose folder holds another run, and what differs; with
-    ``overwrite`` such folders are cleared instead, and those with a damaged checkpoint."""
+    ``overwrite`` such folders are put aside, and those with a damaged checkpoint."""
     fingerprints = {name: each.fingerprint() for name, each in data.items()}
     changed = []
     for cell in cells:
@@ -143,8 +158,9 @@ def _check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite
         if overwrite and not changes and result is None and folder.is_damaged:
             changes.append(f"{folder.last} cannot be read")
         if changes and overwrite:
+            aside = put_aside(folder.path)
             logger.info("%s: training anew, for %s", cell.name, ", ".join(changes))
-            folder.clear()
+            logger.info("the earlier cell is now %s", aside)
         elif changes:
             changed.append(f"{cell.name}: {', '.join(changes)}")
     if changed:
@@ -166,6 +182,7 @@ def _announce(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
             logger.info("%s: interrupted, goes on", cell.name)
     logger.info("%d of %s to run", len(missing), counted(len(cells), "cell"))
     there = {path.parent.name for path in (cells[0].out / "cells").glob("*/cell.json")}
-    if others := there - {cell.name for cell in cells}:
+    replaced = {name for name in there if ".replaced-" in name}
+    if others := there - {cell.name for cell in cells} - replaced:
         also = ", ".join(sorted(others))
         logger.info("also in %s, kept, not in the table: %s", cells[0].out, also)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +13,14 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.options import leaves
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.whole_files import write_text
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
 
 _FREE = (
-    *("resume", "threads", "logger", "eval", "callbacks.num_samples", "trainer.devices"),
+    *("resume", "overwrite", "threads", "logger", "eval"),
+    *("callbacks.num_samples", "trainer.devices"),
     *("plugins", "data.codes", "data.unit", "data.threshold"),
     "data.domain",  # data.name says it too, where it is missing
     "sampling",  # measuring depends on it, training does not
@@ -121,10 +121,6 @@ class CellFolder:
         """Of training, on top of what earlier parts of the run took."""
         write_json(self.path / "training.json", {"seconds": self.seconds + seconds})
 
-    def clear(self) -> None:
-        """Remove the run."""
-        shutil.rmtree(self.path, ignore_errors=True)
-
 
 def config_digest(config: DictConfig) -> str:
     """16 hex digits of what the weights of a run depend on."""
@@ -159,5 +155,4 @@ def read_json(path: Path, keys: Collection[str]) -> dict[str, Any] | None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    with written_whole(path) as unfinished:
-        unfinished.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+    write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")

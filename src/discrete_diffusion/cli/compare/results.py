@@ -19,7 +19,7 @@ from discrete_diffusion.evaluation.comparison_table import markdown_table, table
 from discrete_diffusion.evaluation.equal_terms import REAL_DRAWS, EqualTerms
 from discrete_diffusion.evaluation.json_values import finite
 from discrete_diffusion.naming import counted
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.whole_files import write_text, written_whole
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell
@@ -77,9 +77,8 @@ def write_comparison(
             "notes": notes,
         }
     )
-    with written_whole(out / "table.md") as unfinished:
-        listed = "\n".join(f"* {note}" for note in notes)
-        unfinished.write_text(f"{markdown_table(heads, rows)}\n{listed}\n")
+    listed = "\n".join(f"* {note}" for note in notes)
+    write_text(out / "table.md", f"{markdown_table(heads, rows)}\n{listed}\n")
     write_json(out / "results.json", results)
     with written_whole(out / "table.csv") as unfinished, unfinished.open("w", newline="") as file:
         names = list(dict.fromkeys(name for row in results["models"] for name in row))

@@ -87,6 +87,7 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
         "--each", action="store_true", help=".svg and .png: a folder of that name, a file each"
     )
     parser.add_argument("--first", type=int, metavar="K", help="only the first K plans")
+    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:

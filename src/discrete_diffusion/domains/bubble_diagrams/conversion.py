@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.domains.bubble_diagrams.files import writers
-from discrete_diffusion.whole_files import is_same_file
+from discrete_diffusion.whole_files import check_parent, is_same_file, put_aside
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
@@ -39,6 +39,9 @@ def check_target(options: argparse.Namespace) -> None:
         raise ValueError(f"{target} is the input; choose another name for the output")
     if target.is_dir():
         raise ValueError(f"{target} is a folder; give the name of a file")
+    check_parent("OUT", target)
+    if target.exists() and not options.overwrite:
+        raise ValueError(f"{target} is there already; give --overwrite to replace it")
 
 
 def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram]) -> str:
@@ -53,6 +56,10 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     if not taken:
         raise ValueError("no diagram was read, so nothing is written")
     in_folder = options.each or (suffix == ".graphml" and len(taken) > 1)
+    if in_folder and folder.exists():
+        if not options.overwrite:
+            raise ValueError(f"{folder} is there already; --overwrite puts it aside")
+        print(f"what was there is now {put_aside(folder)}")
     if suffix in PICTURES:
         _draw(taken, target, folder if in_folder else None)
     elif suffix == ".jsonl":
@@ -85,5 +92,4 @@ def _draw(diagrams: Sequence[BubbleDiagram], target: Path, folder: Path | None) 
             f"{len(diagrams):,} diagrams are too many for one picture; draw some with "
             f"--first {MAX_DRAWN}, or a file for each with --each"
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
     draw_grid(diagrams, target)

@@ -30,7 +30,7 @@ from discrete_diffusion.evaluation.equal_terms import EqualTerms, HeldOutBounds,
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.naming import counted
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.whole_files import write_text
 
 _BOUND = (36,)
 """Keeps this noise apart from that of other comparisons, and of training."""
@@ -141,8 +141,7 @@ class DialogueCells(CellMeasurement):
         if not files:
             return []
         written = {name: read_summaries(file) for name, file in files.items()}
-        with written_whole(path) as unfinished:
-            unfinished.write_text(summaries_side_by_side(written), encoding="utf-8")
+        write_text(path, summaries_side_by_side(written))
         return [path.name]
 
 

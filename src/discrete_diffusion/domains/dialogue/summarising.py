@@ -20,7 +20,7 @@ from discrete_diffusion.evaluation.conditional_samples import (
     first_examples,
 )
 from discrete_diffusion.types import SampleOutput
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.whole_files import write_text
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
@@ -63,13 +63,8 @@ class Summaries:
             {**more, "dialogue": d, "summary": s, **({"reference": r} if r else {})}
             for more, (d, s, r) in zip(beside or [{}] * len(self), texts, strict=True)
         ]
-        folder.mkdir(parents=True, exist_ok=True)
-        with written_whole(folder / SUMMARIES) as unfinished:
-            unfinished.write_text(
-                "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines),
-                encoding="utf-8",
-                errors="backslashreplace",
-            )
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        write_text(folder / SUMMARIES, text)
 
     def examples(self, num: int = 5) -> str:
         """The first ``num`` dialogues as text, the middle of long ones left out, each with its

@@ -19,6 +19,7 @@ from discrete_diffusion.domains.dialogue.summary_scores import (
 from discrete_diffusion.domains.domain import Headline, Report
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.table import known_numbers
+from discrete_diffusion.whole_files import write_text
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
@@ -91,4 +92,4 @@ class SummaryReport(Report):
     def draw(self, found: Summaries, path: Path) -> None:
         """Write the first ones as text beside ``path``, as ``.txt``."""
         if len(found):
-            path.with_suffix(".txt").write_text(found.examples() + "\n", encoding="utf-8")
+            write_text(path.with_suffix(".txt"), found.examples() + "\n")

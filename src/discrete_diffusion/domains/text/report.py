@@ -16,7 +16,7 @@ from discrete_diffusion.domains.text.metrics import character_distance, share_kn
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.token_report import TokenReport
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.whole_files import write_text
 
 SAMPLE_TEXTS = "samples.txt"
 _SHOWN = 36
@@ -77,8 +77,7 @@ class TextReport(TokenReport):
 def write_texts(path: Path, texts: Sequence[str]) -> None:
     """Write texts as UTF-8, each under a line with its number."""
     parts = [f"{f' sample {k} ':-^72}\n{text}\n" for k, text in enumerate(texts, start=1)]
-    with written_whole(path) as unfinished:
-        unfinished.write_bytes("".join(parts).encode("utf-8"))  # line ends as they are
+    write_text(path, "".join(parts))
 
 
 class TextCells(TokenCells):

@@ -28,6 +28,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.pen import (
     text_width,
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import Placement
+from discrete_diffusion.whole_files import written_whole
 
 MARGIN = 0.16
 """White border of a page, inches."""
@@ -140,7 +141,8 @@ class Sheet:
                 _draw_entry(self.axes, entry, x, y)
                 x += entry.width
         if path is not None:
-            self.figure.savefig(path, dpi=self.figure.dpi)
+            with written_whole(path) as unfinished:
+                self.figure.savefig(unfinished, dpi=self.figure.dpi)
         return self.figure
 
 

@@ -1,0 +1,159 @@
+"""Folders that commands write into: nothing is replaced unasked, by one command at a time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from os.path import samestat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.cli.launch_environment import is_first
+from discrete_diffusion.config_files import plain
+from discrete_diffusion.options import leaves
+from discrete_diffusion.whole_files import check_parent, made, put_aside
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+logger = logging.getLogger(__name__)
+
+LOCK = ".lock"
+"""In a folder that a command writes into: which command that is."""
+
+_OF_A_RUN = ("config.yaml", "metrics.json", "metrics.csv", "checkpoints", "samples.*")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Inside the block no other command writes into the folder.
+
+    Raises ``ValueError`` naming the process that does; the lock of a killed process is void.
+    """
+    from filelock import FileLock, Timeout
+
+    path, lock = folder / LOCK, FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(
+            f"{folder} is in use by {_holder(path) or 'another command'}; wait for its end, or "
+            "give another folder"
+        ) from None
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
+    own = path.stat()
+    try:
+        yield
+    finally:
+        if path.exists() and samestat(path.stat(), own):  # else the folder was put aside
+            path.unlink()
+        lock.release()
+
+
+def _holder(path: Path) -> str:
+    """What a lock file says."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+@contextmanager
+def claimed_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
+    """The folder ``config.out``, made and locked inside the block; for the first process, which
+    alone writes.
+
+    Raises ``ValueError`` for ``names`` that are there already, unless ``config.overwrite``.
+    """
+    if not is_first():
+        yield
+        return
+    folder = Path(str(config.out))
+    check_parent("out", folder)
+    with made(folder), locked(folder):
+        there = [name for name in dict.fromkeys(names) if (folder / name).exists()]
+        if there and not config.overwrite:
+            raise ValueError(
+                f"out={folder} holds an earlier {', '.join(there)}; give overwrite=true to replace "
+                "them, or another out=FOLDER"
+            )
+        yield
+
+
+@contextmanager
+def claimed_run(folder: Path, config: DictConfig) -> Iterator[None]:
+    """The folder of a run, made and locked inside the block. With ``config.overwrite`` a run that
+    it holds is put aside first, as ``FOLDER.replaced-1``.
+
+    Raises ``ValueError`` if it holds another run than the one that is resumed.
+    """
+    with made(folder):
+        with locked(folder):
+            if not _must_go(folder, config):
+                with _without_a_lone_config(folder):
+                    yield
+                return
+            aside = put_aside(folder)
+            (aside / LOCK).unlink()
+        logger.info("the earlier run is now %s", aside)
+        folder.mkdir(exist_ok=True)
+        with locked(folder), _without_a_lone_config(folder):
+            yield
+
+
+@contextmanager
+def _without_a_lone_config(folder: Path) -> Iterator[None]:
+    """A run that fails before it has more than its config leaves nothing in an empty folder."""
+    was_empty = _files(folder) == {LOCK}
+    try:
+        yield
+    except BaseException:
+        if was_empty and _files(folder) == {LOCK, "config.yaml"}:
+            (folder / "config.yaml").unlink()
+        raise
+
+
+def _files(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if not path.is_dir()}
+
+
+def _must_go(folder: Path, config: DictConfig) -> bool:
+    """Whether the folder holds a run to be put aside; ``ValueError`` if it may not be."""
+    if not any(any(folder.glob(name)) for name in _OF_A_RUN):
+        return False
+    last = folder / "checkpoints" / "last.ckpt"
+    goes_on = config.resume is not None and _is_inside(config.resume, folder)
+    if goes_on and not config.overwrite:
+        return False
+    if not config.overwrite:
+        resume = f"go on with it by resume={last}, " if last.exists() else ""
+        raise ValueError(
+            f"{folder} holds a run: {resume}put it aside by overwrite=true, or give another "
+            "hydra.run.dir=FOLDER"
+        )
+    if _is_inside(Path.cwd(), folder):
+        raise ValueError(
+            f"overwrite=true cannot put {folder} aside: it is the current folder, or holds it; "
+            "give another hydra.run.dir=FOLDER"
+        )
+    for key, value in leaves(plain(config)):
+        if isinstance(value, str) and _is_inside(value, folder):
+            raise ValueError(
+                f"{key}={value} is in {folder}, which overwrite=true would put aside; leave one "
+                "out, or give another hydra.run.dir=FOLDER"
+            )
+    return True
+
+
+def _is_inside(path: str | Path, folder: Path) -> bool:
+    """Whether there is such a file, in the folder or below it, or it is the folder."""
+    try:
+        found = Path(path).resolve(strict=True)
+    except (OSError, ValueError):
+        return False
+    return found.is_relative_to(folder.resolve())

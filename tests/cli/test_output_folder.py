@@ -1,0 +1,206 @@
+"""What commands have written stays: not replaced unasked, not mixed, not half there."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from discrete_diffusion.cli import main
+from discrete_diffusion.cli.output_folder import LOCK, locked
+from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
+from discrete_diffusion.whole_files import check_parent, put_aside
+
+TRAIN = ["train", "model=bd_tiny", "debug=default", "data.num_plans=100", "logger=none"]
+SHORT = [*TRAIN, "trainer.max_steps=1", "callbacks.num_samples=0", "eval.num_samples=2"]
+LAST = "run/checkpoints/last.ckpt"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    main([*SHORT, f"hydra.run.dir={folder}"])
+    return folder
+
+
+@pytest.fixture
+def run(trained, tmp_path) -> Path:
+    """A finished run, in ``run``."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_run_is_not_replaced_by_the_same_command(run, failure):
+    before = content(run)
+    error = failure(*SHORT, "hydra.run.dir=run", "data.split=[0,0,1]")  # which its data refuses
+    for way_on in (f"resume={run}/checkpoints/last.ckpt", "overwrite=true", "hydra.run.dir="):
+        assert way_on in error
+    assert content(run) == before
+
+
+def test_overwrite_puts_the_earlier_run_aside(run, capsys):
+    before = content(run)
+    for number in (1, 2):
+        main([*SHORT, "hydra.run.dir=run", f"seed={number}", "overwrite=true"])
+        assert f"run.replaced-{number}" in capsys.readouterr().out
+        assert (run / "metrics.json").exists()
+    assert content(run.with_name("run.replaced-1")) == before
+    assert "seed: 1" in (run.with_name("run.replaced-2") / "config.yaml").read_text()
+
+
+def test_a_resumed_run_stays_in_its_folder_and_takes_no_other(run, failure):
+    other = put_aside(shutil.copytree(run, run.with_name("other")))
+    longer = ["trainer.max_steps=2", f"resume={LAST}"]
+    error = failure(*SHORT, *longer, f"hydra.run.dir={other.name}")
+    assert f"{other} holds a run" in error
+    assert f"resume={LAST}" in failure(*SHORT, *longer, "hydra.run.dir=run", "overwrite=true")
+    main([*SHORT, *longer, "hydra.run.dir=run"])
+    assert torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["hydra.run.dir=run", "init.checkpoint=run/checkpoints/best.ckpt"], "init.checkpoint=run"),
+        (["hydra.run.dir=."], "current folder"),
+    ],
+)
+def test_what_is_read_or_in_use_is_not_put_aside(run, failure, words, named):
+    (run.parent / "config.yaml").write_text("mine: true")
+    before = content(run.parent)
+    assert named in failure(*SHORT, *words, "overwrite=true")
+    assert content(run.parent) == before
+
+
+def test_the_second_of_two_at_once_is_refused_by_name(run, failure):
+    model = f"checkpoint={LAST}"
+    with locked(run):
+        holder = (run / LOCK).read_text().strip()
+        assert holder.startswith("process ")
+        for words in (
+            [*SHORT, "hydra.run.dir=run", "overwrite=true"],
+            ["sample", model, "out=run", "overwrite=true"],
+            ["evaluate", model, "out=run", "overwrite=true"],
+        ):
+            assert f"in use by {holder};" in failure(*words)
+    assert not (run / LOCK).exists()
+
+
+@pytest.mark.slow
+def test_a_second_run_that_is_killed_leaves_the_first_as_it_was(run):
+    before = content(run)
+    endless = ["trainer.max_steps=100000", "trainer.val_check_interval=100000"]
+    words = [*TRAIN, *endless, "hydra.run.dir=run", "seed=7", "overwrite=true"]
+    second = subprocess.Popen([sys.executable, "-m", "discrete_diffusion", *words])
+    try:
+        while not (run.with_name("run.replaced-1").exists() and (run / "config.yaml").exists()):
+            assert second.poll() is None
+            time.sleep(0.05)
+    finally:
+        second.send_signal(signal.SIGKILL)
+        second.wait()
+    assert content(run.with_name("run.replaced-1")) == before
+    assert (run / LOCK).exists()  # of a process that is no more
+    main([*SHORT, "hydra.run.dir=run", "overwrite=true"])
+    assert (run / "metrics.json").exists()
+    assert not (run / LOCK).exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*SHORT, "hydra.run.dir=new/run", "data.split=[0,0,1]"],
+        [*SHORT, "hydra.run.dir=new/run", "algo.backbone=bd-denoizer"],
+        ["sample", "checkpoint=none.ckpt", "out=new/samples"],
+        ["evaluate", "checkpoint=none.ckpt", "out=new/evaluation"],
+        ["data", "convert", "none.jsonl", "new/plans.json"],
+    ],
+)
+def test_a_failed_command_leaves_no_folder(tmp_path, failure, words):
+    failure(*words)
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == []
+
+
+def test_a_misspelt_folder_is_not_made(tmp_path, failure, monkeypatch):
+    (tmp_path / "runs").mkdir()
+    for words in (
+        [*SHORT, "hydra.run.dir=rnus/a"],
+        ["sample", "checkpoint=a.ckpt", "out=rnus/a"],
+        ["evaluate", "checkpoint=a.ckpt", "out=rnus/a"],
+        ["compare", *SHORT[1:], "algos=[mdlm]", "out=rnus/a"],
+    ):
+        error = failure(*words)
+        assert "=rnus/a: " in error
+        assert f"did you mean {tmp_path / 'runs'}?" in error
+    assert "mkdir -p" in failure(*SHORT, f"hydra.run.dir={tmp_path}/a/b/c")
+    with pytest.raises(ValueError, match="mkdir -p"):
+        check_parent("out", "a/b/c")
+    check_parent("out", "run/a")  # like the name that is there, but hardly a slip
+    check_parent("out", "other/a")
+    assert not (tmp_path / "rnus").exists()
+
+
+def test_samples_are_not_replaced_unasked(run, failure):
+    words = ["sample", f"checkpoint={LAST}", "num_samples=2", "threads=1"]
+    main(words)
+    before = content(Path("samples"))
+    for again in (["sample", f"checkpoint={LAST}"], ["evaluate", f"checkpoint={LAST}"]):
+        error = failure(*again, "out=samples")
+        for name in ("samples.jsonl", "metrics.json", "overwrite=true", "out=FOLDER"):
+            assert name in error
+    assert content(Path("samples")) == before
+    main([*words, "seed=1", "overwrite=true"])
+    assert content(Path("samples"))["samples.jsonl"] != before["samples.jsonl"]
+
+
+def test_a_converted_file_is_not_replaced_unasked(failure, capsys):
+    write_diagrams("plans.jsonl", generate_plans(3, seed=1))
+    for name in ("plans.json", "plans.graphml"):  # of several plans a folder
+        words = ["data", "convert", "plans.jsonl", name]
+        main(words)
+        assert "--overwrite" in failure(*words)
+        main([*words, "--overwrite"])
+        main([*words, "overwrite=true"])
+    assert "plans.replaced-2" in capsys.readouterr().out
+
+
+@pytest.fixture
+def disk_of(monkeypatch):
+    """Inside the block no file can be longer than so many bytes, as on a full disk."""
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, former)
+
+
+def test_a_full_disk_leaves_nothing_half_written(run, failure, disk_of):
+    write_diagrams("plans.jsonl", generate_plans(200, seed=1))
+    disk_of(2000)
+    for name in ("plans.json", "plans.svg", "plans.png"):
+        error = failure("data", "convert", "plans.jsonl", f"new/{name}", "--first=30")
+        assert f"new/{name}" in error
+        assert not Path("new").exists()
+    error = failure("sample", f"checkpoint={LAST}", "num_samples=40", "threads=1")
+    assert "samples/samples.jsonl" in error
+    assert not Path("samples").exists()
+
+
+def test_a_checkpoint_on_a_full_disk_is_named(run, failure, disk_of):
+    before = (run / "checkpoints" / "last.ckpt").read_bytes()
+    disk_of(len(before) // 2)
+    longer = ["trainer.max_steps=2", f"resume={LAST}", "hydra.run.dir=run"]
+    assert "checkpoints/last.ckpt" in failure(*SHORT, *longer)
+    assert (run / "checkpoints" / "last.ckpt").read_bytes() == before
