@@ -106,7 +106,7 @@ def test_an_option_of_its_own(folder, capsys):
     assert {len(molecule["atoms"]) for molecule in found} == {3}
     for asked, said in (("num_atoms=0", "at least 1"), ("num_atoms=7", "at most 6")):
         with pytest.raises(SystemExit):
-            main([*words_of("sample"), asked])
+            main([*words_of("sample"), asked, "overwrite=true"])
         assert asked in (error := capsys.readouterr().err)
         assert said in error
     with pytest.raises(SystemExit):
@@ -133,7 +133,7 @@ def test_completing_keeps_what_is_given(folder, capsys):
         ([*words, "num_rooms=3"], "was not trained on diagrams; leave it out"),
     ):
         with pytest.raises(SystemExit):
-            main(asked)
+            main([*asked, "overwrite=true"])
         assert said in capsys.readouterr().err
 
 

@@ -56,9 +56,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     if not taken:
         raise ValueError("no diagram was read, so nothing is written")
     in_folder = options.each or (suffix == ".graphml" and len(taken) > 1)
-    if in_folder and folder.exists():
-        if not options.overwrite:
-            raise ValueError(f"{folder} is there already; --overwrite puts it aside")
+    if in_folder and folder.exists() and options.overwrite:
         print(f"what was there is now {put_aside(folder)}")
     if suffix in PICTURES:
         _draw(taken, target, folder if in_folder else None)

@@ -52,7 +52,12 @@ def write_each(
     diagrams: Sequence[BubbleDiagram],
     write: Callable[[Path, BubbleDiagram], object],
 ) -> None:
-    """Write diagram k as ``folder/000k.suffix``, numbered from 1 in as many digits as it takes."""
+    """Write diagram k as ``folder/000k.suffix``, numbered from 1 in as many digits as it takes.
+
+    Raises ``ValueError`` if the folder exists and is not empty.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} exists already; choose another name, or --overwrite")
     folder.mkdir(parents=True, exist_ok=True)
     digits = max(4, len(str(len(diagrams))))
     for number, diagram in enumerate(diagrams, start=1):
