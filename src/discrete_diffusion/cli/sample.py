@@ -54,7 +54,7 @@ def _sample(config: DictConfig) -> None:
     from discrete_diffusion.evaluation.json_values import write_metrics
 
     trained.check_weights()
-    done = domain.sample(config, trained)
+    done = domain.sample(config, trained).write()
     facts = {"checkpoint": trained.path, "seed": config.seed, "precision": str(config.precision)}
     write_metrics(Path(str(config.out)), facts | done.facts)
     logger.info("%s", done.said)

@@ -83,6 +83,15 @@ class Sampled:
     said: str
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """Samples before any file. ``samples``: what Python is handed; ``write``: write them into
+    ``config.out``, measured."""
+
+    samples: Any
+    write: Callable[[], Sampled]
+
+
 class Evaluation(ABC):
     """All that ``evaluate`` measured."""
 
@@ -218,8 +227,9 @@ class Domain(ABC):
         """Samples beside a split. ``config``: of ``train``; its ``eval`` says how to measure."""
 
     @abstractmethod
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
-        """Draw samples as the config of ``sample`` says, and write them into ``config.out``."""
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+        """Draw samples as the config of ``sample`` says. Nothing is written until ``Drawn.write``
+        is called, which only the command does."""
 
     def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
         """Measure a model and its samples as the config of ``evaluate`` says; a model of tokens by

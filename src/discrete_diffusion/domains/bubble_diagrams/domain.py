@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import (
     Domain,
+    Drawn,
     Evaluation,
     Report,
-    Sampled,
     SubCommand,
 )
 from discrete_diffusion.domains.option import TIME_BINS, Option
@@ -157,7 +157,7 @@ class BubbleDiagrams(Domain):
 
         return DiagramReport(data, split)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.bubble_diagrams.sampling import (
             complete_file,
             sample_diagrams,

@@ -25,7 +25,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
 from discrete_diffusion.domains.bubble_diagrams.report import MAX_DRAWN, save_diagrams
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
-from discrete_diffusion.domains.domain import Sampled
+from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.options import check_whole_number
 
@@ -48,10 +48,10 @@ MAX_COLUMNS = 8
 """Completions of a line that the picture shows."""
 
 
-def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Sampled:
+def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
     """Draw ``num_samples`` diagrams, all of ``num_rooms`` rooms if that is given.
 
-    Writes ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
+    Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
     size = config.num_rooms
     if size is not None:
         check_whole_number("num_rooms", size, least=1)
@@ -71,19 +71,23 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
             trajectories=config.trajectory,
         )
     diagrams = decode(drawn.tokens, vocab)
-    save_diagrams(diagrams, Path(str(config.out)), config.picture)
-    save_trajectory(drawn.trajectory, Path(str(config.out)), vocab)
-    facts = {
-        "num_samples": len(diagrams),
-        "network_calls_per_sample": drawn.network_calls,
-        "seconds": drawn.seconds,
-    }
-    return _sampled(config, f"{len(diagrams)} samples", diagrams, facts)
+
+    def write() -> Sampled:
+        save_diagrams(diagrams, Path(str(config.out)), config.picture)
+        save_trajectory(drawn.trajectory, Path(str(config.out)), vocab)
+        facts = {
+            "num_samples": len(diagrams),
+            "network_calls_per_sample": drawn.network_calls,
+            "seconds": drawn.seconds,
+        }
+        return _sampled(config, f"{len(diagrams)} samples", diagrams, facts)
+
+    return Drawn(diagrams, write)
 
 
-def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Sampled:
-    """Complete every line of ``given``: ``samples.jsonl`` and a picture in ``out``,
-    and the trajectory, if one is asked for.
+def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+    """Complete every line of ``given``; written as ``samples.jsonl`` and a picture, and the
+    trajectory, if one is asked for.
 
     Raises ``ValueError`` naming file, line and field for a line that is wrong, and for one that the
     model cannot complete.
@@ -117,26 +121,30 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
         seconds = time.perf_counter() - start
     if reasons := "; ".join(approximations(trained.sampler, trained.algorithm, completed)):
         logger.info("the completions are approximate: %s", reasons)
-    folder, diagrams = Path(str(config.out)), completed.diagrams
-    folder.mkdir(parents=True, exist_ok=True)
-    write_diagrams(folder / "samples.jsonl", diagrams)
-    _draw(completed, partials, folder / config.picture)
-    save_trajectory(completed.trajectory, folder, vocab)
-    facts = {
-        "given": str(config.given),
-        "num_inputs": len(partials),
-        "completions": len(diagrams) // len(partials),
-        "num_samples": len(diagrams),
-        "network_calls_per_sample": float(completed.network_calls.double().mean()),
-        "scoring_calls_per_sample": completed.num_scored / len(diagrams),
-        "scoring_batches_per_input": completed.num_batches / len(partials),
-        "arrangement_errors": completed.arrangement_errors,
-        "seconds": seconds,
-        "exact": not reasons,
-        "approximate_because": reasons or None,
-    }
-    what = f"{len(diagrams)} completions of {len(partials)} partial diagrams"
-    return _sampled(config, what, diagrams, facts)
+
+    def write() -> Sampled:
+        folder, diagrams = Path(str(config.out)), completed.diagrams
+        folder.mkdir(parents=True, exist_ok=True)
+        write_diagrams(folder / "samples.jsonl", diagrams)
+        _draw(completed, partials, folder / config.picture)
+        save_trajectory(completed.trajectory, folder, vocab)
+        facts = {
+            "given": str(config.given),
+            "num_inputs": len(partials),
+            "completions": len(diagrams) // len(partials),
+            "num_samples": len(diagrams),
+            "network_calls_per_sample": float(completed.network_calls.double().mean()),
+            "scoring_calls_per_sample": completed.num_scored / len(diagrams),
+            "scoring_batches_per_input": completed.num_batches / len(partials),
+            "arrangement_errors": completed.arrangement_errors,
+            "seconds": seconds,
+            "exact": not reasons,
+            "approximate_because": reasons or None,
+        }
+        what = f"{len(diagrams)} completions of {len(partials)} partial diagrams"
+        return _sampled(config, what, diagrams, facts)
+
+    return Drawn(completed.diagrams, write)
 
 
 def _draw(completed: Completions, partials: Mapping[int, PartialDiagram], path: Path) -> None:

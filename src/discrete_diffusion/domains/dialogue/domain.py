@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Evaluation, Report, Sampled
+from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
 from discrete_diffusion.domains.option import Option
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Dialogue(Domain):
 
         return SummaryReport(data, split)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.dialogue.sampling import sample_summaries
 
         return sample_summaries(config, trained)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.domains.dialogue.reading import read_given_dialogues
 from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, Summaries, summarise_held_out
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
-from discrete_diffusion.domains.domain import Sampled
+from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
 from discrete_diffusion.naming import counted
 
@@ -26,13 +27,17 @@ logger = logging.getLogger(__name__)
 NUM_DIALOGUES = 64
 
 
-def sample_summaries(config: DictConfig, trained: TrainedModel) -> Sampled:
+def sample_summaries(config: DictConfig, trained: TrainedModel) -> Drawn:
     """Summarise the first ``num_samples`` dialogues that the checkpoint held out, or each of
-    ``given``, ``completions`` times.
-
-    Writes ``samples.jsonl``; logs the first ones.
+    ``given``, ``completions`` times: ``Summaries``, written as ``samples.jsonl``; the first ones
+    are logged then.
     """
-    found, facts = (_held_out if config.given is None else _given)(config, trained)
+    return (_held_out if config.given is None else _given)(config, trained)
+
+
+def _sampled(
+    config: DictConfig, trained: TrainedModel, found: Summaries, facts: Mapping[str, Any]
+) -> Sampled:
     facts = {
         "sampling": trained.sampling,
         "num_samples": len(found),
@@ -48,7 +53,7 @@ def sample_summaries(config: DictConfig, trained: TrainedModel) -> Sampled:
     )
 
 
-def _held_out(config: DictConfig, trained: TrainedModel) -> tuple[Summaries, dict[str, Any]]:
+def _held_out(config: DictConfig, trained: TrainedModel) -> Drawn:
     data = readable_data(trained, "give the dialogues as given=FILE")
     split = held_out_split(data)
     num = NUM_DIALOGUES if config.num_samples is None else config.num_samples
@@ -56,11 +61,15 @@ def _held_out(config: DictConfig, trained: TrainedModel) -> tuple[Summaries, dic
     warn_of_stage(trained)
     with trained.sharing() as shard:
         found = report.sample(trained.on(shard), num, config.seed)
-    report.save(found, Path(str(config.out)))
-    return found, {"split": split, **report.measure(found)}
+
+    def write() -> Sampled:
+        report.save(found, Path(str(config.out)))
+        return _sampled(config, trained, found, {"split": split, **report.measure(found)})
+
+    return Drawn(found, write)
 
 
-def _given(config: DictConfig, trained: TrainedModel) -> tuple[Summaries, dict[str, Any]]:
+def _given(config: DictConfig, trained: TrainedModel) -> Drawn:
     """Scored where the file has summaries, too; keys of the lines are kept, and their numbers."""
     path, times = str(config.given), config.completions or 1
     given = read_given_dialogues(path)
@@ -78,10 +87,15 @@ def _given(config: DictConfig, trained: TrainedModel) -> tuple[Summaries, dict[s
         model = trained.on(shard)
         found = summarise_held_out(model, data, "test", num=None, seed=config.seed, shuffled=False)
     found = replace(found, references=tuple(dialogue.summary for dialogue in each))
-    beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
-    found.write(Path(str(config.out)), beside)
-    facts = {"given": path, "num_inputs": len(given), "completions": times}
-    return found, {**facts, "unknown_words": unknown, **_scores(found)}
+
+    def write() -> Sampled:
+        beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
+        found.write(Path(str(config.out)), beside)
+        facts = {"given": path, "num_inputs": len(given), "completions": times}
+        facts |= {"unknown_words": unknown, **_scores(found)}
+        return _sampled(config, trained, found, facts)
+
+    return Drawn(found, write)
 
 
 def _scores(found: Summaries) -> dict[str, float]:

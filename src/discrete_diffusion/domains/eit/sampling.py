@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.domains.domain import Sampled
+from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.domains.eit.changed_data import measured_data
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.reconstructing import DRAWS
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 NUM_IMAGES = 64
 
 
-def sample_images(config: DictConfig, trained: TrainedModel) -> Sampled:
+def sample_images(config: DictConfig, trained: TrainedModel) -> Drawn:
     """Draw ``draws`` images from the map of each of the first ``num_samples`` held-out images, or
-    of those that keys under ``data`` make.
-
-    Writes ``samples.npz`` and ``samples.png``.
+    of those that keys under ``data`` make: ``Reconstructions``, written as ``samples.npz`` and
+    ``samples.png``.
     """
-    folder = Path(str(config.out))
     measured = measured_data(config, trained)
     split = held_out_split(measured.data)
     num = NUM_IMAGES if config.num_samples is None else config.num_samples
@@ -33,21 +31,25 @@ def sample_images(config: DictConfig, trained: TrainedModel) -> Sampled:
     report = ImageReport(measured.data, split, draws=draws, trained_on=measured.trained_on)
     with trained.sharing() as shard:
         found = report.sample(trained.on(shard), num, config.seed)
-    scores = report.measure(found)
-    found.write(folder)
-    report.draw(found, folder / config.picture)
-    facts = {
-        "sampling": trained.sampling,
-        "split": split,
-        **measured.facts(split),
-        "num_samples": len(found),
-        "network_calls_per_sample": scores["network_calls_per_draw"],
-        "seconds": found.seconds,
-        **scores,
-    }
-    return Sampled(
-        facts,
-        f"{len(found)} images of {measured.name_of(split)}, {found.draws} draws each, in "
-        f"{found.seconds:.1f} s: relative L2 {scores['relative_l2']:.3f} (mean image "
-        f"{scores['mean_image_relative_l2']:.3f}); {folder / config.picture}",
-    )
+
+    def write() -> Sampled:
+        folder, scores = Path(str(config.out)), report.measure(found)
+        found.write(folder)
+        report.draw(found, folder / config.picture)
+        facts = {
+            "sampling": trained.sampling,
+            "split": split,
+            **measured.facts(split),
+            "num_samples": len(found),
+            "network_calls_per_sample": scores["network_calls_per_draw"],
+            "seconds": found.seconds,
+            **scores,
+        }
+        return Sampled(
+            facts,
+            f"{len(found)} images of {measured.name_of(split)}, {found.draws} draws each, in "
+            f"{found.seconds:.1f} s: relative L2 {scores['relative_l2']:.3f} (mean image "
+            f"{scores['mean_image_relative_l2']:.3f}); {folder / config.picture}",
+        )
+
+    return Drawn(found, write)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Evaluation, Report, Sampled
+from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
 from discrete_diffusion.domains.option import Option
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Regions(Domain):
 
         return RowReport(data, split, config.eval.mask_rate, config.seed)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.regions.sampling import sample_rows
 
         return sample_rows(config, trained)

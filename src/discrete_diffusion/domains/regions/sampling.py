@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from einops import rearrange, repeat
 
-from discrete_diffusion.domains.domain import Sampled
+from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.domains.regions.filling import Filling, fill_rows, predict_rows
 from discrete_diffusion.domains.regions.given_rows import GivenRows, read_given_rows
 from discrete_diffusion.domains.regions.region_maps import draw_region_maps
@@ -47,17 +47,16 @@ _GIVEN_STREAM = 73
 """Keeps these fillings apart from those of held-out windows with the same seed."""
 
 
-def sample_rows(config: DictConfig, trained: TrainedModel) -> Sampled:
+def sample_rows(config: DictConfig, trained: TrainedModel) -> Drawn:
     """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or of the
-    windows of ``given``.
+    windows of ``given``: a ``Filling``, of given windows all of them ``completions`` times over.
 
-    Writes ``samples.npz`` and ``samples.png``; observed rows are as they were, bit for bit.
+    Written as ``samples.npz`` and ``samples.png``; observed rows are as they were, bit for bit.
     """
     return (_fill_held_out if config.given is None else _fill_given)(config, trained)
 
 
-def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Sampled:
-    folder = Path(str(config.out))
+def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Drawn:
     data = readable_data(trained, _GIVE)
     split = held_out_split(data, remedy=_GIVE)
     rate = MASK_RATE if config.mask_rate is None else config.mask_rate
@@ -69,21 +68,25 @@ def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Sampled:
         which = "which is filled" if len(filling) == 1 else "all are filled"
         logger.info("the %s split has %s, %s", split, counted(len(filling), "window"), which)
     _check_finite(trained.path, filling, len(filling))
-    scores = report.measure(filling)
-    report.write(filling, folder)
-    report.draw(filling, folder / config.picture)
-    said = f"{counted(len(filling), 'window')} of the {split} split filled"
-    return _sampled(config, trained, filling, scores, {"split": split}, said)
+
+    def write() -> Sampled:
+        folder, scores = Path(str(config.out)), report.measure(filling)
+        report.write(filling, folder)
+        report.draw(filling, folder / config.picture)
+        said = f"{counted(len(filling), 'window')} of the {split} split filled"
+        return _sampled(config, trained, filling, scores, {"split": split}, said)
+
+    return Drawn(filling, write)
 
 
-def _fill_given(config: DictConfig, trained: TrainedModel) -> Sampled:
+def _fill_given(config: DictConfig, trained: TrainedModel) -> Drawn:
     """Fill every window of ``given`` ``completions`` times.
 
     ``samples.npz``: ``filled`` Float32[C, W, N, M], ``predicted`` Float32[W, N, M] by one network
     call, ``masked`` Bool[W, N], ``feature_names``, and ``truth`` Float32[W, N, M] if the file has
     it; then the fillings are scored too, against what the checkpoint's training split says.
     """
-    folder, names = Path(str(config.out)), tuple(trained.data_config.feature_names)
+    names = tuple(trained.data_config.feature_names)
     most_rows = trained.data_config.rows
     scaling = trained.algorithm.scaling
     given = read_given_rows(
@@ -93,6 +96,13 @@ def _fill_given(config: DictConfig, trained: TrainedModel) -> Sampled:
     with trained.sharing() as shard:
         filling = _fill(given, trained.on(shard), most_rows, completions, config.seed)
     _check_finite(trained.path, filling, len(given))
+    return Drawn(filling, lambda: _write_given(config, trained, given, filling, completions))
+
+
+def _write_given(
+    config: DictConfig, trained: TrainedModel, given: GivenRows, filling: Filling, completions: int
+) -> Sampled:
+    folder, names = Path(str(config.out)), tuple(trained.data_config.feature_names)
     scores = _scores_of_given(given, filling, trained, config.seed) if given.has_truth else {}
     assert filling.filled is not None  # there is a sampler
     filled = rearrange(filling.filled, "(c w) n m -> c w n m", c=completions)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Report, Sampled
+from discrete_diffusion.domains.domain import Domain, Drawn, Report, Sampled
 from discrete_diffusion.domains.option import TIME_BINS
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class Text(Domain):
 
         return TextReport(data, split)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Sampled:
-        """``samples.txt``."""
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+        """Texts; written as ``samples.txt``."""
         from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, write_texts
         from discrete_diffusion.domains.text.vocabulary import vocabulary_of
         from discrete_diffusion.evaluation.token_samples import draw_fresh
@@ -51,14 +51,19 @@ class Text(Domain):
         with trained.sharing() as shard:
             num = NUM_SAMPLES if config.num_samples is None else config.num_samples
             drawn = draw_fresh(trained, trained.on(shard), num, config.seed)
-        path = Path(str(config.out)) / SAMPLE_TEXTS
-        write_texts(path, vocabulary_of(trained.data_config).decode(drawn.tokens))
-        facts = {
-            "num_samples": num,
-            "network_calls_per_sample": drawn.network_calls,
-            "seconds": drawn.seconds,
-        }
-        return Sampled(facts, f"{num} samples in {drawn.seconds:.1f} s; {path}")
+        texts = vocabulary_of(trained.data_config).decode(drawn.tokens)
+
+        def write() -> Sampled:
+            path = Path(str(config.out)) / SAMPLE_TEXTS
+            write_texts(path, texts)
+            facts = {
+                "num_samples": num,
+                "network_calls_per_sample": drawn.network_calls,
+                "seconds": drawn.seconds,
+            }
+            return Sampled(facts, f"{num} samples in {drawn.seconds:.1f} s; {path}")
+
+        return Drawn(texts, write)
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.text.report import TextCells, TextReport
