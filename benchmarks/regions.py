@@ -22,8 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion import load
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.checkpoints import load
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import train
 from discrete_diffusion.domains import build_data, complete_data

@@ -14,10 +14,10 @@ from made_checkpoints import training_state
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from discrete_diffusion import load
 from discrete_diffusion.checkpoints import (
     FORMAT,
     INFO_KEY,
-    load,
     read_checkpoint,
     read_training_file,
     sealed,

@@ -4,7 +4,6 @@ from discrete_diffusion.checkpoints.contents import (
     FORMAT,
     Checkpoint,
     checkpoint_info,
-    load,
     read_checkpoint,
     sealed,
 )
@@ -27,7 +26,6 @@ __all__ = [
     "check_resumable",
     "checkpoint_info",
     "initialise",
-    "load",
     "read_checkpoint",
     "read_starting_weights",
     "read_training_file",

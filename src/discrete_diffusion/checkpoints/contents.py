@@ -142,22 +142,15 @@ class Checkpoint:
     data_fingerprint: str
 
 
-def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Any:
-    """The algorithm of a checkpoint, ready to sample: ``load("run/checkpoints/best.ckpt")``; a
-    ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
-
-    ``path``: a ``.ckpt`` or a ``.safetensors``. ``ema``: the averaged weights (default) or the last
-    training weights, which only a ``.ckpt`` has.
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file, if it
-    is damaged, of a newer format, or not a checkpoint of this package.
-    """
-    return read_checkpoint(path, ema=ema, device=device).algorithm
-
-
 def read_checkpoint(
     path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu"
 ) -> Checkpoint:
-    """As ``load``, with the config and what else is known of the run."""
+    """The algorithm of a ``.ckpt`` or ``.safetensors``, and what else is known of the run.
+
+    ``ema``: the averaged weights or the last training weights, which only a ``.ckpt`` has.
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file, if it
+    is damaged, of a newer format, or not a checkpoint of this package.
+    """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 

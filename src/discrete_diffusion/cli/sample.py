@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts
-from discrete_diffusion.cli.computing import check_computing, where_to_compute
+from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks
 from discrete_diffusion.cli.output_folder import claimed_outputs
+from discrete_diffusion.cli.precision import check_units
 from discrete_diffusion.cli.request_options import (
     check_given,
     check_request,
     input_files,
     refuse_meaningless,
 )
-from discrete_diffusion.cli.sample_source import open_trained_model
+from discrete_diffusion.cli.sample_source import open_trained_model, with_sampler
 from discrete_diffusion.whole_files import is_same_file
+
+if TYPE_CHECKING:
+    from discrete_diffusion.checkpoints import Checkpoint
+    from discrete_diffusion.domains.domain import Drawn
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +44,7 @@ def run(config: DictConfig) -> None:
         raise ValueError(
             "sample needs checkpoint=FILE, e.g. checkpoint=runs/first/checkpoints/best.ckpt"
         )
-    check_counts(config, num_samples=1, steps=1, batch_size=1, seed=0, threads=1)
-    check_request(config, "sample")
-    check_computing(config)
+    _check(config)
     check_outputs(config)
     with claimed_outputs(config, [*OUTPUTS, str(config.picture)]):
         _sample(config)
@@ -47,17 +52,36 @@ def run(config: DictConfig) -> None:
 
 def _sample(config: DictConfig) -> None:
     trained = open_trained_model(config, where_to_compute(config))
-    domain = trained.domain
-    refuse_meaningless(config, trained, "sample")
-    check_given(config, domain)
     trained.refuse_overwriting_data(config, OUTPUTS)
     from discrete_diffusion.evaluation.json_values import write_metrics
 
-    trained.check_weights()
-    done = domain.sample(config, trained).write()
+    done = _drawn(config, trained).write()
     facts = {"checkpoint": trained.path, "seed": config.seed, "precision": str(config.precision)}
     write_metrics(Path(str(config.out)), facts | done.facts)
     logger.info("%s", done.said)
+
+
+def draw(config: DictConfig, checkpoint: Checkpoint) -> Drawn:
+    """The same samples of a checkpoint that has been read, by this process, where its weights are;
+    nothing is written."""
+    _check(config)
+    device = next(checkpoint.algorithm.parameters()).device
+    check_units("precision", str(config.precision), on_gpu=device.type == "cuda")
+    here = Computing(str(device), 1, 1, str(config.precision), None)
+    return _drawn(config, with_sampler(config, checkpoint, here))
+
+
+def _check(config: DictConfig) -> None:
+    check_counts(config, num_samples=1, steps=1, batch_size=1, seed=0, threads=1)
+    check_request(config, "sample")
+    check_computing(config)
+
+
+def _drawn(config: DictConfig, trained: TrainedModel) -> Drawn:
+    refuse_meaningless(config, trained, "sample")
+    check_given(config, trained.domain)
+    trained.check_weights()
+    return trained.domain.sample(config, trained)
 
 
 def check_outputs(config: DictConfig) -> None:

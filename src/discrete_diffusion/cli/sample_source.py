@@ -13,6 +13,7 @@ from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_kinds, is_number
 
 if TYPE_CHECKING:
+    from discrete_diffusion.checkpoints import Checkpoint
     from discrete_diffusion.cli.computing import Computing
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -33,9 +34,8 @@ def open_trained_model(config: DictConfig, here: Computing) -> TrainedModel:
     import torch
 
     from discrete_diffusion.checkpoints import read_checkpoint
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.models.compiling import check_compiler, compile_backbone
-    from discrete_diffusion.sampling import build_sampler, check_sampler
+    from discrete_diffusion.sampling import build_sampler
 
     device = here.device
     if config.compile:
@@ -53,6 +53,15 @@ def open_trained_model(config: DictConfig, here: Computing) -> TrainedModel:
     if config.compile:
         logger.info("compiling the network at its first calls, which takes a minute or more")
         compile_backbone(checkpoint.algorithm.backbone, torch.device(device))
+    return with_sampler(config, checkpoint, here)
+
+
+def with_sampler(config: DictConfig, checkpoint: Checkpoint, here: Computing) -> TrainedModel:
+    """A checkpoint on the device of ``here`` with the sampler of ``sampling_of``; the same
+    ``ValueError``."""
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.sampling import build_sampler, check_sampler
+
     sampling = sampling_of(config, checkpoint.config)
     sampler = build_sampler(sampling)
     check_sampler(sampler, checkpoint.algorithm, config.steps)
@@ -61,7 +70,7 @@ def open_trained_model(config: DictConfig, here: Computing) -> TrainedModel:
         checkpoint=checkpoint,
         sampler=sampler,
         sampling=sampling,
-        device=device,
+        device=here.device,
         steps=config.steps,
         batch_size=config.batch_size,
         sharing=here.shared,

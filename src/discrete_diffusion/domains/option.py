@@ -18,6 +18,7 @@ class Option:
     ``is_file``: names one file that is read, so that no output may take its place.
     ``with_given``: means nothing without ``given=FILE``; ``instead_of`` names the key whose place
     it takes then. ``without_given``: why it means nothing with ``given=FILE``.
+    ``written``: says what is written beside the samples, nothing where none is.
     ``of_files``: means something for ``evaluate samples=FILE`` too. ``reading``: says how files are
     read, and means nothing where none is.
     """
@@ -32,6 +33,7 @@ class Option:
     with_given: bool = False
     instead_of: str = ""
     without_given: str = ""
+    written: bool = False
     of_files: bool = False
     reading: bool = False
 

@@ -1,10 +1,12 @@
-"""``BubbleDiagram``: rooms and the spatial relations between them."""
+"""``BubbleDiagram``: rooms and the spatial relations between them; ``Diagrams``: a list of them."""
 
 from __future__ import annotations
 
 import reprlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,11 +30,16 @@ from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 
 if TYPE_CHECKING:
     import networkx
+    from matplotlib.figure import Figure
 
 _RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
 
 
-@dataclass(frozen=True)
+_NAMED = 12
+"""Rooms, and half as many relations, that a ``repr`` names."""
+
+
+@dataclass(frozen=True, repr=False)
 class BubbleDiagram:
     """A floor plan as a graph.
 
@@ -49,6 +56,23 @@ class BubbleDiagram:
     relations: tuple[tuple[int, int, int], ...]
     boxes: tuple[tuple[float, float, float, float], ...] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    def __repr__(self) -> str:
+        """``BubbleDiagram(LivingRoom, Kitchen; LivingRoom left-of Kitchen)``."""
+        return f"BubbleDiagram({named(self.rooms, self.relations)})"
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+        from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
+
+        return svg_of(draw_grid([self], legend=False, cell=3.0))
+
+    def draw(self, path: str | Path) -> None:
+        """Draw it into a ``.png`` or ``.svg``; ``ValueError`` for another kind of file."""
+        from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_diagram
+
+        draw_diagram(self, path)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rooms", checked_rooms(self.rooms))
@@ -170,3 +194,37 @@ class BubbleDiagram:
         from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
 
         return graph_formats.read_graphml(graph_formats.graph_of(text)).diagram
+
+
+class Diagrams(list[BubbleDiagram]):
+    """A list that a notebook shows as a picture of its first ``MAX_DRAWN`` diagrams."""
+
+    def _repr_svg_(self) -> str | None:
+        from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
+
+        return svg_of(self._picture(None)) if self else None
+
+    def draw(self, path: str | Path) -> None:
+        """Draw them into a ``.png`` or ``.svg``; ``ValueError`` for another kind of file, or none
+        to draw."""
+        self._picture(path)
+
+    def _picture(self, path: str | Path | None) -> Figure:
+        from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
+
+        return draw_grid(self[:MAX_DRAWN], path)
+
+
+def named(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:
+    """Rooms and relations by name, those of a type with several rooms numbered; None is ``?``."""
+    types = ["?" if room is None else ROOM_TYPES[room] for room in rooms]
+    numbers = {name: count(1) for name in types}
+    names = [f"{x} {next(numbers[x])}" if types.count(x) > 1 else x for x in types]
+    said = [f"{names[i]} {RELATIONS[r]} {names[j]}" for i, j, r in relations]
+    parts = [_first(names, _NAMED), _first(said, _NAMED // 2)]
+    return "; ".join(filter(None, parts))
+
+
+def _first(texts: Sequence[str], most: int) -> str:
+    more = [f"... {len(texts) - most} more"] if len(texts) > most else []
+    return ", ".join([*texts[:most], *more])

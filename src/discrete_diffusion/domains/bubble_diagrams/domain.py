@@ -57,6 +57,7 @@ _SAMPLE = (
         default=0,
         least=0,
         most=36,  # more could not be told apart
+        written=True,
     ),
 )
 _EVALUATE = (

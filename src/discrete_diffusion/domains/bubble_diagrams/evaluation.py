@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config_files import as_list
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
 from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
 from discrete_diffusion.domains.bubble_diagrams.real_data import (
     RealData,
@@ -18,7 +18,6 @@ from discrete_diffusion.domains.bubble_diagrams.real_data import (
     real_data_for_model,
     real_data_for_samples,
 )
-from discrete_diffusion.domains.bubble_diagrams.report import MAX_DRAWN
 from discrete_diffusion.domains.bubble_diagrams.sample_scores import (
     SampleScores,
     score_samples,

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, named
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     BEDROOM,
     CODE_TABLES,
@@ -44,7 +44,7 @@ _NO_BOXES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PartialDiagram:
     """What is known of a floor plan.
 
@@ -61,6 +61,9 @@ class PartialDiagram:
     rooms: tuple[int | None, ...]
     relations: tuple[tuple[int, int, int], ...]
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    def __repr__(self) -> str:
+        return f"PartialDiagram({named(self.rooms, self.relations)})"
 
     def __post_init__(self) -> None:
         n = len(self.rooms)

@@ -16,13 +16,15 @@ from discrete_diffusion.domains.bubble_diagrams.completion import (
     approximations,
     complete,
 )
+from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.readers import numbered_partials
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
+    MAX_DRAWN,
     CompletedRow,
     draw_completions,
 )
-from discrete_diffusion.domains.bubble_diagrams.report import MAX_DRAWN, save_diagrams
+from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
 from discrete_diffusion.domains.domain import Drawn, Sampled
@@ -70,7 +72,7 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
             size=size,
             trajectories=config.trajectory,
         )
-    diagrams = decode(drawn.tokens, vocab)
+    diagrams = Diagrams(decode(drawn.tokens, vocab))
 
     def write() -> Sampled:
         save_diagrams(diagrams, Path(str(config.out)), config.picture)
@@ -144,7 +146,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
         what = f"{len(diagrams)} completions of {len(partials)} partial diagrams"
         return _sampled(config, what, diagrams, facts)
 
-    return Drawn(completed.diagrams, write)
+    return Drawn(Diagrams(completed.diagrams), write)
 
 
 def _draw(completed: Completions, partials: Mapping[int, PartialDiagram], path: Path) -> None:

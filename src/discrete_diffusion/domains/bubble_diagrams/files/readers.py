@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.code_recognition import recognise_codes
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     CODES_FIELD,
@@ -48,7 +48,7 @@ def read_diagrams(
     threshold: float | None = None,
     unit: str = "pixels",
     codes: str | None = None,
-) -> list[BubbleDiagram]:
+) -> Diagrams:
     """The diagrams of a file or folder, in its order; see ``read_report``.
 
     What is left out (invalid plans under ``skip_invalid``, flagged duplicates, self-loops, walls)
@@ -59,7 +59,7 @@ def read_diagrams(
     )
     if report.problems or report.num_duplicates or report.left_out:
         logger.log(logging.WARNING if report.problems else logging.INFO, "%s", report.summary())
-    return list(report.diagrams)
+    return Diagrams(report.diagrams)
 
 
 def read_report(

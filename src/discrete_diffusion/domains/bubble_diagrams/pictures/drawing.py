@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 
+MAX_DRAWN = 36
+"""Samples, or diagrams of a list, that are drawn: the first ones."""
+
 
 def draw_diagram(diagram: BubbleDiagram, path: str | Path | None = None) -> Figure:
     """One diagram as a picture without a legend; see ``draw_grid``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -144,6 +145,13 @@ class Sheet:
             with written_whole(path) as unfinished:
                 self.figure.savefig(unfinished, dpi=self.figure.dpi)
         return self.figure
+
+
+def svg_of(figure: Figure) -> str:
+    """A figure as SVG text."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
 
 
 def checked_path(

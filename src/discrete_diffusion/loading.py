@@ -1,0 +1,112 @@
+"""``load``: a trained model out of its checkpoint, which draws samples of its kind of data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.naming import check_name
+
+if TYPE_CHECKING:
+    import torch
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.checkpoints import Checkpoint
+
+_COUNT = "num_"
+"""How the names of counts begin, which may be left out."""
+
+_EXPLICIT = {"num", "seed", "steps", "given", "sampling"}
+"""What ``sample`` takes of every kind of data."""
+
+
+def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Any:
+    """The algorithm of a checkpoint, ready to sample: ``load("run/checkpoints/best.ckpt")``; a
+    ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
+    ``SampleFunction``: ``load(path).sample(num=16)``.
+
+    ``path``: a ``.ckpt`` or a ``.safetensors``. ``ema``: the averaged weights (default) or the last
+    training weights, which only a ``.ckpt`` has.
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file, if it
+    is damaged, of a newer format, or not a checkpoint of this package.
+    """
+    from discrete_diffusion.checkpoints import read_checkpoint
+
+    checkpoint = read_checkpoint(path, ema=ema, device=device)
+    checkpoint.algorithm.sample = SampleFunction(str(path), checkpoint)
+    return checkpoint.algorithm
+
+
+class SampleFunction:
+    """Draws samples as the command ``sample`` does, and returns them instead of writing files.
+
+    ``num``: how many; of kinds of data with conditions, how many held-out ones are drawn for.
+    ``seed``: the same seed and options draw what the command writes. ``given``: what to complete,
+    a file as the command takes it, or what its lines would hold: JSON objects, or objects with
+    ``to_json``, one or several. ``sampling``: another sampler by name, or settings as in
+    ``{"name": "ancestral", "temperature": 0.9}``; without a name, of the sampler trained with.
+    Further ``options`` are those keys of the command that mean something for this kind of data; a
+    count goes with or without ``num_``.
+
+    Returns a list or a dataclass of the kind of data. Raises ``ValueError`` as the command does.
+    """
+
+    def __init__(self, path: str, checkpoint: Checkpoint) -> None:
+        self.path, self.checkpoint = path, checkpoint
+
+    def __call__(
+        self,
+        num: int | None = None,
+        *,
+        seed: int = 0,
+        steps: int | None = None,
+        given: Any = None,
+        sampling: str | Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Any:
+        from discrete_diffusion.cli.sample import draw
+
+        if isinstance(sampling, str):
+            sampling = {"name": sampling}
+        with ExitStack() as stack:
+            if given is not None and not isinstance(given, str | Path):
+                folder = stack.enter_context(TemporaryDirectory())
+                given = _written(given, Path(folder) / "given.jsonl")
+            asked = {"num_samples": num, "seed": seed, "steps": steps, "sampling": sampling or {}}
+            if given is not None:
+                options["given"] = str(given)
+            return draw(self._config(asked, options), self.checkpoint).samples
+
+    def _config(self, asked: Mapping[str, Any], options: Mapping[str, Any]) -> DictConfig:
+        """Of the command, with ``asked`` and ``options`` in it."""
+        from omegaconf import open_dict
+
+        from discrete_diffusion.cli.compose import compose
+        from discrete_diffusion.domains import domain_of
+        from discrete_diffusion.options import check_kinds
+
+        own = domain_of(self.checkpoint.config.data).options("sample").values()
+        keys = {"batch_size", "precision", *(each.name for each in own if not each.written)}
+        short = {key.removeprefix(_COUNT): key for key in keys}
+        for name in options.keys() - keys:
+            check_name("option of sample", name, short.keys() | _EXPLICIT)
+        defaults = compose("sample")
+        config = defaults.copy()
+        with open_dict(config):
+            config.merge_with(
+                {**asked, **{short.get(name, name): x for name, x in options.items()}}
+            )
+            config.checkpoint = self.path
+        check_kinds(config, defaults)
+        return config
+
+
+def _written(given: Any, path: Path) -> Path:
+    several = [given] if isinstance(given, Mapping) or hasattr(given, "to_json") else given
+    lines = [each.to_json() if hasattr(each, "to_json") else each for each in several]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
