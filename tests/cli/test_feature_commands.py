@@ -110,6 +110,8 @@ def test_held_out_windows_are_filled(model, capsys):
     assert {path.name for path in Path("mine").iterdir()} == {
         *("samples.npz", "samples.png", "metrics.json"),
     }
+    drawn = load(model.removeprefix("checkpoint=")).sample(num=5, mask_rate=0.4)
+    assert drawn.filled.numpy().tobytes() == made["filled"].tobytes()
 
 
 def test_settings_of_the_sampler(model, capsys):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.train import train
 from discrete_diffusion.domains import build_data
@@ -96,6 +97,8 @@ def test_sample(model, capsys):
     own /= np.linalg.norm(truth.reshape(4, -1), axis=1)
     assert found["relative_l2"] == pytest.approx(own.mean(), rel=1e-5)
     assert Path("mine/samples.png").is_file()
+    drawn = load(model.removeprefix("checkpoint=")).sample(num=4, draws=3, steps=2)
+    assert np.array_equal(drawn.mean.numpy(), mean)
 
 
 def test_evaluate(model, capsys):

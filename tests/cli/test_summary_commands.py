@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.computing import where_to_compute
 from discrete_diffusion.cli.sample_source import open_trained_model
@@ -117,7 +118,8 @@ def test_a_run_goes_on(trained, tmp_path, caplog):
     assert "  reference: " + PAIRS[VAL][0].summary in caplog.text
 
 
-def test_held_out_dialogues_given_as_a_file_have_the_same_summaries(command, kind):
+def test_held_out_dialogues_given_as_a_file_have_the_same_summaries(trained, command, kind):
+    """Or as objects, from Python."""
     command("sample", kind, "num_samples=3", "seed=4", "out=own")
     found = numbers("own")
     assert (found["split"], found["num_samples"]) == ("test", 3)
@@ -134,6 +136,9 @@ def test_held_out_dialogues_given_as_a_file_have_the_same_summaries(command, kin
     for own in expected:
         del own["reference"]
     assert lines("mine") == expected
+    model = load(trained(kind) / "checkpoints" / "best.ckpt")
+    drawn = model.sample(given=[{"dialogue": p.dialogue} for p in PAIRS[TEST]], seed=4)
+    assert drawn.generated == tuple(line["summary"] for line in expected)
     assert {"rouge_l", "num_references", "split"}.isdisjoint(numbers("mine"))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from discrete_diffusion import load
 from discrete_diffusion.cli import main
 
 TEXT = "".join(f"{k} little pigs, {k % 7} wolves: ½ a straw.\n" for k in range(60))
@@ -50,7 +51,10 @@ def test_samples_need_the_checkpoint_alone(text_run, capsys):
     (text_run / "pigs.txt").rename(text_run / "gone.txt")
     try:
         main(["sample", "checkpoint=alone.ckpt", "num_samples=3", "out=mine"])
-        assert Path("mine/samples.txt").read_text().count("- sample ") == 3
+        written = Path("mine/samples.txt").read_text()
+        assert written.count("- sample ") == 3
+        for text in load("alone.ckpt").sample(num=3):
+            assert f"-\n{text}\n" in written
         assert read(Path("mine/metrics.json"))["num_samples"] == 3
         with pytest.raises(SystemExit):
             main(["evaluate", "checkpoint=alone.ckpt"])

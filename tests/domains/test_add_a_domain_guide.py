@@ -104,6 +104,8 @@ def test_an_option_of_its_own(folder, capsys):
     main([*words_of("sample"), "num_atoms=3", "out=three"])
     found = molecules_in(folder / "three" / "samples.jsonl")
     assert {len(molecule["atoms"]) for molecule in found} == {3}
+    drawn = load(folder / "run" / "checkpoints" / "best.ckpt").sample(num=len(found), atoms=3)
+    assert drawn == found
     for asked, said in (("num_atoms=0", "at least 1"), ("num_atoms=7", "at most 6")):
         with pytest.raises(SystemExit):
             main([*words_of("sample"), asked, "overwrite=true"])

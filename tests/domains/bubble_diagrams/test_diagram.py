@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import json
 from itertools import permutations
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from diagram_strategies import diagrams, relabelled_diagrams
 from hypothesis import given
 
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, Diagrams, PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.rooms import RELATIONS
 
@@ -45,6 +46,35 @@ def test_json_reads_codes_flipped_pairs_and_no_edge():
     for r, name in enumerate(RELATIONS[:-1]):
         flipped = BubbleDiagram.from_json({"rooms": [0, 0], "relations": [[1, 0, name]]})
         assert flipped.relations == ((0, 1, 9 - r),)
+
+
+def test_a_repr_names_rooms_and_relations():
+    short = BubbleDiagram((0, 2, 7, 7), ((0, 1, 2), (1, 3, 7)))
+    assert repr(short) == (
+        "BubbleDiagram(LivingRoom, Kitchen, SecondRoom 1, SecondRoom 2; "
+        "LivingRoom left-of Kitchen, Kitchen right-of SecondRoom 2)"
+    )
+    assert repr(BubbleDiagram((3,), ())) == "BubbleDiagram(Bathroom)"
+    partial = PartialDiagram((0, None, None), ((0, 2, 10),))
+    assert repr(partial) == "PartialDiagram(LivingRoom, ? 1, ? 2; LivingRoom no-edge ? 2)"
+    pairs = [(i, j, 0) for i in range(20) for j in range(i + 1, 20)]
+    assert len(repr(BubbleDiagram((7,) * 20, pairs))) < 500
+
+
+def test_diagrams_draw_themselves(tmp_path):
+    """In a notebook, and into files; a list as many pictures on a page."""
+    diagram = BubbleDiagram((0, 2), ((0, 1, 2),))
+    both = Diagrams([diagram, BubbleDiagram((3,), ())])
+    for shown in (diagram, both):
+        root = ElementTree.fromstring(shown._repr_svg_())
+        assert root.tag.endswith("}svg")
+        shown.draw(tmp_path / "plan.svg")
+        assert ElementTree.parse(tmp_path / "plan.svg").getroot().get("viewBox")
+        shown.draw(tmp_path / "plan.png")
+        assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+        with pytest.raises(ValueError, match="pdf"):
+            shown.draw(tmp_path / "plan.pdf")
+    assert Diagrams()._repr_svg_() is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
     from discrete_diffusion.domains.bubble_diagrams.files.readers import (
         read_diagrams,
         read_partials,
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BubbleDiagram",
+    "Diagrams",
     "PartialDiagram",
     "decode",
     "encode",
@@ -29,6 +30,7 @@ __all__ = [
 
 _MODULES = {
     "BubbleDiagram": "diagram",
+    "Diagrams": "diagram",
     "PartialDiagram": "partial",
     "decode": "tokens",
     "encode": "tokens",

@@ -1,0 +1,77 @@
+"""``load(...).sample``: what the command writes, as objects."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from checkpoints.made_checkpoints import training_state
+from discrete_diffusion import load
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.domains.bubble_diagrams import PartialDiagram, read_diagrams
+
+PARTIAL = {"rooms": ["LivingRoom", None, "Bathroom"], "relations": [[1, 0, "left-of"]]}
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.ckpt"
+    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
+    torch.save(training_state(config), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(checkpoint):
+    return load(checkpoint)
+
+
+def written(checkpoint, folder, *words):
+    main(["sample", f"checkpoint={checkpoint}", f"out={folder}", *words])
+    return read_diagrams(folder / "samples.jsonl")
+
+
+def test_the_command_writes_the_same_diagrams(checkpoint, model, tmp_path):
+    drawn = model.sample(num=6, seed=0, rooms=7)
+    assert drawn == written(checkpoint, tmp_path, "num_samples=6", "seed=0", "num_rooms=7")
+    assert {diagram.num_rooms for diagram in drawn} == {7}
+    assert drawn == model.sample(6, num_rooms=7)
+    assert drawn != model.sample(num=6, seed=1, rooms=7)
+
+
+def test_the_command_takes_the_same_sampler(checkpoint, model, tmp_path):
+    words = ["sampling=ancestral", "sampling.temperature=0.5", "steps=4", "num_samples=3"]
+    settings = {"name": "ancestral", "temperature": 0.5}
+    assert model.sample(num=3, steps=4, sampling=settings) == written(checkpoint, tmp_path, *words)
+
+
+def test_the_command_completes_the_same_plans(checkpoint, model, tmp_path):
+    file = tmp_path / "partial.jsonl"
+    file.write_text(json.dumps(PARTIAL) + "\n")
+    expected = written(checkpoint, tmp_path / "out", f"given={file}", "completions=3")
+    partial = PartialDiagram.from_json(PARTIAL)
+    assert all(map(partial.agrees_with, expected))
+    for given in (file, partial, [partial], PARTIAL):
+        completed = model.sample(given=given, completions=3)
+        assert completed == expected
+        assert [diagram.metadata for diagram in completed] == [{"given": 1}] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"romms": 7}, "did you mean 'rooms'"),
+        ({"trajectory": 2}, "'trajectory'"),  # there is no file to draw into
+        ({"rooms": 9}, "num_rooms=9"),
+        ({"num": 0}, "num_samples=0"),
+        ({"num": 2, "given": PARTIAL}, "completions=2"),
+        ({"completions": 2}, "given="),
+        ({"sampling": "ancestrl"}, "did you mean 'ancestral'"),
+        ({"precision": "bf17"}, "precision=bf17"),
+    ],
+)
+def test_what_the_command_refuses(model, options, named):
+    with pytest.raises(ValueError, match=named):
+        model.sample(**options)
