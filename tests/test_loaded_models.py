@@ -10,7 +10,8 @@ import torch
 from checkpoints.made_checkpoints import training_state
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.domains.bubble_diagrams import PartialDiagram, read_diagrams
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram, read_diagrams
+from guide_code import blocks
 
 PARTIAL = {"rooms": ["LivingRoom", None, "Bathroom"], "relations": [[1, 0, "left-of"]]}
 
@@ -57,6 +58,21 @@ def test_the_command_completes_the_same_plans(checkpoint, model, tmp_path):
         completed = model.sample(given=given, completions=3)
         assert completed == expected
         assert [diagram.metadata for diagram in completed] == [{"given": 1}] * 3
+
+
+@pytest.mark.parametrize("page", ["../README.md", "samplers.md", "completion.md"])
+def test_what_the_pages_say(checkpoint, tmp_path, monkeypatch, page):
+    """Their Python runs, beside a checkpoint of a plan model."""
+    monkeypatch.chdir(tmp_path)
+    copy = tmp_path / "runs" / "first" / "checkpoints" / "best.ckpt"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(checkpoint.read_bytes())
+    code = blocks(page, "python")
+    scope: dict[str, object] = {}
+    for block in code[next(k for k, text in enumerate(code) if "load(" in text) :]:
+        exec(compile(block, page, "exec"), scope)
+    assert all(isinstance(diagram, BubbleDiagram) for diagram in scope["diagrams"])
+    assert list(tmp_path.glob("*.svg"))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_settings_that_troubleshooting_names_exist():
             complete_overrides("train", ["data=plans", setting])
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/samplers.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/features.md"])
 def test_python_of_the_documents_is_python(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks
