@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 import discrete_diffusion
 from discrete_diffusion.cli import config_dir
 from discrete_diffusion.cli.compose import complete_overrides, with_open_keys
+from discrete_diffusion.domains.bubble_diagrams import read_partials
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -63,6 +64,22 @@ def test_commands_of_the_documents_compose():
             distinct.add((command, *(w for w in words if "=" in w and not w.startswith("hydra"))))
     for command, *overrides in sorted(distinct):
         complete_overrides(command, with_open_keys(command, overrides))
+
+
+def test_the_demo_ends_with_commands_that_can_be_typed():
+    pattern = r'@echo "  \$\(BIN\)/discrete-diffusion (\w+) (.*)"'
+    printed = re.findall(pattern, (ROOT / "Makefile").read_text())
+    assert len(printed) == 3
+    for command, words in printed:
+        overrides = words.replace("$(DEMO)", "demo").split()
+        complete_overrides(command, with_open_keys(command, overrides))
+        for file in (word.removeprefix("given=") for word in overrides if "given=" in word):
+            assert read_partials(ROOT / file)
+
+
+def test_the_readme_shows_a_line_of_its_example():
+    (shown,) = re.findall(r"```json\n(.*?)```", README, flags=re.DOTALL)
+    assert (ROOT / "examples" / "partial.jsonl").read_text().startswith(shown)
 
 
 def test_settings_that_troubleshooting_names_exist():
