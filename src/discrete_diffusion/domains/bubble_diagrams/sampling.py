@@ -125,28 +125,37 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
         logger.info("the completions are approximate: %s", reasons)
 
     def write() -> Sampled:
-        folder, diagrams = Path(str(config.out)), completed.diagrams
-        folder.mkdir(parents=True, exist_ok=True)
-        write_diagrams(folder / "samples.jsonl", diagrams)
-        _draw(completed, partials, folder / config.picture)
-        save_trajectory(completed.trajectory, folder, vocab)
-        facts = {
-            "given": str(config.given),
-            "num_inputs": len(partials),
-            "completions": len(diagrams) // len(partials),
-            "num_samples": len(diagrams),
-            "network_calls_per_sample": float(completed.network_calls.double().mean()),
-            "scoring_calls_per_sample": completed.num_scored / len(diagrams),
-            "scoring_batches_per_input": completed.num_batches / len(partials),
-            "arrangement_errors": completed.arrangement_errors,
-            "seconds": seconds,
-            "exact": not reasons,
-            "approximate_because": reasons or None,
-        }
-        what = f"{len(diagrams)} completions of {len(partials)} partial diagrams"
-        return _sampled(config, what, diagrams, facts)
+        facts = {"seconds": seconds, "exact": not reasons, "approximate_because": reasons or None}
+        return _write_completed(config, partials, completed, facts, vocab)
 
     return Drawn(Diagrams(completed.diagrams), write)
+
+
+def _write_completed(
+    config: DictConfig,
+    partials: Mapping[int, PartialDiagram],
+    completed: Completions,
+    facts: dict[str, Any],
+    vocab: VocabConfig,
+) -> Sampled:
+    folder, diagrams = Path(str(config.out)), completed.diagrams
+    folder.mkdir(parents=True, exist_ok=True)
+    write_diagrams(folder / "samples.jsonl", diagrams)
+    _draw(completed, partials, folder / config.picture)
+    save_trajectory(completed.trajectory, folder, vocab)
+    facts = {
+        "given": str(config.given),
+        "num_inputs": len(partials),
+        "completions": len(diagrams) // len(partials),
+        "num_samples": len(diagrams),
+        "network_calls_per_sample": float(completed.network_calls.double().mean()),
+        "scoring_calls_per_sample": completed.num_scored / len(diagrams),
+        "scoring_batches_per_input": completed.num_batches / len(partials),
+        "arrangement_errors": completed.arrangement_errors,
+        **facts,
+    }
+    what = f"{len(diagrams)} completions of {len(partials)} partial diagrams"
+    return _sampled(config, what, diagrams, facts)
 
 
 def _draw(completed: Completions, partials: Mapping[int, PartialDiagram], path: Path) -> None:
