@@ -42,6 +42,13 @@ def test_the_command_writes_the_same_diagrams(checkpoint, model, tmp_path):
     assert drawn != model.sample(num=6, seed=1, rooms=7)
 
 
+def test_nothing_is_written(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model.sample(num=2)
+    model.sample(given=PARTIAL)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_command_takes_the_same_sampler(checkpoint, model, tmp_path):
     words = ["sampling=ancestral", "sampling.temperature=0.5", "steps=4", "num_samples=3"]
     settings = {"name": "ancestral", "temperature": 0.5}
