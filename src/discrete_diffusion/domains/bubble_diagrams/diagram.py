@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
 
 
-_NAMED = 12
-"""Rooms, and half as many relations, that a ``repr`` names."""
+_ROOMS_NAMED, _RELATIONS_NAMED = 12, 8
+"""Those that a ``repr`` names at most."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,7 +221,7 @@ def named(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]
     numbers = {name: count(1) for name in types}
     names = [f"{x} {next(numbers[x])}" if types.count(x) > 1 else x for x in types]
     said = [f"{names[i]} {RELATIONS[r]} {names[j]}" for i, j, r in relations]
-    parts = [_first(names, _NAMED), _first(said, _NAMED // 2)]
+    parts = [_first(names, _ROOMS_NAMED), _first(said, _RELATIONS_NAMED)]
     return "; ".join(filter(None, parts))
 
 
