@@ -15,8 +15,8 @@ import discrete_diffusion
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
 FOUNDATION = {
-    *("types", "layout", "categorical", "naming", "options", "rooms", "shards"),
-    *("pretrained", "whole_files", "plugins", "config_files", "domains"),
+    *("types", "layout", "categorical", "naming", "options", "rooms", "shards", "progress"),
+    *("pretrained", "whole_files", "plugins", "config_files", "domains", "stopping"),
 }
 """``domains`` here is the contract and its registry: see ``test_no_domain_is_imported``."""
 
@@ -30,6 +30,7 @@ ALLOWED = {
     "rooms": set(),
     "shards": set(),
     "stopping": set(),
+    "progress": set(),
     "plugins": {"naming"},
     "config_files": set(),
     "layout": {"categorical", "rooms"},
@@ -45,7 +46,7 @@ ALLOWED = {
     | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "viz"},
     "domains": FOUNDATION | {"algorithms", "sampling", "data", "viz", "evaluation"},
     "training": FOUNDATION
-    | {"models", "algorithms", "sampling", "data", "evaluation", "checkpoints", "stopping"},
+    | {"models", "algorithms", "sampling", "data", "evaluation", "checkpoints"},
 }
 CONTRACT = {"", "domain", "cell_measurement", "option"}
 """Modules of ``domains`` that know no kind of data."""

@@ -33,7 +33,7 @@ class StopSignals:
     """While entered, the first SIGINT or SIGTERM asks for an end, the second one kills at once.
 
     ``received``: the first signal, or None. It raises ``Stop`` on the spot, unless ``finish_step``
-    is set: then the run looks at ``received`` itself.
+    is set: then ``promise`` is printed, and the run looks at ``received`` itself.
 
     Signals belong to the main thread: entered elsewhere, this does nothing. A signal that the
     parent process ignored stays ignored. The former handlers come back at the end.
@@ -42,6 +42,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.received: int | None = None
         self.finish_step = False
+        self.promise = "stopping as soon as the run can go on from there"
         self._former: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignals:
@@ -78,7 +79,4 @@ class StopSignals:
         if not self.finish_step:
             raise Stop(number)
         # not print: the signal may have come in the middle of one
-        said = (
-            "stopping as soon as the run can go on from there; the same signal again kills at once"
-        )
-        os.write(2, f"\n{said}\n".encode())
+        os.write(2, f"\n{self.promise}; the same signal again kills at once\n".encode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -49,6 +49,24 @@ def write_text(path: Path, text: str) -> None:
     """Write ``text`` as UTF-8, whole, its line ends as they are; lone surrogates as escapes."""
     with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
+
+
+@contextmanager
+def growing_file(path: Path) -> Iterator[Callable[[str], None]]:
+    """A function that appends text to ``samples.partial.jsonl``, for a ``path`` samples.jsonl.
+
+    It is for those who look while the block runs, and for what is left if the process is killed. At
+    the end of the block, when ``path`` is to be there, it is removed; after an error it stays.
+    """
+    unfinished = path.with_name(f"{path.stem}.partial{path.suffix}")
+
+    def append(text: str) -> None:
+        with unfinished.open("ab") as file:
+            file.write(text.encode("utf-8", errors="backslashreplace"))
+
+    unfinished.unlink(missing_ok=True)
+    yield append
+    unfinished.unlink(missing_ok=True)
 
 
 def is_same_file(path: Path, other: Path) -> bool:

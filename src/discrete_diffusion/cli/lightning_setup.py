@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from hydra.utils import instantiate
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import LearningRateMonitor, TQDMProgressBar
+from lightning.pytorch.callbacks import LearningRateMonitor
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
@@ -27,6 +26,7 @@ from discrete_diffusion.training import (
     RunCheckpoints,
     SampleAtValidation,
     ShardedPrecision,
+    TrainingProgress,
     ValidationLine,
 )
 
@@ -76,7 +76,7 @@ def build_trainer(
             logger=loggers,
             callbacks=callbacks,
             plugins=plugins,
-            enable_progress_bar=sys.stderr.isatty(),
+            enable_progress_bar=False,
             enable_model_summary=False,
             **options,
         )
@@ -96,15 +96,14 @@ def build_callbacks(
     options = config.callbacks
     pictures = folder / "pictures"
     callbacks: list[Callback] = [
-        SampleAtValidation(draw, report, num_samples=options.num_samples, folder=pictures)
+        TrainingProgress(),
+        SampleAtValidation(draw, report, num_samples=options.num_samples, folder=pictures),
     ]
     if options.ema_decay is not None:
         callbacks.append(EMA(decay=options.ema_decay))
     callbacks.append(ValidationLine(report.headlines))
     if config.logger:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
-    if sys.stderr.isatty():
-        callbacks.append(TQDMProgressBar(refresh_rate=10))
     callbacks.append(RunCheckpoints(folder / "checkpoints", signals=signals))
     return [*callbacks, *(instantiate(extra) for extra in options.extra.values())]
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.child_processes import command_line
-from discrete_diffusion.cli.launch_environment import rank
+from discrete_diffusion.cli.launch_environment import is_first, rank
 from discrete_diffusion.cli.run_folder import run_folder
+from discrete_diffusion.progress import shown
 from discrete_diffusion.whole_files import made
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+logger = logging.getLogger(__name__)
 
 HELP = """\
 discrete-diffusion: train and sample discrete diffusion models.
@@ -89,7 +94,8 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
     elif command == "data":
         from discrete_diffusion.cli.data import run
 
-        run(arguments[1:])
+        with shown(partial(print, file=sys.stderr, flush=True)):
+            run(arguments[1:])
     elif arguments == ["compare"]:
         raise ValueError(
             "compare trains a model per algorithm, backbone and seed: say which, as in "
@@ -151,7 +157,10 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own
             config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
         module = import_module(f"discrete_diffusion.cli.{COMMANDS[command]}")
-        with command_line([command, *arguments], of_this_program=of_this_program):
+        with (
+            command_line([command, *arguments], of_this_program=of_this_program),
+            shown(logger.info, bar=not sweeps) if is_first() else nullcontext(),
+        ):
             _guarded(module.run, config)  # here, or Hydra would print a trace
 
     own_arguments = sys.argv

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion import progress
 from discrete_diffusion.config_files import plain
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Run:
 
         config, device = self.config, trainer.strategy.root_device
         self.algorithm.to(device)
-        with whole_weights(trainer):
+        with whole_weights(trainer), progress.task("final measurements"):
             bound = estimate_bound(
                 self.algorithm,
                 self.held_out(),

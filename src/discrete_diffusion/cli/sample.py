@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
-from discrete_diffusion.cli.launch_environment import hush_other_ranks
+from discrete_diffusion.cli.launch_environment import hush_other_ranks, stop_signals
 from discrete_diffusion.cli.output_folder import claimed_outputs
 from discrete_diffusion.cli.precision import check_units
 from discrete_diffusion.cli.request_options import (
@@ -20,17 +24,20 @@ from discrete_diffusion.cli.request_options import (
     refuse_meaningless,
 )
 from discrete_diffusion.cli.sample_source import open_trained_model, with_sampler
-from discrete_diffusion.whole_files import is_same_file
+from discrete_diffusion.stopping import Stop, StopSignals
+from discrete_diffusion.whole_files import growing_file, is_same_file
 
 if TYPE_CHECKING:
     from discrete_diffusion.checkpoints import Checkpoint
     from discrete_diffusion.domains.domain import Drawn
     from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.shards import Shard
 
 logger = logging.getLogger(__name__)
 
 OUTPUTS = (
     *("samples.jsonl", "samples.txt", "samples.npz", "metrics.json"),
+    *("samples.partial.jsonl", "samples.partial.txt"),
     *("trajectory.gif", "trajectory.png"),
 )
 """What ``out`` may receive beside ``picture``."""
@@ -55,10 +62,48 @@ def _sample(config: DictConfig) -> None:
     trained.refuse_overwriting_data(config, OUTPUTS)
     from discrete_diffusion.evaluation.json_values import write_metrics
 
-    done = _drawn(config, trained).write()
+    folder = Path(str(config.out))
     facts = {"checkpoint": trained.path, "seed": config.seed, "precision": str(config.precision)}
-    write_metrics(Path(str(config.out)), facts | done.facts)
+    try:
+        with stop_signals() as signals, _unfinished(folder, trained) as append:
+            done = _drawn(config, _written_if_stopped(trained, signals, append)).write()
+    except Stop as stop:
+        _end(stop, "no sample was finished")
+    if signals.received is not None:
+        facts["stopped_by"] = str(Stop(signals.received))
+    write_metrics(folder, facts | done.facts)
     logger.info("%s", done.said)
+    if signals.received is not None:
+        num = done.facts["num_samples"]
+        _end(Stop(signals.received), f"the {num:,} finished samples are in {folder}")
+
+
+def _unfinished(
+    folder: Path, trained: TrainedModel
+) -> AbstractContextManager[Callable[[str], None]]:
+    """What appends the samples of a model to a file in the folder, if they are lines."""
+    name = trained.domain.growing
+    return nullcontext(lambda text: None) if name is None else growing_file(folder / name)
+
+
+def _written_if_stopped(
+    trained: TrainedModel, signals: StopSignals, append: Callable[[str], None]
+) -> TrainedModel:
+    """A signal ends the drawing, and nothing that comes after it."""
+
+    @contextmanager
+    def sharing() -> Iterator[Shard]:
+        with trained.sharing() as shard:
+            yield shard
+        signals.promise = "writing the samples that are finished"
+        signals.finish_step = True
+
+    return replace(trained, sharing=sharing, append=append)
+
+
+def _end(stop: Stop, what: str) -> NoReturn:
+    print(f"discrete-diffusion: {stop}; {what}", file=sys.stderr)
+    raise SystemExit(stop.exit_status)
 
 
 def draw(config: DictConfig, checkpoint: Checkpoint) -> Drawn:

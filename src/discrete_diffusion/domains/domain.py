@@ -144,6 +144,11 @@ class Domain(ABC):
     ``sample_options``, ``evaluate_options``: keys of these commands that mean something for its
     models, beside those that do for all; ``remedies``: by key, what to do where one means nothing.
 
+    ``growing``: the file of samples, of lines, that ``sample`` writes beside as they are drawn.
+
+    ``quick``: keys of ``evaluate`` with the values that ``quick=true`` gives them; none, and it is
+    refused.
+
     ``group_titles``: what the groups of tokens are called in pictures. ``token_steps``: sampling
     steps where its samples are ids in one of two states and nothing else is said; None for the
     sampler's own.
@@ -155,7 +160,9 @@ class Domain(ABC):
     sample_options: ClassVar[tuple[Option, ...]] = ()
     evaluate_options: ClassVar[tuple[Option, ...]] = ()
     remedies: ClassVar[Mapping[str, str]] = {}
+    quick: ClassVar[Mapping[str, int]] = {}
     group_titles: ClassVar[Mapping[str, str]] = {}
+    growing: ClassVar[str | None] = None
     token_steps: ClassVar[int | None] = None
 
     def options(self, command: str) -> dict[str, Option]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import length_hint
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import make_generator
@@ -220,24 +222,22 @@ def _bounds_by_batch(
 ) -> list[SampleBounds]:
     """Of each batch, in eval mode, measured on ``device``, on the CPU."""
     num_draws = 1 if algorithm.evaluation_draw == "exact" else draws  # nothing is drawn
+    shard, num_passes = shard or Shard(), num_draws * length_hint(batches) or None
 
     def measure(numbered: tuple[int, Batch]) -> SampleBounds:
         k, batch = numbered
         moved = algorithm.prepared(batch).to(device)
-        outputs: list[LossOutput] = [
-            algorithm.loss(
-                moved,
-                make_generator(seed, *stream, k, d, device=device),
-                algorithm.evaluation_draw,
-            )
-            for d in range(num_draws)
-        ]
+        outputs: list[LossOutput] = []
+        for d in range(num_draws):
+            generator = make_generator(seed, *stream, k, d, device=device)
+            outputs.append(algorithm.loss(moved, generator, algorithm.evaluation_draw))
+            measuring.advance(shard.world_size)
         nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
         orders = None if batch.log_num_orders is None else batch.log_num_orders.cpu()
         return SampleBounds(nelbo.cpu(), outputs[0].num_real.cpu(), orders)
 
-    with eval_mode(algorithm):
-        return (shard or Shard()).map(measure, enumerate(batches))
+    with eval_mode(algorithm), progress.task("the bound", num_passes, "batches") as measuring:
+        return shard.map(measure, enumerate(batches))
 
 
 def blind_bounds(

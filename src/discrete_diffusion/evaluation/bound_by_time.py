@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import length_hint
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.algorithms import TokenAlgorithm, general_bound
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.draws import draw_times
@@ -99,6 +101,7 @@ def bound_by_time(
     """
     if num_bins < 1:
         raise ValueError(f"num_bins={num_bins}: expected at least 1")
+    shard, num_passes = shard or Shard(), num_bins * length_hint(batches) or None
 
     def measure(numbered: tuple[int, Batch]) -> _Measured:
         b, batch = numbered
@@ -108,10 +111,14 @@ def bound_by_time(
             u = draw_times("low_discrepancy", len(moved), generator, moved.x0.device)
             t = ((k + u) / num_bins).clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
             bins.append(_measure(algorithm, moved, t, generator))
+            measuring.advance(shard.world_size)
         return _Measured(*map(torch.stack, zip(*bins, strict=True)))
 
-    with eval_mode(algorithm):
-        parts = (shard or Shard()).map(measure, enumerate(batches))
+    with (
+        eval_mode(algorithm),
+        progress.task("the bound by time", num_passes, "batches") as measuring,
+    ):
+        parts = shard.map(measure, enumerate(batches))
     if not any(part.integrand.shape[1] for part in parts):
         raise ValueError("no samples to measure the bound on; give a split that is not empty")
     integrand = torch.cat([part.integrand for part in parts], dim=1)  # (T, M, G)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import length_hint
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import make_generator
@@ -94,6 +96,7 @@ def measure_calibration(
     layout = algorithm.layout
     times = [time_of_share(algorithm.process, share) for share in shares]
     shape = (len(shares), len(layout.group_names))
+    shard, num_passes = shard or Shard(), len(shares) * length_hint(batches) or None
 
     def measure(numbered: tuple[int, Batch]) -> tuple[Tensor, Tensor]:
         b, batch = numbered
@@ -106,10 +109,11 @@ def measure_calibration(
                 rows = uncertain & (layout.group == g)
                 sums[:, s, g] = _binned(probs, moved.x0, rows, layout.support)
                 num_positions[s, g] = rows.sum().cpu()
+            measuring.advance(shard.world_size)
         return sums, num_positions
 
-    with eval_mode(algorithm):
-        parts = (shard or Shard()).map(measure, enumerate(batches))
+    with eval_mode(algorithm), progress.task("calibration", num_passes, "batches") as measuring:
+        parts = shard.map(measure, enumerate(batches))
     num_events, predicted, observed = torch.stack([sums for sums, _ in parts]).sum(dim=0)
     num_positions = torch.stack([num for _, num in parts]).sum(dim=0)
     return Calibration(

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Dataset, Examples
+from discrete_diffusion.stopping import Stop
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
+
+logger = logging.getLogger(__name__)
 
 Tensors = Mapping[str, Tensor]
 """By name, with the same number of rows: one per sample."""
@@ -23,11 +28,14 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class ConditionalSamples:
-    """``values``: what was drawn, a row per row of the conditions, on the CPU. ``seconds``: spent
-    drawing, summed over processes."""
+    """``values``: what was drawn, on the CPU, a row per row of the conditions, or of the first ones
+    if a ``Stop`` came. ``seconds``: spent drawing, summed over processes."""
 
     values: Tensors
     seconds: float
+
+    def __len__(self) -> int:
+        return len(next(iter(self.values.values())))
 
 
 def draw_conditional(
@@ -47,10 +55,14 @@ def draw_conditional(
     The processes of ``model.shard`` share the batches; each returns all samples. Batch k has a
     generator of its own, seeded by ``entropy`` and k. So samples do not depend on the number of
     processes, and another call with other conditions draws with the same noise.
+    A ``Stop`` ends the drawing as ``model.on_drawn`` says; then the samples before the first one
+    that is missing are returned.
     """
     if batches is None:
         num = len(next(iter(conditions.values())))
         batches = list(torch.arange(num).split(model.rows_at_once))
+
+    finished: list[tuple[Tensor, tuple[dict[str, Tensor], float]]] = []
 
     def work(numbered: tuple[int, Tensor]) -> tuple[dict[str, Tensor], float]:
         k, rows = numbered
@@ -58,15 +70,44 @@ def draw_conditional(
         given = {name: values[rows].to(model.device) for name, values in conditions.items()}
         drawn = draw(given, make_generator(*entropy, k, device=model.device))
         on_cpu = {name: values.cpu() for name, values in drawn.items()}
-        return on_cpu, time.perf_counter() - start
+        part = on_cpu, time.perf_counter() - start
+        if model.on_drawn is not None:
+            finished.append((rows, part))
+            model.on_drawn(rows, on_cpu)
+        drawing.advance(len(rows) * model.shard.world_size)
+        return part
 
-    with eval_mode(model.algorithm):
-        parts = model.shard.map(work, enumerate(batches))
-    back = torch.cat(batches).argsort()
+    asked = total = sum(map(len, batches))
+    with eval_mode(model.algorithm), progress.task("drawing", asked, "samples") as drawing:
+        try:
+            parts = model.shard.map(work, enumerate(batches))
+        except Stop:
+            if not finished:
+                raise
+            batches, parts = map(list, zip(*finished, strict=True))
+            rows = torch.cat(batches).sort().values
+            total = int((rows == torch.arange(len(rows))).long().cumprod(dim=0).sum())
+            if total == 0:
+                raise
+            logger.warning("the first %s of %s samples are finished", f"{total:,}", f"{asked:,}")
+    back = torch.cat(batches).argsort()[:total]
     return ConditionalSamples(
         {name: torch.cat([drawn[name] for drawn, _ in parts])[back] for name in parts[0][0]},
         sum(seconds for _, seconds in parts),
     )
+
+
+def drawn_from_others(
+    model: Model, draw: Callable[[Model], ConditionalSamples]
+) -> ConditionalSamples | None:
+    """What a model draws from other conditions, to compare with: all, or None if a ``Stop`` comes
+    before that and ``model.on_drawn`` is there."""
+    try:
+        return draw(replace(model, on_drawn=None))
+    except Stop:
+        if model.on_drawn is None:
+            raise
+        return None
 
 
 def first_examples(data: Dataset, split: str, num: int | None) -> Examples:

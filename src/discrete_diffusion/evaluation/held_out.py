@@ -4,11 +4,14 @@ split it held out, whatever the state."""
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
 from omegaconf.errors import OmegaConfBaseException
 
-from discrete_diffusion.data import SplitBatches
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data import Dataset, SplitBatches
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation.bound import BoundEstimate, estimate_bound
@@ -17,10 +20,11 @@ from discrete_diffusion.naming import check_name
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.data import Dataset
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
 
 logger = logging.getLogger(__name__)
+
+D = TypeVar("D", bound=Dataset)
 
 HELD_OUT = ("test", "val")
 """Splits to measure on, the preferred one first."""
@@ -31,8 +35,8 @@ BOUND_DRAWS = 4
 SEEDS = 5
 """Sampling seeds, if ``seeds`` does not say."""
 
-_BOUND = (21,)
-"""Keeps the draws of the bound apart from those of samples."""
+_BOUND, _CHOICE = (21,), (24,)
+"""Keep the draws of the bound, and the choice of held-out samples, apart from those of samples."""
 
 
 class UnreadableDataError(ValueError):
@@ -99,9 +103,32 @@ def name_of_split(trained: TrainedModel, data: Dataset, split: str) -> str:
     return f"{name}, which has changed since it was trained, so it may have been trained on"
 
 
+def num_held_out(config: DictConfig, data: Dataset, split: str) -> int:
+    """How many samples of a split are measured: ``num_held_out``, at most all."""
+    available = len(data.splits[split])
+    return available if config.num_held_out is None else min(config.num_held_out, available)
+
+
+def some_held_out(config: DictConfig, data: D, split: str) -> D:
+    """The data with ``num_held_out`` samples of a split, a choice that depends on the data alone."""
+    available, num = len(data.splits[split]), num_held_out(config, data, split)
+    if num == available:
+        return data
+    chosen = torch.randperm(available, generator=make_generator(0, *_CHOICE))[:num].sort().values
+    some = copy(data)
+    some.splits = {**data.splits, split: data.splits[split][chosen]}
+    return some
+
+
+def held_out_facts(config: DictConfig, data: Dataset, split: str) -> dict[str, int]:
+    """What ``metrics.json`` says of the held-out samples: how many were measured, of how many."""
+    num, available = num_held_out(config, data, split), len(data.splits[split])
+    return {"num_held_out": num, "num_held_out_available": available}
+
+
 def held_out_bound(config: DictConfig, model: Model, data: Dataset, split: str) -> BoundEstimate:
-    """The bound of a model on all samples of a split, whatever ``num_samples``."""
-    algorithm = model.algorithm
+    """The bound of a model on ``num_held_out`` samples of a split, whatever ``num_samples``."""
+    algorithm, data = model.algorithm, some_held_out(config, data, split)
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
     return estimate_bound(
         algorithm,

@@ -16,6 +16,7 @@ from discrete_diffusion.whole_files import refuse_overwriting
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.checkpoints import Checkpoint
     from discrete_diffusion.domains.domain import Domain
@@ -27,6 +28,9 @@ class Model:
 
     ``steps``: of the sampler, None for its default. ``batch_size``: samples drawn at once, None for
     the default of the device. ``shard``: this process among those that share the work.
+    ``on_drawn``: of a process by itself, told the rows Int[b] of every batch of samples and what
+    was drawn, as soon as it is; with it, a ``Stop`` ends the drawing and the samples are those that
+    were finished by then, none of them: it is raised.
 
     Raises ``ValueError`` for ``batch_size`` below 1.
     """
@@ -37,6 +41,7 @@ class Model:
     steps: int | None = None
     batch_size: int | None = None
     shard: Shard = field(default_factory=Shard)
+    on_drawn: Callable[[Tensor, Any], None] | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size is not None:
@@ -56,6 +61,8 @@ class TrainedModel:
 
     ``path``: of the checkpoint. ``sampling``: name and arguments of the sampler. ``device``: where
     it is. ``sharing``: a block inside which processes share the work, at the asked precision.
+    ``append``: writes samples as they are drawn; if a process by itself has it, a ``Stop`` ends the
+    drawing with those that are finished.
     """
 
     path: str
@@ -66,6 +73,7 @@ class TrainedModel:
     steps: int | None
     batch_size: int | None
     sharing: Callable[[], AbstractContextManager[Shard]]
+    append: Callable[[str], None] | None = None
 
     @property
     def algorithm(self) -> Any:
@@ -83,9 +91,25 @@ class TrainedModel:
 
         return domain_of(self.data_config)
 
-    def on(self, shard: Shard) -> Model:
-        """Its share of the work of a process."""
-        return Model(self.algorithm, self.sampler, self.device, self.steps, self.batch_size, shard)
+    def on(self, shard: Shard, text: Callable[[Tensor, Any], str] | None = None) -> Model:
+        """Its share of the work of a process. ``text``: what ``append`` is to write of rows Int[b]
+        and of what was drawn for them."""
+        on_drawn, append = None, self.append
+        if append is not None and shard.world_size == 1:  # else none of them has all samples
+
+            def on_drawn(rows: Tensor, drawn: Any) -> None:
+                if text is not None:
+                    append(text(rows, drawn))
+
+        return Model(
+            self.algorithm,
+            self.sampler,
+            self.device,
+            self.steps,
+            self.batch_size,
+            shard,
+            on_drawn,
+        )
 
     def refuse_overwriting_data(self, config: DictConfig, names: Iterable[str]) -> None:
         """``ValueError`` if one of the ``names``, written into ``config.out``, is a file that the

@@ -17,6 +17,7 @@ from discrete_diffusion.plugins import Registry
 from discrete_diffusion.sampling.ancestral import Ancestral, PredictorCorrector, Renoise
 from discrete_diffusion.sampling.autoregressive import Autoregressive
 from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.sampling.draw_samples import OnDrawn as OnDrawn
 from discrete_diffusion.sampling.draw_samples import draw_samples as draw_samples
 from discrete_diffusion.sampling.draw_samples import rows_at_once as rows_at_once
 from discrete_diffusion.sampling.fields import Direct, Ode

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling.tokens import TokenSampler
 from discrete_diffusion.shards import Shard
+from discrete_diffusion.stopping import Stop
 from discrete_diffusion.types import SampleOutput
+
+logger = logging.getLogger(__name__)
+
+OnDrawn = Callable[[Tensor, SampleOutput], None]
+"""Told the rows Int[b] of a batch and their samples, as soon as they are drawn."""
 
 _SHARES = 8
 _LEAST_SHARE = {"cpu": 32}
@@ -31,6 +41,7 @@ def draw_samples(
     clamp: Tensor | None = None,
     trajectories: int = 0,
     shard: Shard | None = None,
+    on_drawn: OnDrawn | None = None,
 ) -> SampleOutput:
     """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
 
@@ -43,11 +54,16 @@ def draw_samples(
     ``shard``: every process asks for the same, draws some of the batches and returns all samples.
     Each batch has a generator of its own, seeded by ``generator``, so a sample does not depend on
     the number of processes. It does on ``batch_size``.
+
+    ``on_drawn``: of a process by itself. With it a ``Stop`` ends the drawing, and the result has
+    the rows alone that ``on_drawn`` was told of; before the first of them it is raised.
     """
     device = algorithm.layout.support.device
     batch_size = rows_at_once(device) if batch_size is None else batch_size
     batches = _batches(real.sum(dim=1), batch_size, _LEAST_SHARE.get(device.type, 1024))
     seeds = draw_seeds(generator, len(batches))
+    shard = shard or Shard()
+    drawn: list[tuple[Tensor, SampleOutput]] = []
 
     def sample(batch: tuple[Tensor, int]) -> SampleOutput:
         rows, seed = batch
@@ -61,14 +77,29 @@ def draw_samples(
             keep_trajectory=bool(kept.any()),
         )
         states = output.trajectory
-        return SampleOutput(
+        finished = SampleOutput(
             output.x0.cpu(),
             output.nfe.cpu(),
             output.log_weights.cpu(),
             None if states is None else states.cpu()[:, kept],
         )
+        if on_drawn is not None:
+            drawn.append((rows, finished))
+            on_drawn(rows, finished)
+        drawing.advance(len(rows) * shard.world_size)
+        return finished
 
-    outputs = (shard or Shard()).map(sample, zip(batches, seeds, strict=True))
+    with progress.task("drawing", len(real), "samples") as drawing:
+        try:
+            outputs = shard.map(sample, zip(batches, seeds, strict=True))
+        except Stop:
+            if not drawn:
+                raise
+            batches, outputs = map(list, zip(*drawn, strict=True))
+            logger.warning(
+                "%s of %s samples are finished; large ones are drawn first, so small ones lack",
+                *(f"{sum(map(len, batches)):,}", f"{len(real):,}"),
+            )
     return _joined(outputs, torch.cat(batches), trajectories)
 
 

@@ -1,6 +1,10 @@
 """Training under Lightning."""
 
-from discrete_diffusion.training.callbacks import SampleAtValidation, ValidationLine
+from discrete_diffusion.training.callbacks import (
+    SampleAtValidation,
+    TrainingProgress,
+    ValidationLine,
+)
 from discrete_diffusion.training.ema import EMA
 from discrete_diffusion.training.metrics_log import MetricsLog
 from discrete_diffusion.training.module import DiffusionModule
@@ -15,6 +19,7 @@ __all__ = [
     "RunCheckpoints",
     "SampleAtValidation",
     "ShardedPrecision",
+    "TrainingProgress",
     "ValidationLine",
     "whole_weights",
 ]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from discrete_diffusion import progress
 from discrete_diffusion.domains.domain import Headline, Report
 from discrete_diffusion.training.sharding import whole_weights
 
@@ -36,6 +39,10 @@ class SampleAtValidation(Callback):
         num = min(self.num_samples, 4) if trainer.sanity_checking else self.num_samples
         if num == 0 and not trainer.sanity_checking:
             return
+        with progress.task("samples"):
+            self._sample(trainer, pl_module, num)
+
+    def _sample(self, trainer: Trainer, pl_module: LightningModule, num: int) -> None:
         with whole_weights(trainer):
             samples = self.draw(num)
         measured = self.report.measure(samples) if trainer.is_global_zero else {}
@@ -46,6 +53,50 @@ class SampleAtValidation(Callback):
         if trainer.is_global_zero:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.report.draw(samples, self.folder / f"step_{trainer.global_step:06d}.png")
+
+
+class TrainingProgress(Callback):
+    """The steps of the whole run as a task, with the loss; validations are tasks inside it."""
+
+    def __init__(self) -> None:
+        self._training = ExitStack()
+        self._validation = ExitStack()
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        total = _if_finite(trainer.estimated_stepping_batches)
+        self._steps = self._training.enter_context(progress.task("training", total, "steps"))
+        self._steps.begin_at(trainer.global_step)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        self._steps.reach(trainer.global_step)
+        loss = trainer.callback_metrics.get("train/loss") if self._steps.wants_note else None
+        if loss is not None:  # not at every step: to read it is to wait for a GPU
+            self._steps.note, self._steps.wants_note = f"loss {float(loss):.4g}", False
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        checking = trainer.sanity_checking
+        num = sum(trainer.num_sanity_val_batches if checking else trainer.num_val_batches)
+        validation = progress.task("validation", _if_finite(num), "batches")
+        self._batches = self._validation.enter_context(validation)
+
+    def on_validation_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        self._batches.advance()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._validation.close()
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._training.close()
+
+    def on_exception(self, trainer: Trainer, *_: Any) -> None:
+        self._validation.close()
+        self._training.close()
+
+
+def _if_finite(num: float) -> float | None:
+    return num if math.isfinite(num) else None
 
 
 class ValidationLine(Callback):

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion import progress
 from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, write_json
 from discrete_diffusion.cli.compose import own_hydra, quoted
 from discrete_diffusion.config_files import plain
@@ -60,7 +61,9 @@ def run_cells(
             HydraConfig.instance().set_config(config)
             hydra_log.setLevel(logging.WARNING)  # a line of overrides per job
             found = Plugins.instance().instantiate_launcher(
-                hydra_context=context, task_function=partial(run_cell, terms=terms), config=config
+                hydra_context=context,
+                task_function=partial(run_cell, terms=terms, num_cells=len(cells)),
+                config=config,
             )
             jobs = [[*cell.overrides, f"hydra.sweep.subdir={cell.name}"] for cell in cells]
             returned = found.launch(jobs, initial_job_idx=0)
@@ -84,18 +87,27 @@ def run_cells(
         )
 
 
-def run_cell(config: DictConfig, *, terms: EqualTerms) -> None:
-    """Train a cell in the folder that the launcher made for it, or go on with it, and measure it.
+def run_cell(config: DictConfig, *, terms: EqualTerms, num_cells: int) -> None:
+    """Train a cell in the folder that the launcher made for it, or go on with it, and measure it;
+    one of ``num_cells`` to run.
 
     Raises the errors of ``train``, and ``ValueError`` if training has diverged.
     """
     from hydra.core.hydra_config import HydraConfig
 
-    from discrete_diffusion.cli.train import train
-
     folder = CellFolder(Path(HydraConfig.get().runtime.output_dir))
     folder.write_plan(config)
-    logger.info("--- %s", folder.path.name)
+    number = int(HydraConfig.get().job.num) + 1
+    logger.info("--- %s, cell %d of %d", folder.path.name, number, num_cells)
+    cell = f"cell {number} of {num_cells}, {folder.path.name}"
+    with progress.shown(logger.info, bar=False), progress.task(cell):
+        _finish(config, folder, terms)
+
+
+def _finish(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> None:
+    """Train the cell, unless it is trained, and measure it."""
+    from discrete_diffusion.cli.train import train
+
     if not folder.is_trained:
         resumed = config.copy()
         resumed.resume = str(folder.last) if folder.last.exists() else None
@@ -107,7 +119,9 @@ def run_cell(config: DictConfig, *, terms: EqualTerms) -> None:
         finally:
             folder.add_seconds(time.perf_counter() - start)
             train_log.removeFilter(_is_no_metric)
-    write_json(folder.path / "cell.json", measure_cell(config, folder, terms))
+    with progress.task("measuring"):
+        result = measure_cell(config, folder, terms)
+    write_json(folder.path / "cell.json", result)
 
 
 def _is_no_metric(record: logging.LogRecord) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode
 from discrete_diffusion.domains.bubble_diagrams.arranging import (
     Arranged,
@@ -72,12 +73,15 @@ def complete(
     lines: Sequence[int] | None = None,
     trajectories: int = 0,
     shard: Shard | None = None,
+    on_drawn: Callable[[Tensor, list[BubbleDiagram]], None] | None = None,
 ) -> Completions:
     """``completions`` diagrams for each partial one, every room and relation kept.
 
     ``lines``: the numbers of the partial diagrams in ``given`` and in errors; 1, 2, ... by default.
     ``trajectories``: the number of diagrams, the first ones, whose intermediate states are kept.
     ``batch_size``, ``shard``: as for ``draw_samples``; each line is weighed by one process.
+    ``on_drawn``: of a process by itself, told which diagrams are in each batch, and them, as soon
+    as they are drawn; with it a ``Stop`` ends the drawing, and those drawn by then are returned.
 
     Draws (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in G.
     A model of ``node_order`` canonical knows diagrams in that order only, so m is drawn first, in
@@ -105,9 +109,25 @@ def complete(
     )
     shard = shard or Shard()
     seeds = draw_seeds(generator, len(partials))
-    arranged = shard.map(arranger.arrange, zip(partials, lines, seeds, strict=True))
+    with progress.task("weighing arrangements", len(partials), "lines") as weighing:
+
+        def arrange(request: tuple[PartialDiagram, int, int]) -> Arranged:
+            found = arranger.arrange(request)
+            weighing.advance(shard.world_size)
+            return found
+
+        arranged = shard.map(arrange, zip(partials, lines, seeds, strict=True))
     tokens = torch.cat([part.tokens for part in arranged])
     known, real = known_and_real(tokens, vocab)
+    num_unknown = (real & ~known).sum(dim=1)
+    finished: list[Tensor] = []
+
+    def tell(rows: Tensor, output: SampleOutput) -> None:
+        finished.append(rows)
+        if on_drawn is not None:
+            drawn = _numbered_as_given(output, arranged, num_unknown, rows, vocab)
+            on_drawn(rows, drawn.diagrams)
+
     output = draw_samples(
         sampler,
         algorithm,
@@ -118,15 +138,21 @@ def complete(
         clamp=torch.where(known, tokens, -1),
         trajectories=trajectories,
         shard=shard,
+        on_drawn=None if on_drawn is None else tell,
     )
-    return _numbered_as_given(output, arranged, (real & ~known).sum(dim=1), vocab)
+    rows = torch.cat(finished).sort().values if finished else torch.arange(len(real))
+    return _numbered_as_given(output, arranged, num_unknown, rows, vocab)
 
 
 def _numbered_as_given(
-    output: SampleOutput, arranged: Sequence[Arranged], num_unknown: Tensor, vocab: VocabConfig
+    output: SampleOutput,
+    arranged: Sequence[Arranged],
+    num_unknown: Tensor,
+    rows: Tensor,
+    vocab: VocabConfig,
 ) -> Completions:
-    """The samples with the rooms back at their own numbers."""
-    back = torch.cat([part.orders for part in arranged]).argsort(dim=1)
+    """The samples, of some ``rows`` Int[M], with the rooms back at their own numbers."""
+    back = torch.cat([part.orders for part in arranged])[rows].argsort(dim=1)
     num_rooms = (output.x0[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
 
     def numbered(x: Tensor) -> Tensor:
@@ -135,12 +161,13 @@ def _numbered_as_given(
     metadata = [
         {**part.partial.metadata, "given": part.line} for part in arranged for _ in part.tokens
     ]
-    diagrams = zip(decode(numbered(output.x0), vocab), metadata, strict=True)
+    found = [metadata[row] for row in rows.tolist()]
+    diagrams = zip(decode(numbered(output.x0), vocab), found, strict=True)
     frames = output.trajectory
     return Completions(
         diagrams=[replace(diagram, metadata=known) for diagram, known in diagrams],
         network_calls=output.nfe,
-        num_unknown=num_unknown,
+        num_unknown=num_unknown[rows],
         num_scored=sum(part.num_scored for part in arranged),
         num_batches=sum(part.num_batches for part in arranged),
         arrangement_errors={part.line: part.error for part in arranged if part.error is not None},

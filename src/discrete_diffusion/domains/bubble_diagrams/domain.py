@@ -131,6 +131,7 @@ class BubbleDiagrams(Domain):
     data_sets = {"bubble_diagrams": "tokens", "plans": "tokens"}
     sample_options, evaluate_options = _SAMPLE, _EVALUATE
     group_titles = {"node": "rooms", "edge": "relations"}
+    growing = "samples.jsonl"
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its diagrams."""

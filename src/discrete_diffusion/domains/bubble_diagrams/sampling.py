@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.completion import (
 )
 from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.readers import numbered_partials
+from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
     MAX_DRAWN,
@@ -66,7 +67,7 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
     with trained.sharing() as shard:
         drawn = draw_fresh(
             trained,
-            trained.on(shard),
+            trained.on(shard, lambda _, output: lines_of(decode(output.x0, vocab))),
             num,
             config.seed,
             size=size,
@@ -100,6 +101,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             "JSON lines (docs/completion.md)"
         )
     partials = numbered_partials(str(config.given), n_max=vocab.n_max, codes=config.codes)
+    each = COMPLETIONS if config.completions is None else config.completions
     with trained.sharing() as shard:
         start = time.perf_counter()
         try:
@@ -111,12 +113,13 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
                 vocab=vocab,
                 node_order=trained.data_config.node_order,
                 generator=make_generator(config.seed, 1, device=trained.device),
-                completions=COMPLETIONS if config.completions is None else config.completions,
+                completions=each,
                 steps=trained.steps,
                 batch_size=trained.batch_size,
                 max_arrangements=config.max_arrangements,
                 trajectories=config.trajectory,
                 shard=shard,
+                on_drawn=trained.on(shard, lambda _, diagrams: lines_of(diagrams)).on_drawn,
             )
         except UnseenError as error:
             raise ValueError(f"{config.given}, {error}") from error
@@ -125,7 +128,12 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
         logger.info("the completions are approximate: %s", reasons)
 
     def write() -> Sampled:
-        facts = {"seconds": seconds, "exact": not reasons, "approximate_because": reasons or None}
+        facts = {
+            "completions": each,
+            "seconds": seconds,
+            "exact": not reasons,
+            "approximate_because": reasons or None,
+        }
         return _write_completed(config, partials, completed, facts, vocab)
 
     return Drawn(Diagrams(completed.diagrams), write)
@@ -141,12 +149,11 @@ def _write_completed(
     folder, diagrams = Path(str(config.out)), completed.diagrams
     folder.mkdir(parents=True, exist_ok=True)
     write_diagrams(folder / "samples.jsonl", diagrams)
-    _draw(completed, partials, folder / config.picture)
+    _draw(diagrams, partials, folder / config.picture)
     save_trajectory(completed.trajectory, folder, vocab)
     facts = {
         "given": str(config.given),
         "num_inputs": len(partials),
-        "completions": len(diagrams) // len(partials),
         "num_samples": len(diagrams),
         "network_calls_per_sample": float(completed.network_calls.double().mean()),
         "scoring_calls_per_sample": completed.num_scored / len(diagrams),
@@ -158,18 +165,18 @@ def _write_completed(
     return _sampled(config, what, diagrams, facts)
 
 
-def _draw(completed: Completions, partials: Mapping[int, PartialDiagram], path: Path) -> None:
+def _draw(
+    diagrams: Sequence[BubbleDiagram], partials: Mapping[int, PartialDiagram], path: Path
+) -> None:
     """The first lines, a row each, and the first completions of each."""
-    per_line = len(completed.diagrams) // len(partials)
-    shown = min(per_line, MAX_COLUMNS)
+    of_line: dict[int, list[BubbleDiagram]] = {}
+    for diagram in diagrams:
+        of_line.setdefault(diagram.metadata["given"], []).append(diagram)
     rows = [
-        CompletedRow(
-            f"line {line}, given",
-            partial,
-            tuple(completed.diagrams[k * per_line :][:shown]),
-        )
-        for k, (line, partial) in enumerate(partials.items())
+        CompletedRow(f"line {line}, given", partials[line], tuple(completions[:MAX_COLUMNS]))
+        for line, completions in of_line.items()
     ]
+    shown = max(len(row.completions) for row in rows)
     draw_completions(rows[: max(1, MAX_DRAWN // shown)], path)
 
 

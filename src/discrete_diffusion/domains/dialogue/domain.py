@@ -25,6 +25,7 @@ class Dialogue(Domain):
 
     name, title = "dialogue", "dialogues"
     data_sets = {"dialogue": "latent", "dialogue-tokens": "tokens"}
+    growing = "samples.jsonl"
     sample_options = (
         Option(
             "given",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,10 @@ from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
+    from discrete_diffusion.domains.dialogue.dataset import PairDataset
+    from discrete_diffusion.evaluation.conditional_samples import Tensors
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -60,7 +64,8 @@ def _held_out(config: DictConfig, trained: TrainedModel) -> Drawn:
     report = SummaryReport(data, split)
     warn_of_stage(trained)
     with trained.sharing() as shard:
-        found = report.sample(trained.on(shard), num, config.seed)
+        model = trained.on(shard, partial(_lines, data, split))
+        found = report.sample(model, num, config.seed)
 
     def write() -> Sampled:
         report.save(found, Path(str(config.out)))
@@ -83,19 +88,40 @@ def _given(config: DictConfig, trained: TrainedModel) -> Drawn:
         100 * unknown,
     )
     warn_of_stage(trained)
+    beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
     with trained.sharing() as shard:
-        model = trained.on(shard)
+        model = trained.on(shard, partial(_lines, data, "test", beside=beside))
         found = summarise_held_out(model, data, "test", num=None, seed=config.seed, shuffled=False)
+    each = each[: len(found)]
     found = replace(found, references=tuple(dialogue.summary for dialogue in each))
 
     def write() -> Sampled:
-        beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
-        found.write(Path(str(config.out)), beside)
+        found.write(Path(str(config.out)), beside[: len(found)])
         facts = {"given": path, "num_inputs": len(given), "completions": times}
         facts |= {"unknown_words": unknown, **_scores(found)}
         return _sampled(config, trained, found, facts)
 
     return Drawn(found, write)
+
+
+def _lines(
+    data: PairDataset,
+    split: str,
+    rows: Tensor,
+    drawn: Tensors,
+    beside: Sequence[Mapping[str, Any]] | None = None,
+) -> str:
+    """The lines of some pairs of a split and of the summaries drawn for them; ``beside``: further
+    keys of every pair."""
+    pairs = [data.pairs[split][row] for row in rows.tolist()]
+    part = Summaries(
+        dialogues=tuple(pair.dialogue for pair in pairs),
+        references=tuple(pair.summary for pair in pairs),
+        generated=tuple(data.decode(drawn["targets"])),
+        shuffled=(),
+        nfe=drawn["nfe"],
+    )
+    return part.lines(beside and [beside[row] for row in rows.tolist()])
 
 
 def _scores(found: Summaries) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from discrete_diffusion.evaluation.conditional_samples import (
     ConditionalSamples,
     Tensors,
     draw_conditional,
+    drawn_from_others,
     first_examples,
 )
 from discrete_diffusion.types import SampleOutput
@@ -55,16 +57,18 @@ class Summaries:
         return len(self.generated)
 
     def write(self, folder: Path, beside: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """Write ``samples.jsonl`` into a folder: ``dialogue``, ``summary`` (generated) and, where
-        there is one, ``reference``, a JSON object per line. ``beside``: further keys of each; half
-        characters in them are written as escapes."""
+        """Write ``samples.jsonl`` into a folder; half characters are written as escapes."""
+        write_text(folder / SUMMARIES, self.lines(beside))
+
+    def lines(self, beside: Sequence[Mapping[str, Any]] | None = None) -> str:
+        """``dialogue``, ``summary`` (generated) and, where there is one, ``reference``, a JSON
+        object per line. ``beside``: further keys of each."""
         texts = zip(self.dialogues, self.generated, self.references, strict=True)
         lines = [
             {**more, "dialogue": d, "summary": s, **({"reference": r} if r else {})}
             for more, (d, s, r) in zip(beside or [{}] * len(self), texts, strict=True)
         ]
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        write_text(folder / SUMMARIES, text)
+        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
     def examples(self, num: int = 5) -> str:
         """The first ``num`` dialogues as text, the middle of long ones left out, each with its
@@ -116,15 +120,16 @@ def summarise_held_out(
         drawn = _sampled(model, given["sources"], data.target_length, generator)
         return {"targets": drawn.x0[:, -data.target_length :], "nfe": drawn.nfe.double()}
 
-    def drawn_from(sources: Tensor) -> ConditionalSamples:
+    def drawn_from(model: Model, sources: Tensor) -> ConditionalSamples:
         return draw_conditional(model, {"sources": sources}, draw, entropy=(seed, _SUMMARY_STREAM))
 
-    own, of_others = drawn_from(sources), []
-    if shuffled and (others := nearest_other(dialogues)):
-        of_others = data.decode(drawn_from(sources[others]).values["targets"])
+    own, of_others = drawn_from(model, sources), []
+    if shuffled and len(own) == len(pairs) and (others := nearest_other(dialogues)):
+        drawn = drawn_from_others(model, partial(drawn_from, sources=sources[others]))
+        of_others = [] if drawn is None else data.decode(drawn.values["targets"])
     return Summaries(
-        dialogues,
-        references,
+        dialogues[: len(own)],
+        references[: len(own)],
         generated=tuple(data.decode(own.values["targets"])),
         shuffled=tuple(of_others),
         nfe=own.values["nfe"],

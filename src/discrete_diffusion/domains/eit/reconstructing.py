@@ -18,6 +18,7 @@ from discrete_diffusion.evaluation.conditional_samples import (
     ConditionalSamples,
     Tensors,
     draw_conditional,
+    drawn_from_others,
     first_examples,
 )
 
@@ -113,18 +114,19 @@ def reconstruct_held_out(
     def draw(conditions: Tensors, generator: torch.Generator) -> Tensors:
         return _draw_images(model, conditions, generator, tuple(truth.shape[1:]), draws)
 
-    def drawn_from(conditions: Tensors) -> ConditionalSamples:
+    def drawn_from(model: Model, conditions: Tensors) -> ConditionalSamples:
         batches = list(torch.arange(len(truth)).split(max(1, model.rows_at_once // draws)))
         entropy = (seed, _DRAW_STREAM)
         return draw_conditional(model, conditions, draw, batches=batches, entropy=entropy)
 
-    own, shuffled_mean = drawn_from(examples.conditions), None
-    if len(truth) > 1:
+    own, shuffled_mean = drawn_from(model, examples.conditions), None
+    if 1 < len(truth) == len(own):
         others = {name: values.roll(1, dims=0) for name, values in examples.conditions.items()}
-        shuffled_mean = drawn_from(others).values["mean"]
+        shuffled = drawn_from_others(model, lambda model: drawn_from(model, others))
+        shuffled_mean = None if shuffled is None else shuffled.values["mean"]
     return Reconstructions(
-        truth,
-        dtn,
+        truth[: len(own)],
+        dtn[: len(own)],
         **own.values,
         shuffled_mean=shuffled_mean,
         draws=draws,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -44,6 +44,16 @@ class Filling:
 
     def __len__(self) -> int:
         return self.truth.shape[0]
+
+    def __getitem__(self, windows: slice) -> Filling:
+        """Some windows; ``seconds`` stay those of all."""
+        return Filling(
+            *(self.truth[windows], self.real[windows], self.masked[windows]),
+            self.predicted[windows],
+            None if self.filled is None else self.filled[windows],
+            None if self.nfe is None else self.nfe[windows],
+            self.seconds,
+        )
 
 
 def draw_held_out_masks(real: Tensor, rate: float, generator: torch.Generator) -> Tensor:
@@ -90,8 +100,10 @@ def fill_held_out(
     if model.sampler is None:
         return Filling(truth, real, masked, predicted)
     filled = fill_rows(model, windows, (seed, _FILL_STREAM), batches)
+    done = slice(len(filled))
     return Filling(
-        truth, real, masked, predicted, filled.values["rows"], filled.values["nfe"], filled.seconds
+        *(truth[done], real[done], masked[done], predicted[done]),
+        *(filled.values["rows"], filled.values["nfe"], filled.seconds),
     )
 
 
@@ -105,7 +117,8 @@ def predict_rows(model: Model, windows: Tensors, batches: list[Tensor] | None = 
     def predict(given: Tensors, generator: torch.Generator) -> Tensors:
         return {"rows": model.algorithm.predict(**given).float()}
 
-    return draw_conditional(model, windows, predict, entropy=(), batches=batches).values["rows"]
+    whole = replace(model, on_drawn=None)
+    return draw_conditional(whole, windows, predict, entropy=(), batches=batches).values["rows"]
 
 
 def fill_rows(

@@ -47,6 +47,9 @@ class GivenRows:
     def __len__(self) -> int:
         return self.rows.shape[0]
 
+    def __getitem__(self, windows: slice) -> GivenRows:
+        return GivenRows(self.rows[windows], self.masked[windows], self.has_truth)
+
 
 @dataclass(frozen=True)
 class _Windows:

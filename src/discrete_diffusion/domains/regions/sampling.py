@@ -62,11 +62,11 @@ def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Drawn:
     rate = MASK_RATE if config.mask_rate is None else config.mask_rate
     report = RowReport(data, split, rate, config.seed)
     num = NUM_WINDOWS if config.num_samples is None else config.num_samples
+    if config.num_samples is not None and (available := len(data.splits[split])) < num:
+        which = "which is filled" if available == 1 else "all are filled"
+        logger.info("the %s split has %s, %s", split, counted(available, "window"), which)
     with trained.sharing() as shard:
         filling = report.sample(trained.on(shard), num, config.seed)
-    if config.num_samples is not None and len(filling) < config.num_samples:
-        which = "which is filled" if len(filling) == 1 else "all are filled"
-        logger.info("the %s split has %s, %s", split, counted(len(filling), "window"), which)
     _check_finite(trained.path, filling, len(filling))
 
     def write() -> Sampled:
@@ -95,6 +95,9 @@ def _fill_given(config: DictConfig, trained: TrainedModel) -> Drawn:
     completions = _completions(config, trained)
     with trained.sharing() as shard:
         filling = _fill(given, trained.on(shard), most_rows, completions, config.seed)
+    given = given[: len(filling)]
+    completions = len(filling) // len(given)  # a signal may have left fewer: whole ones count
+    filling = filling[: completions * len(given)]
     _check_finite(trained.path, filling, len(given))
     return Drawn(filling, lambda: _write_given(config, trained, given, filling, completions))
 
@@ -185,14 +188,15 @@ def _fill(given: GivenRows, model: Model, most_rows: int, completions: int, seed
     }
     several = {name: repeat(x, "w ... -> (c w) ...", c=completions) for name, x in windows.items()}
     predicted = predict_rows(model, windows)[:, :num_rows]
-    filled = fill_rows(model, several, (seed, _GIVEN_STREAM)).values
+    filled = fill_rows(model, several, (seed, _GIVEN_STREAM))
+    done = slice(len(filled))
     return Filling(
-        truth=repeat(given.rows, "w n m -> (c w) n m", c=completions),
-        real=repeat(everywhere, "w n -> (c w) n", c=completions),
-        masked=repeat(given.masked, "w n -> (c w) n", c=completions),
-        predicted=repeat(predicted, "w n m -> (c w) n m", c=completions),
-        filled=filled["rows"][:, :num_rows],
-        nfe=filled["nfe"],
+        truth=repeat(given.rows, "w n m -> (c w) n m", c=completions)[done],
+        real=repeat(everywhere, "w n -> (c w) n", c=completions)[done],
+        masked=repeat(given.masked, "w n -> (c w) n", c=completions)[done],
+        predicted=repeat(predicted, "w n m -> (c w) n m", c=completions)[done],
+        filled=filled.values["rows"][:, :num_rows],
+        nfe=filled.values["nfe"],
         seconds=time.perf_counter() - start,
     )
 

@@ -11,10 +11,12 @@ from discrete_diffusion.domains.option import TIME_BINS
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.data import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.types import SampleOutput
 
 NUM_SAMPLES = 64
 
@@ -25,6 +27,7 @@ class Text(Domain):
 
     name, title = "text", "text"
     data_sets = {"text": "tokens"}
+    growing = "samples.txt"
     evaluate_options = (TIME_BINS,)
 
     def complete(self, data: DictConfig) -> None:
@@ -44,24 +47,33 @@ class Text(Domain):
 
     def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
         """Texts; written as ``samples.txt``."""
-        from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, write_texts
+        from discrete_diffusion.domains.text.report import (
+            SAMPLE_TEXTS,
+            numbered_texts,
+            write_texts,
+        )
         from discrete_diffusion.domains.text.vocabulary import vocabulary_of
         from discrete_diffusion.evaluation.token_samples import draw_fresh
 
+        vocabulary = vocabulary_of(trained.data_config)
+
+        def numbered(rows: Tensor, output: SampleOutput) -> str:
+            return numbered_texts(vocabulary.decode(output.x0), rows.tolist())
+
         with trained.sharing() as shard:
             num = NUM_SAMPLES if config.num_samples is None else config.num_samples
-            drawn = draw_fresh(trained, trained.on(shard), num, config.seed)
-        texts = vocabulary_of(trained.data_config).decode(drawn.tokens)
+            drawn = draw_fresh(trained, trained.on(shard, numbered), num, config.seed)
+        texts = vocabulary.decode(drawn.tokens)
 
         def write() -> Sampled:
             path = Path(str(config.out)) / SAMPLE_TEXTS
             write_texts(path, texts)
             facts = {
-                "num_samples": num,
+                "num_samples": len(texts),
                 "network_calls_per_sample": drawn.network_calls,
                 "seconds": drawn.seconds,
             }
-            return Sampled(facts, f"{num} samples in {drawn.seconds:.1f} s; {path}")
+            return Sampled(facts, f"{len(texts)} samples in {drawn.seconds:.1f} s; {path}")
 
         return Drawn(texts, write)
 

@@ -76,8 +76,13 @@ class TextReport(TokenReport):
 
 def write_texts(path: Path, texts: Sequence[str]) -> None:
     """Write texts as UTF-8, each under a line with its number."""
-    parts = [f"{f' sample {k} ':-^72}\n{text}\n" for k, text in enumerate(texts, start=1)]
-    write_text(path, "".join(parts))
+    write_text(path, numbered_texts(texts, range(len(texts))))
+
+
+def numbered_texts(texts: Sequence[str], rows: Sequence[int]) -> str:
+    """Each under a line with its number, its row + 1."""
+    each = zip(rows, texts, strict=True)
+    return "".join(f"{f' sample {row + 1} ':-^72}\n{text}\n" for row, text in each)
 
 
 class TextCells(TokenCells):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.code_recognition import recognise_codes
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
@@ -100,15 +101,16 @@ def read_report(
     check_table(codes)
     if not path.exists():
         raise FileNotFoundError(f"no plans file at {path.absolute()}")
-    records = plan_records(path, n_max, gap)
-    found = recognise_codes(path, records, codes)
+    with progress.task(f"opening {path.name}"):
+        records = plan_records(path, n_max, gap)
+        found = recognise_codes(path, records, codes)
     diagrams: list[BubbleDiagram] = []
     measured: list[tuple[str, BubbleDiagram]] = []
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
     tables: dict[str, dict[Path, None]] = {}
     num_duplicates = 0
-    for record in records:
+    for record in progress.track(records, f"reading {path.name}", "plans"):
         table = found.table_of(record)
         try:
             plan = record.read(table)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.whole_files import written_whole
 
@@ -23,8 +24,16 @@ def write_diagrams(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: boo
     ``read_diagrams`` reads the file back to equal diagrams. Raises ``ValueError`` naming the
     diagram whose metadata cannot be written as JSON.
     """
-    objects = (diagram.to_json(names=names) for diagram in diagrams)
-    _write(path, (line + "\n" for line in _texts(objects)))
+    _write(path, _lines(diagrams, names))
+
+
+def lines_of(diagrams: Iterable[BubbleDiagram]) -> str:
+    """What ``write_diagrams`` writes."""
+    return "".join(_lines(diagrams, names=True))
+
+
+def _lines(diagrams: Iterable[BubbleDiagram], names: bool) -> Iterator[str]:
+    return (line + "\n" for line in _texts(diagram.to_json(names=names) for diagram in diagrams))
 
 
 def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
@@ -60,7 +69,8 @@ def write_each(
         raise ValueError(f"{folder} exists already; choose another name, or --overwrite")
     folder.mkdir(parents=True, exist_ok=True)
     digits = max(4, len(str(len(diagrams))))
-    for number, diagram in enumerate(diagrams, start=1):
+    tracked = progress.track(diagrams, f"writing {folder.name}", "files")
+    for number, diagram in enumerate(tracked, start=1):
         write(folder / f"{number:0{digits}}{suffix}", diagram)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from discrete_diffusion import progress
 from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
@@ -117,7 +118,8 @@ def draw_plans(num: int, seed: int = 0) -> PlanArrays:
         if value < 0:
             raise ValueError(f"{name}={value}: expected an integer >= 0")
     num_blocks = max(1, -(-num // BLOCK_SIZE))
-    blocks = [_draw_block(np.random.default_rng([seed, block])) for block in range(num_blocks)]
+    numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
+    blocks = [_draw_block(np.random.default_rng([seed, block])) for block in numbers]
     joined = (
         np.concatenate([getattr(b, f.name) for b in blocks])[:num] for f in fields(PlanArrays)
     )
