@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from discrete_diffusion import progress
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, started
@@ -24,7 +26,7 @@ from discrete_diffusion.domains import get_domain
 from discrete_diffusion.whole_files import refuse_overwriting
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.domain import Evaluation
+    from discrete_diffusion.domains.domain import Domain, Evaluation
     from discrete_diffusion.evaluation.table import TableSection
 
 logger = logging.getLogger(__name__)
@@ -51,7 +53,16 @@ def run(config: DictConfig) -> None:
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
             f"(samples=[A,B] for a file per sampling seed); got {_given(config)}"
         )
-    check_counts(config, num_samples=1, steps=1, bound_draws=1, batch_size=1, seed=0, threads=1)
+    check_counts(
+        config,
+        num_samples=1,
+        num_held_out=1,
+        steps=1,
+        bound_draws=1,
+        batch_size=1,
+        seed=0,
+        threads=1,
+    )
     check_request(config, "evaluate")
     check_computing(config)
     folder = Path(config.out)
@@ -59,11 +70,15 @@ def run(config: DictConfig) -> None:
     for key, files in ({"samples": as_list(config.samples)} | inputs).items():
         refuse_overwriting(folder, WRITTEN, key, files)
     with claimed_outputs(config, WRITTEN):
-        done = _evaluate(config)
-        done.write(folder)
+        done, quickly = _evaluate(config)
+        head = _how_much(done.metrics(), quickly)
+        done.write(folder, {"quick": quickly} if quickly else {}, head)
         if config.pictures:
-            done.draw(folder)
+            with progress.task("drawing pictures"):
+                done.draw(folder)
         drawn = config.pictures and any(folder.glob("*.png"))
+    if head:
+        logger.info("%s", head)
     _print_table(done.sections())
     for line in done.notes():
         logger.info("%s", line)
@@ -74,17 +89,55 @@ def _given(config: DictConfig) -> str:
     return "neither" if config.checkpoint is None else "both"
 
 
-def _evaluate(config: DictConfig) -> Evaluation:
-    """Files of samples, or a checkpoint with the samples of its model."""
+def _how_much(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
+    """A sentence if not everything was measured."""
+    num, available = metrics["num_held_out"], metrics["num_held_out_available"]
+    held_out = f"{num:,} of {available:,} held-out samples"
+    if quickly:
+        chosen = [f"{key}={value}" for key, value in quickly.items() if key != "num_held_out"]
+        return f"quick=true: {', '.join([held_out, *chosen])}; without it more is measured."
+    return f"num_held_out={num}: {held_out}." if num < available else ""
+
+
+def _quick(config: DictConfig, domain: Domain) -> tuple[DictConfig, dict[str, int]]:
+    """The config with the values of ``Domain.quick`` for keys that are null, and all their values;
+    both as they are without ``quick``.
+
+    Raises ``ValueError`` if the kind of data has none."""
+    if not config.quick:
+        return config, {}
+    own = domain.options("evaluate")
+    keys = [
+        key
+        for key in domain.quick
+        if config.checkpoint is not None
+        or key == "num_held_out"
+        or (key in own and own[key].of_files)
+    ]
+    if not keys:
+        raise ValueError(
+            f"quick=true: there is no quick evaluation of {domain.title}; leave it out, and choose "
+            "how much is measured by num_samples=, bound_draws= and the like"
+        )
+    chosen = config.copy()
+    for key in keys:
+        if chosen[key] is None:
+            chosen[key] = domain.quick[key]
+    return chosen, {key: chosen[key] for key in keys}
+
+
+def _evaluate(config: DictConfig) -> tuple[Evaluation, dict[str, int]]:
+    """Files of samples, or a checkpoint with the samples of its model; and what ``quick`` chose."""
     if config.checkpoint is None:
         return _evaluate_files(config)
     trained = open_trained_model(config, where_to_compute(config))
     refuse_meaningless(config, trained, "evaluate")
     trained.refuse_overwriting_data(config, WRITTEN)
-    return trained.domain.evaluate(config, trained)
+    config, quickly = _quick(config, trained.domain)
+    return trained.domain.evaluate(config, trained), quickly
 
 
-def _evaluate_files(config: DictConfig) -> Evaluation:
+def _evaluate_files(config: DictConfig) -> tuple[Evaluation, dict[str, int]]:
     """The work of one process."""
     domain = get_domain(config.domain)
     refuse_meaningless_for_files(config, domain)
@@ -95,7 +148,8 @@ def _evaluate_files(config: DictConfig) -> Evaluation:
     found = started()
     if found is not None and found.rank > 0:
         raise SystemExit(0)
-    return domain.evaluate_files(config)
+    config, quickly = _quick(config, domain)
+    return domain.evaluate_files(config), quickly
 
 
 def _print_table(sections: list[TableSection]) -> None:

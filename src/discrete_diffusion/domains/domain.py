@@ -113,14 +113,15 @@ class Evaluation(ABC):
     def draw(self, folder: Path) -> None:
         """Write the pictures."""
 
-    def write(self, folder: Path) -> None:
-        """``metrics.json``, ``table.md`` and the samples; warns of numbers that are not finite."""
+    def write(self, folder: Path, facts: Mapping[str, Any], head: str) -> None:
+        """``metrics.json``, with further ``facts``, ``table.md``, below ``head``, and the samples;
+        warns of numbers that are not finite."""
         from discrete_diffusion.evaluation.json_values import write_metrics
         from discrete_diffusion.evaluation.table import markdown
         from discrete_diffusion.whole_files import write_text
 
-        write_metrics(folder, self.metrics())
-        write_text(folder / "table.md", markdown(self.sections(), self.notes()))
+        write_metrics(folder, {**facts, **self.metrics()})
+        write_text(folder / "table.md", markdown(self.sections(), self.notes(), head))
         self.save(folder)
 
 

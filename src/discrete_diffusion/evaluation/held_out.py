@@ -110,7 +110,7 @@ def num_held_out(config: DictConfig, data: Dataset, split: str) -> int:
 
 
 def some_held_out(config: DictConfig, data: D, split: str) -> D:
-    """The data with ``num_held_out`` samples of a split, a choice that depends on the data alone."""
+    """The data with ``num_held_out`` samples of a split, the same ones every time."""
     available, num = len(data.splits[split]), num_held_out(config, data, split)
     if num == available:
         return data

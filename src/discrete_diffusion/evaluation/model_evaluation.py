@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.domain import Evaluation
+from discrete_diffusion.evaluation.calibration import MASKED_SHARES
 from discrete_diffusion.evaluation.held_out import (
     BOUND_DRAWS,
     checkpoint_facts,
+    held_out_facts,
     held_out_split,
     name_of_split,
     readable_data,
+    some_held_out,
 )
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
 from discrete_diffusion.evaluation.pictures import draw_model_pictures
@@ -99,6 +102,13 @@ class ModelEvaluation(Evaluation):
         draw_model_pictures(self.scores, folder, absorbing=self.absorbing, titles=self.group_titles)
 
 
+def num_passes(config: DictConfig) -> int:
+    """How often the network sees each held-out sample in ``measure_model``, at most."""
+    bound_draws = BOUND_DRAWS if config.bound_draws is None else config.bound_draws
+    time_bins = TIME_BINS if config.time_bins is None else config.time_bins
+    return int(bound_draws + time_bins + len(MASKED_SHARES))
+
+
 def measure_model(config: DictConfig, model: Model, data: TokenDataset, split: str) -> ModelScores:
     """As ``config`` says: ``bound_draws``, ``time_bins``, ``seed``."""
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
@@ -132,7 +142,7 @@ def evaluate_token_model(
     with trained.sharing() as shard:
         model = trained.on(shard)
         tokens = None if made is None else draw_samples(config, model, made)
-        scores = measure_model(config, model, data, split)
+        scores = measure_model(config, model, some_held_out(config, data, split), split)
     samples = None
     if made is not None and tokens is not None:
         real = made.measure(data.splits[split].x0)
@@ -141,6 +151,7 @@ def evaluate_token_model(
         **checkpoint_facts(config, trained, data),
         "reference": reference,
         "num_reference": len(data.splits[split]),
+        **held_out_facts(config, data, split),
     }
     absorbing = trained.algorithm.process.absorbing
     titles = trained.domain.group_titles

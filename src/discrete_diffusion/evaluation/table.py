@@ -157,9 +157,10 @@ def known_numbers(metrics: Mapping[str, float], names: Mapping[str, str]) -> str
     return ", ".join(known)
 
 
-def markdown(sections: Sequence[TableSection], notes: Sequence[str]) -> str:
-    """The sections as one table each, with the meaning of every row; then the notes."""
-    lines = []
+def markdown(sections: Sequence[TableSection], notes: Sequence[str], head: str = "") -> str:
+    """The sections as one table each, with the meaning of every row; then the notes. ``head``: a
+    sentence above them."""
+    lines = [head, ""] if head else []
     for section in sections:
         lines += [f"## {section.title[0].upper()}{section.title[1:]}", ""]
         width = len(section.columns)

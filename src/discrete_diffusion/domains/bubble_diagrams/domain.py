@@ -132,6 +132,14 @@ class BubbleDiagrams(Domain):
     sample_options, evaluate_options = _SAMPLE, _EVALUATE
     group_titles = {"node": "rooms", "edge": "relations"}
     growing = "samples.jsonl"
+    quick = {
+        "num_held_out": 200,
+        "num_samples": 200,
+        "seeds": 1,
+        "floor_draws": 5,
+        "bound_draws": 1,
+        "time_bins": 5,
+    }
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its diagrams."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion import progress
 from discrete_diffusion.config_files import as_list
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
@@ -29,17 +31,24 @@ from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     sampling_facts,
     sampling_seeds,
+    some_held_out,
 )
-from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, measure_model
+from discrete_diffusion.evaluation.model_evaluation import (
+    ModelEvaluation,
+    measure_model,
+    num_passes,
+)
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
     from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.types import SampleOutput
 
 logger = logging.getLogger(__name__)
 
@@ -123,23 +132,62 @@ def evaluate_model(
     real = real_data_for_model(config, trained, vocab)
     assert real.data is not None
     trained.check_weights()
+    num, seeds = _num_samples(config), sampling_seeds(config)
+    parts = progress.parts(
+        f"drawing {shown_sizes([num] * len(seeds))} samples",
+        f"measuring the model on {len(real.reference):,} held-out samples",
+        f"scoring the samples, with {_floor_draws(config)} draws for the floors",
+    )
     with trained.sharing() as shard:
         model = trained.on(shard)
-        sets, facts = _drawn(config, trained, model, vocab)
-        scores = measure_model(config, model, real.data, real.split)
+        with next(parts):
+            sets, facts = _drawn(config, trained, model, vocab, len(real.reference))
+        with next(parts):
+            measured_data = some_held_out(config, real.data, real.split)
+            scores = measure_model(config, model, measured_data, real.split)
     facts = {**checkpoint_facts(config, trained, real.data), **facts}
     absorbing = trained.algorithm.process.absorbing
     measured = ModelEvaluation({}, real.name, scores, absorbing, trained.domain.group_titles)
-    return _scored(config, facts, real, sets, measured)
+    with next(parts):
+        return _scored(config, facts, real, sets, measured)
+
+
+def _num_samples(config: DictConfig) -> int:
+    return NUM_SAMPLES if config.num_samples is None else int(config.num_samples)
+
+
+def _floor_draws(config: DictConfig) -> int:
+    return FLOOR_DRAWS if config.floor_draws is None else int(config.floor_draws)
 
 
 def _drawn(
-    config: DictConfig, trained: TrainedModel, model: Model, vocab: VocabConfig
+    config: DictConfig,
+    trained: TrainedModel,
+    model: Model,
+    vocab: VocabConfig,
+    num_held_out: int,
 ) -> tuple[list[list[BubbleDiagram]], dict[str, Any]]:
-    """``num_samples`` diagrams for each of ``seeds`` sampling seeds, and how they were drawn."""
+    """``num_samples`` diagrams for each of ``seeds`` sampling seeds, and how they were drawn.
+
+    The first batch tells how long that and measuring the model will take."""
     sets, drawn = [], []
-    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
-    seeds = sampling_seeds(config)
+    num, seeds = _num_samples(config), sampling_seeds(config)
+    start, told = time.perf_counter(), False
+
+    def estimate(rows: Tensor, output: SampleOutput) -> None:
+        nonlocal told
+        if not told:
+            seconds = time.perf_counter() - start
+            drawing = seconds / len(rows) * num * len(seeds)
+            measuring = seconds / float(output.nfe.sum()) * num_passes(config) * num_held_out
+            logger.info(
+                "about %.0f s to draw the samples and %.0f s to measure the model",
+                *(drawing, measuring),
+            )
+        told = True
+
+    if model.shard.world_size == 1:
+        model = replace(model, on_drawn=estimate)
     for seed in seeds:
         samples = draw_fresh(trained, model, num, seed)
         drawn.append(samples)
@@ -172,8 +220,14 @@ def _scored(
         real.reference,
         training=real.training,
         known=real.known,
-        floor_draws=FLOOR_DRAWS if config.floor_draws is None else config.floor_draws,
+        floor_draws=_floor_draws(config),
         seed=config.seed,
     )
-    facts = {**facts, "reference": real.name, "num_reference": len(real.reference)}
+    facts = {
+        **facts,
+        "reference": real.name,
+        "num_reference": len(real.reference),
+        "num_held_out": len(real.reference),
+        "num_held_out_available": real.num_available,
+    }
     return DiagramEvaluation(facts, real, sets, scores, model, num_unreadable)

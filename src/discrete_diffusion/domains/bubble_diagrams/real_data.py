@@ -21,6 +21,7 @@ from discrete_diffusion.evaluation.held_out import (
     checkpoint_data,
     held_out_split,
     name_of_split,
+    some_held_out,
 )
 from discrete_diffusion.layout import VocabConfig
 
@@ -39,16 +40,19 @@ NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
 
 @dataclass(frozen=True)
 class RealData:
-    """``reference``: the plans to compare samples with, described by ``name``; ``training``: those
-    the model was trained on, None if unknown; ``known``: all real plans at hand, for the floors.
+    """``reference``: the plans to compare samples with, described by ``name``; so many were
+    ``num_available``. ``training``: those the model was trained on, None if unknown; ``known``: all
+    real plans at hand, for the floors.
 
-    ``data``, ``split``: what to measure the model on; None without a checkpoint.
+    ``data``, ``split``: what ``reference`` is of and the model is measured on; None without a
+    checkpoint.
     """
 
     name: str
     reference: list[BubbleDiagram]
     training: list[BubbleDiagram] | None
     known: list[BubbleDiagram]
+    num_available: int
     data: DiagramDataset | None = None
     split: str = "test"
 
@@ -83,11 +87,13 @@ def real_data_for_samples(config: DictConfig) -> RealData:
     training = None if config.training is None else _plans(config.training, config)
     if config.reference is not None:
         reference = _plans(config.reference, config)
-        return RealData(str(config.reference), reference, training, reference)
+        measured = reference[: config.num_held_out]
+        return RealData(str(config.reference), measured, training, reference, len(reference))
     known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}"
     logger.info("no reference=FILE: comparing with %s", name)
-    return RealData(name, known[:NUM_REFERENCE], training, known)
+    num = min(NUM_REFERENCE, config.num_held_out or NUM_REFERENCE)
+    return RealData(name, known[:num], training, known, NUM_REFERENCE)
 
 
 def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> RealData:
@@ -123,7 +129,10 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
         training = _plans(config.training, config, trained_for=vocab.n_max)
     elif own is not None:
         training = _decoded(own.splits["train"].x0, vocab) or None
-    return RealData(name, reference, training, known, data, split)
+    measured = some_held_out(config, data, split)
+    if measured is not data:
+        reference = _decoded(measured.splits[split].x0, vocab)
+    return RealData(name, reference, training, known, len(data.splits[split]), data, split)
 
 
 def _plans(path: str, config: DictConfig, *, trained_for: int | None = None) -> list[BubbleDiagram]:

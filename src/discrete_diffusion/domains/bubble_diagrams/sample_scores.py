@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
@@ -144,7 +145,10 @@ def score_samples(
     sets = [DiagramSet.of(samples) for samples in sample_sets]
     reference = DiagramSet.of(reference)
     training = None if training is None else DiagramSet.of(training)
-    found = [bubble_metrics(samples, reference, training=training) for samples in sets]
+    found = [
+        bubble_metrics(samples, reference, training=training)
+        for samples in progress.track(sets, "metrics", "sets")
+    ]
     per_seed = {name: [scores[name] for scores in found] for name in found[0]}
     floors, real = None, structure_metrics(reference)
     known = reference if known is None else known

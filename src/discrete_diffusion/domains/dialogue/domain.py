@@ -26,6 +26,7 @@ class Dialogue(Domain):
     name, title = "dialogue", "dialogues"
     data_sets = {"dialogue": "latent", "dialogue-tokens": "tokens"}
     growing = "samples.jsonl"
+    quick = {"num_held_out": 100, "num_samples": 50, "bound_draws": 1}
     sample_options = (
         Option(
             "given",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion import progress
 from discrete_diffusion.domains.dialogue.sampling import warn_of_stage
 from discrete_diffusion.domains.dialogue.summarising import Summaries
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
@@ -18,8 +19,10 @@ from discrete_diffusion.evaluation.held_out import (
     BOUND_DRAWS,
     checkpoint_facts,
     held_out_bound,
+    held_out_facts,
     held_out_split,
     name_of_split,
+    num_held_out,
     readable_data,
     sampling_facts,
 )
@@ -115,12 +118,20 @@ def evaluate_summaries(config: DictConfig, trained: TrainedModel) -> SummaryEval
     num = NUM_DIALOGUES if config.num_samples is None else config.num_samples
     report = SummaryReport(data, split)
     warn_of_stage(trained)
+    parts = progress.parts(
+        f"summarising {len(data.splits[split][:num]):,} dialogues",
+        f"measuring the model on {num_held_out(config, data, split):,} held-out samples",
+        "measuring it beside other dialogues",
+    )
     with trained.sharing() as shard:
         model = trained.on(shard)
-        found = report.sample(model, num, config.seed)
-        bound = held_out_bound(config, model, data, split)
-        draws = BOUND_DRAWS if config.bound_draws is None else config.bound_draws
-        gap = report.source_gap(model, None, draws=draws, seed=config.seed)
+        with next(parts):
+            found = report.sample(model, num, config.seed)
+        with next(parts):
+            bound = held_out_bound(config, model, data, split)
+        with next(parts):
+            draws = BOUND_DRAWS if config.bound_draws is None else config.bound_draws
+            gap = report.source_gap(model, config.num_held_out, draws=draws, seed=config.seed)
     facts = {
         **checkpoint_facts(config, trained, data),
         **sampling_facts(config, trained),
@@ -128,6 +139,7 @@ def evaluate_summaries(config: DictConfig, trained: TrainedModel) -> SummaryEval
         "seconds": found.seconds,
         "reference": name_of_split(trained, data, split),
         "num_reference": len(data.splits[split]),
+        **held_out_facts(config, data, split),
     }
     return SummaryEvaluation(facts, found, score_summarising(found, data), bound, gap)
 

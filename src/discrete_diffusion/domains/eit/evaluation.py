@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion import progress
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.eit.changed_data import measured_data
 from discrete_diffusion.domains.eit.image_report import ImageReport
@@ -16,7 +17,9 @@ from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     held_out_bound,
+    held_out_facts,
     held_out_split,
+    num_held_out,
     sampling_facts,
 )
 from discrete_diffusion.evaluation.table import TableSection, bound_row, metric_row, metric_rows
@@ -97,14 +100,21 @@ def evaluate_images(config: DictConfig, trained: TrainedModel) -> ImageEvaluatio
     num = NUM_IMAGES if config.num_samples is None else config.num_samples
     draws = DRAWS if config.draws is None else config.draws
     report = ImageReport(data, split, draws=draws, trained_on=measured.trained_on)
+    parts = progress.parts(
+        f"drawing {draws} images from each of {len(data.splits[split][:num]):,} maps",
+        f"measuring the model on {num_held_out(config, data, split):,} held-out samples",
+    )
     with trained.sharing() as shard:
         model = trained.on(shard)
-        found = report.sample(model, num, config.seed)
-        bound = held_out_bound(config, model, data, split)
+        with next(parts):
+            found = report.sample(model, num, config.seed)
+        with next(parts):
+            bound = held_out_bound(config, model, data, split)
     facts = {
         **checkpoint_facts(config, trained, data),
         **sampling_facts(config, trained),
         "num_samples": len(found),
+        **held_out_facts(config, data, split),
         "seconds": found.seconds,
         **measured.facts(split),
     }

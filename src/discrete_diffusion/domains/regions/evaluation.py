@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion import progress
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.domains.regions.row_report import RowReport
@@ -19,8 +20,10 @@ from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     held_out_bound,
+    held_out_facts,
     held_out_split,
     name_of_split,
+    num_held_out,
     readable_data,
     sampling_facts,
     sampling_seeds,
@@ -145,15 +148,25 @@ def evaluate_rows(config: DictConfig, trained: TrainedModel) -> RowEvaluation:
     split = held_out_split(data, config.split)
     rate = MASK_RATE if config.mask_rate is None else config.mask_rate
     report = RowReport(data, split, rate, config.seed)
+    num = len(data.splits[split][: config.num_samples])
+    parts = progress.parts(
+        f"filling {num:,} windows for each of {len(sampling_seeds(config))} seeds",
+        f"measuring the model on {num_held_out(config, data, split):,} held-out samples",
+        f"predicting {num:,} windows at every mask rate",
+    )
     with trained.sharing() as shard:
         model = trained.on(shard)
-        filling, scores, drawn = _fill_by_seed(config, model, report)
-        bound = held_out_bound(config, model, data, split)
-        by_rate = report.scores_by_mask_rate(model, config.num_samples)
+        with next(parts):
+            filling, scores, drawn = _fill_by_seed(config, model, report)
+        with next(parts):
+            bound = held_out_bound(config, model, data, split)
+        with next(parts):
+            by_rate = report.scores_by_mask_rate(model, config.num_samples)
     facts = {
         **checkpoint_facts(config, trained, data),
         "reference": name_of_split(trained, data, split),
         "num_reference": len(data.splits[split]),
+        **held_out_facts(config, data, split),
         **sampling_facts(config, trained),
         **drawn,
     }

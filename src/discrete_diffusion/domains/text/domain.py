@@ -28,6 +28,7 @@ class Text(Domain):
     name, title = "text", "text"
     data_sets = {"text": "tokens"}
     growing = "samples.txt"
+    quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
     evaluate_options = (TIME_BINS,)
 
     def complete(self, data: DictConfig) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
@@ -58,7 +59,7 @@ def metric_floors(
     num_samples = min(num_samples, max(available - num_reference, available // 2))
     num_reference = min(num_reference, available - num_samples)
     found = []
-    for draw in range(draws):
+    for draw in progress.track(range(draws), "floors", "draws"):
         order = np.random.default_rng([seed, draw]).permutation(available)
         ours = measured.select(order[:num_samples])
         theirs = measured.select(order[num_samples : num_samples + num_reference])
