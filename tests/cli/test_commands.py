@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ import yaml
 from discrete_diffusion import load
 from discrete_diffusion.cli import main, precision
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
+from discrete_diffusion.progress import shown
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
 QUICK = ["logger=none", "callbacks.num_samples=0", "eval.num_samples=2"]
@@ -45,6 +48,20 @@ def test_runs_too_short_for_a_validation_leave_both_checkpoints(length, tmp_path
     main(["train", *words, length, "hydra.run.dir=run", "logger=none", "callbacks.num_samples=2"])
     for name in ("best", "last"):
         load(tmp_path / "run" / "checkpoints" / f"{name}.ckpt")
+
+
+def test_without_a_terminal_lines_say_how_far_training_and_sampling_are(monkeypatch, capsys):
+    told = partial(shown, first=0.0, every=0.01)
+    monkeypatch.setattr(sys.modules["discrete_diffusion.cli.main"], "shown", told)
+    words = ["trainer.max_steps=12", "trainer.val_check_interval=6", "eval.num_samples=40"]
+    main(["train", *TINY, *words, "logger=none", "hydra.run.dir=run"])
+    said = capsys.readouterr().out
+    assert len(re.findall(r"^training, \d+ of 12 steps.* left$", said, re.MULTILINE)) > 1
+    assert re.search(r"^training, \d+ of 12 steps, loss \d+.*, \S+ steps/s|s each", said)
+    assert re.search(r"^training, 6 of 12 steps: validation", said, re.MULTILINE)
+    assert "final measurements: drawing, " in said
+    main(["sample", "checkpoint=run/checkpoints/best.ckpt", "num_samples=100", "batch_size=20"])
+    assert re.search(r"^drawing, \d+ of 100 samples", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_checkpoints_load_ready_to_sample(finished_run):

@@ -122,6 +122,49 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
     assert "| rooms | nelbo_unordered | held-out samples | per token |" in table
 
 
+def test_quick_measures_less_and_says_so(plans_model, capsys):
+    words = [f"checkpoint={plans_model}", "quick=true", "num_held_out=10", "num_samples=6"]
+    main(["evaluate", *words, "pictures=false", "threads=1"])
+    found, head = metrics(), Path("evaluation/table.md").read_text().splitlines()[0]
+    assert found["quick"] == {
+        **{"num_held_out": 10, "num_samples": 6},  # what is given counts
+        **{"seeds": 1, "floor_draws": 5, "bound_draws": 1, "time_bins": 5},
+    }
+    assert (found["num_reference"], found["nelbo_num_samples"], found["num_samples"]) == (10, 10, 6)
+    assert found["floor_sizes"] == {"num_samples": 6, "num_reference": 10, "draws": 5}
+    assert len(found["nelbo_by_t"]["t"]) == 5
+    said = capsys.readouterr().out
+    for part in ("quick=true", "10 of 30 held-out samples", "num_samples=6", "floor_draws=5"):
+        assert part in head
+        assert part in said
+    assert "3 parts: drawing 1 x 6 samples; measuring the model on 10" in said
+
+
+def test_fewer_held_out_samples_are_the_same_ones_every_time(plans_model):
+    for seed in (0, 1):
+        words = [*PLAIN, "num_held_out=10", "threads=1", f"seed={seed}", f"out=of_{seed}"]
+        main(["evaluate", f"checkpoint={plans_model}", *words])
+    found = [metrics(f"of_{seed}") for seed in (0, 1)]
+    assert found[0]["nelbo_uniform"] == found[1]["nelbo_uniform"]
+    assert found[0]["edges_per_diagram_reference"] == found[1]["edges_per_diagram_reference"]
+    assert "quick" not in found[0]
+    assert "10 of 30 held-out samples" in Path("of_0/table.md").read_text()
+
+
+def test_quick_measures_files_against_fewer_plans(plans_model):
+    words = ["samples=plans.jsonl", "reference=plans.jsonl", "num_held_out=20", "quick=true"]
+    main(["evaluate", *words, "pictures=false"])
+    assert metrics()["quick"] == {"num_held_out": 20, "floor_draws": 5}
+    assert metrics()["num_reference"] == 20
+    assert "20 of 90 held-out samples" in Path("evaluation/table.md").read_text()
+
+
+def test_quick_is_refused_where_nothing_says_what_it_is(plans_model, monkeypatch, failure):
+    monkeypatch.setattr(type(get_domain("bubble_diagrams")), "quick", {})
+    assert "quick=true" in failure("evaluate", f"checkpoint={plans_model}", "quick=true")
+    assert not Path("evaluation").exists()
+
+
 def test_its_first_samples_are_those_of_the_sample_command(plans_model):
     main(["evaluate", f"checkpoint={plans_model}", *PLAIN, "seeds=1", "seed=3"])
     main(["sample", f"checkpoint={plans_model}", "num_samples=6", "seed=3"])

@@ -22,6 +22,8 @@ from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.regions.given_rows import read_given_rows
 from discrete_diffusion.domains.regions.table import RegionTable, write_regions
+from discrete_diffusion.sampling import RowAncestral
+from interrupting import stop_at_call, stopped
 
 NUM_MOTIFS, ROWS = 5, 12
 M = NUM_MOTIFS + 1
@@ -112,6 +114,23 @@ def test_held_out_windows_are_filled(model, capsys):
     }
     drawn = load(model.removeprefix("checkpoint=")).sample(num=5, mask_rate=0.4)
     assert drawn.filled.numpy().tobytes() == made["filled"].tobytes()
+
+
+def test_windows_that_are_filled_when_a_signal_comes_are_kept(model, monkeypatch, capsys):
+    words = ["sample", model, "threads=1", "batch_size=2", "sampling.temperature=1"]
+    main([*words, "num_samples=6", "out=whole"])
+    np.savez("given.npz", rows=windows(), feature_names=NAMES)
+    main([*words, "given=given.npz", "completions=2", "out=given"])
+    for options, call in ((["num_samples=6", "out=cut"], 3), (["given=given.npz", "out=rest"], 3)):
+        with monkeypatch.context() as patch:
+            stop_at_call(patch, RowAncestral, call)
+            given = ["completions=2"] if "out=rest" in options else []
+            stopped(capsys, *words, *options, *given)
+    for whole, cut in ((arrays("whole"), arrays("cut")), (arrays("given"), arrays("rest"))):
+        assert cut["masked"].tobytes() == whole["masked"][: len(cut["masked"])].tobytes()
+        assert cut["filled"].tobytes() == whole["filled"][: len(cut["filled"])].tobytes()
+    assert len(arrays("cut")["filled"]) == read("cut")["num_samples"] == 4
+    assert len(arrays("rest")["filled"]) == read("rest")["completions"] == 1  # 4 of 2 x 3 fillings
 
 
 def test_settings_of_the_sampler(model, capsys):
@@ -420,6 +439,16 @@ def test_evaluate(model, capsys):
         assert line in table
     for part in (" oracle ", "nelbo_gaussian ", " 90 % ", "seed 4: 12 windows"):
         assert part in said
+
+
+def test_evaluate_quickly(model):
+    words = ["quick=true", "num_samples=3", "num_held_out=5", "pictures=false", "threads=1"]
+    main(["evaluate", model, *words])
+    found, table = read("evaluation"), Path("evaluation/table.md").read_text()
+    assert (found["num_windows"], found["nelbo_num_samples"], found["seeds"]) == (3, 5, [0])
+    assert found["quick"] == {"num_held_out": 5, "num_samples": 3, "seeds": 1, "bound_draws": 1}
+    for part in ("quick=true", "5 of 12 held-out samples", "num_samples=3", "bound_draws=1"):
+        assert part in table
 
 
 def test_evaluate_a_few_windows_of_another_split(model):

@@ -15,6 +15,8 @@ from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.train import train
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.domains.eit.baselines import Ridge
+from discrete_diffusion.sampling import Ancestral
+from interrupting import stop_at_call, stopped
 
 QUICK = ["steps=1", "draws=1", "num_samples=4"]
 DATA = [
@@ -99,6 +101,28 @@ def test_sample(model, capsys):
     assert Path("mine/samples.png").is_file()
     drawn = load(model.removeprefix("checkpoint=")).sample(num=4, draws=3, steps=2)
     assert np.array_equal(drawn.mean.numpy(), mean)
+
+
+def test_images_that_are_drawn_when_a_signal_comes_are_kept(trained, monkeypatch, capsys):
+    words = ["sample", f"checkpoint={trained('levels')}", "num_samples=4", "draws=2", "steps=2"]
+    words += ["batch_size=4", "threads=1"]
+    main([*words, "out=whole"])
+    whole = np.load("whole/samples.npz")["first"]
+    for call, num in ((2, 2), (4, 4)):  # of own maps; of those of others
+        with monkeypatch.context() as patch:
+            stop_at_call(patch, Ancestral, call)
+            stopped(capsys, *words, f"out=cut{call}")
+        assert np.array_equal(np.load(f"cut{call}/samples.npz")["first"], whole[:num])
+        assert read(f"cut{call}")["num_samples"] == num
+
+
+def test_evaluate_quickly(trained):
+    words = ["quick=true", "num_samples=2", "steps=2", "num_held_out=3", "threads=1"]
+    main(["evaluate", f"checkpoint={trained('field')}", *words, "out=ev"])
+    found = read("ev")
+    assert found["quick"] == {"num_held_out": 3, "num_samples": 2, "draws": 2, "bound_draws": 1}
+    assert (found["num_images"], found["nelbo_num_samples"]) == (2, 3)
+    assert "3 of 6 held-out samples" in Path("ev/table.md").read_text()
 
 
 def test_evaluate(model, capsys):

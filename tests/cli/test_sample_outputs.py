@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,7 +21,8 @@ from discrete_diffusion.cli.sample_source import open_trained_model, sampling_of
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams import trajectory_files as films
-from discrete_diffusion.sampling import _SAMPLER_BUILDERS, FirstHitting
+from discrete_diffusion.sampling import _SAMPLER_BUILDERS, Ancestral, FirstHitting
+from interrupting import stop_at_call, stopped
 
 SMALL = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
 
@@ -182,3 +185,63 @@ def test_a_setting_of_a_plug_in_is_left_to_the_sampler_of_the_model(model, monke
     monkeypatch.setitem(_SAMPLER_BUILDERS, "mine", lambda width=1: FirstHitting())
     with pytest.raises(ValueError, match=r"sampling\.width: .*sampling=first-hitting"):
         opened(config)
+
+
+CUT = ["num_samples=90", "num_rooms=null", "batch_size=30", "sampling=ancestral", "steps=4"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_the_samples_that_are_finished(model, number, monkeypatch, capsys):
+    sample(model, *CUT, "out=whole")
+    stop_at_call(monkeypatch, Ancestral, 3, number)
+    words = ["sample", f"checkpoint={model}", "threads=1", *CUT, "out=cut"]
+    error = stopped(capsys, *words, status=128 + number)
+    found = json.loads(Path("cut/metrics.json").read_text())
+    assert 0 < found["num_samples"] < 90
+    assert number.name in found["stopped_by"]
+    assert number.name in error
+    assert f"{found['num_samples']} finished samples" in error
+    kept = Path("cut/samples.jsonl").read_text().splitlines()
+    assert len(kept) == found["num_samples"]
+    lines = iter(Path("whole/samples.jsonl").read_text().splitlines())
+    assert all(line in lines for line in kept)  # the same ones, in their order
+    assert {path.name for path in Path("cut").iterdir()} == {
+        *("samples.jsonl", "samples.png", "metrics.json")
+    }
+
+
+def test_a_signal_before_the_first_sample_leaves_nothing(model, monkeypatch, capsys):
+    stop_at_call(monkeypatch, Ancestral, 1)
+    error = stopped(capsys, "sample", f"checkpoint={model}", *CUT, "out=cut")
+    assert "no sample was finished" in error
+    assert not Path("cut").exists()
+
+
+def test_samples_stand_in_a_file_of_their_own_while_others_are_drawn(model, monkeypatch):
+    whole, seen = Ancestral.sample, []
+
+    def looking(self, *arguments, **options):
+        path = Path("out/samples.partial.jsonl")
+        seen.append(len(read_diagrams(path)) if path.exists() else 0)
+        return whole(self, *arguments, **options)
+
+    monkeypatch.setattr(Ancestral, "sample", looking)
+    sample(model, *CUT, "out=out")
+    assert seen[0] == 0
+    assert sorted(set(seen)) == seen
+    assert len(seen) > 2
+    assert not Path("out/samples.partial.jsonl").exists()
+
+
+def test_completions_that_are_finished_are_kept(model, monkeypatch, capsys):
+    lines = ['{"rooms": [null, "Kitchen"]}', '{"rooms": ["LivingRoom", null, null]}']
+    Path("two.jsonl").write_text("\n".join(lines))
+    words = ["given=two.jsonl", "completions=40", "batch_size=40", "sampling=ancestral", "steps=3"]
+    sample_given = ["sample", f"checkpoint={model}", "threads=1", *words]
+    main([*sample_given, "out=whole"])
+    stop_at_call(monkeypatch, Ancestral, 3)
+    stopped(capsys, *sample_given, "out=cut")
+    whole, cut = (read_diagrams(f"{name}/samples.jsonl") for name in ("whole", "cut"))
+    assert len(cut) == 40
+    assert cut == [diagram for diagram in whole if diagram.num_rooms == 3]  # large ones first
+    assert Path("cut/samples.png").stat().st_size > 0

@@ -18,6 +18,9 @@ from discrete_diffusion.cli.sample_source import open_trained_model
 from discrete_diffusion.cli.train import train
 from discrete_diffusion.domains.dialogue.grammar import SLOTS, DialoguePair, draw_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
+from discrete_diffusion.sampling import FirstHitting
+from discrete_diffusion.sampling.generate import Generate
+from interrupting import stop_at_call, stopped
 
 PAIRS = draw_dialogues(30)
 VAL, TEST = slice(24, 27), slice(27, 30)
@@ -116,6 +119,29 @@ def test_a_run_goes_on(trained, tmp_path, caplog):
     assert found["rouge_l"] >= 0
     assert "nelbo_source_gap" not in found  # of one pair
     assert "  reference: " + PAIRS[VAL][0].summary in caplog.text
+
+
+def test_summaries_that_are_finished_when_a_signal_comes_are_kept(
+    trained, kind, monkeypatch, capsys
+):
+    checkpoint = trained(kind) / "checkpoints" / "best.ckpt"
+    given = write(Path("given.jsonl"), PAIRS[TEST])
+    words = ["sample", f"checkpoint={checkpoint}", f"given={given}", "batch_size=1", "threads=1"]
+    main([*words, "out=whole"])
+    with monkeypatch.context() as patch:
+        stop_at_call(patch, Generate if kind == "latents" else FirstHitting, 3)
+        stopped(capsys, *words, "out=cut")
+    assert lines("cut") == lines("whole")[:2]
+    assert numbers("cut")["num_samples"] == 2
+
+
+def test_evaluate_quickly(trained, kind):
+    words = ["quick=true", "num_samples=2", "num_held_out=2", "pictures=false", "threads=1"]
+    main(["evaluate", f"checkpoint={trained(kind)}/checkpoints/best.ckpt", *words])
+    found = numbers("evaluation")
+    assert found["quick"] == {"num_held_out": 2, "num_samples": 2, "bound_draws": 1}
+    assert (found["num_summaries"], found["nelbo_num_samples"]) == (2, 2)
+    assert "2 of 3 held-out samples" in Path("evaluation/table.md").read_text()
 
 
 def test_held_out_dialogues_given_as_a_file_have_the_same_summaries(trained, command, kind):

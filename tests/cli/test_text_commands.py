@@ -10,6 +10,8 @@ import yaml
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
+from discrete_diffusion.sampling import FirstHitting
+from interrupting import stop_at_call, stopped
 
 TEXT = "".join(f"{k} little pigs, {k % 7} wolves: ½ a straw.\n" for k in range(60))
 TINY = ["debug=default", "algo.backbone=dit", "model=dit_tiny", "logger=none", "data=text"]
@@ -72,6 +74,26 @@ def test_evaluate_measures_the_model_of_text(text_run):
     metrics = read(Path("evaluation/metrics.json"))
     assert metrics["bits_per_character"] > metrics["bits_per_byte"] > 0
     assert "| bits_per_character |" in Path("evaluation/table.md").read_text()
+
+
+def test_evaluate_quickly(text_run):
+    words = ["quick=true", "num_held_out=3", "pictures=false"]
+    main(["evaluate", f"checkpoint={text_run}/run/checkpoints/best.ckpt", *words])
+    metrics = read(Path("evaluation/metrics.json"))
+    assert metrics["quick"] == {"num_held_out": 3, "bound_draws": 1, "time_bins": 5}
+    assert (metrics["nelbo_num_samples"], metrics["num_held_out"]) == (3, 3)
+    assert "quick=true: 3 of " in Path("evaluation/table.md").read_text()
+
+
+def test_texts_that_are_finished_when_a_signal_comes_are_kept(text_run, monkeypatch, capsys):
+    checkpoint = f"checkpoint={text_run}/run/checkpoints/best.ckpt"
+    words = ["sample", checkpoint, "num_samples=60", "batch_size=30", "threads=1"]
+    main([*words, "out=whole"])
+    stop_at_call(monkeypatch, FirstHitting, 2)
+    stopped(capsys, *words, "out=cut")
+    whole, cut = (Path(f"{name}/samples.txt").read_text() for name in ("whole", "cut"))
+    assert 0 < cut.count("- sample ") < 60
+    assert whole.startswith(cut)
 
 
 def test_the_embedded_text_is_labelled(tmp_path):

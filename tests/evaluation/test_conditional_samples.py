@@ -8,17 +8,26 @@ import torch
 from torch import nn
 
 from discrete_diffusion.data.base import Dataset, Examples
-from discrete_diffusion.evaluation.conditional_samples import draw_conditional, first_examples
+from discrete_diffusion.evaluation.conditional_samples import (
+    draw_conditional,
+    drawn_from_others,
+    first_examples,
+)
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.shards import Shard
+from discrete_diffusion.stopping import Stop
 from fake_processes import in_processes
 
 CONDITIONS = {"y": torch.arange(11), "z": torch.arange(11) ** 2}
 BATCHES = [torch.tensor(rows) for rows in ([4, 2], [10, 9, 8, 7], [0, 1, 3, 5], [6])]
 
 
-def drawn(conditions=CONDITIONS, *, batches=BATCHES, seed=0, shard=None, algorithm=None):
-    model = Model(algorithm or nn.Identity(), None, batch_size=4, shard=shard or Shard())
+def drawn(
+    conditions=CONDITIONS, *, batches=BATCHES, seed=0, shard=None, algorithm=None, on_drawn=None
+):
+    model = Model(
+        algorithm or nn.Identity(), None, batch_size=4, shard=shard or Shard(), on_drawn=on_drawn
+    )
 
     def draw(given, generator):
         assert not model.algorithm.training
@@ -53,6 +62,38 @@ def test_nothing_depends_on_the_number_of_processes(processes):
     for found in in_processes(processes, lambda shard: drawn(shard=shard)):
         for name, values in alone.values.items():
             assert torch.equal(found.values[name], values)
+
+
+@pytest.mark.parametrize(("finished", "num"), [(2, 0), (3, 6), (4, 11)])
+def test_a_stop_leaves_the_samples_before_the_first_that_is_missing(finished, num):
+    """The third batch has the rows 0, 1, 3 and 5, the first one 2 and 4."""
+    told = []
+
+    def on_drawn(rows, drawn):
+        told.append(rows)
+        if len(told) == finished < len(BATCHES):
+            raise Stop(2)
+
+    if num == 0:
+        with pytest.raises(Stop):
+            drawn(on_drawn=on_drawn)
+        return
+    found = drawn(on_drawn=on_drawn)
+    assert len(found) == num
+    for name, values in drawn().values.items():
+        assert torch.equal(found.values[name], values[:num])
+
+
+def test_other_conditions_are_drawn_from_whole_or_not_at_all():
+    def stop(model):
+        raise Stop(2)
+
+    alone = Model(nn.Identity(), None)
+    with pytest.raises(Stop):
+        drawn_from_others(alone, stop)
+    keeping = Model(nn.Identity(), None, on_drawn=lambda rows, drawn: None)
+    assert drawn_from_others(keeping, stop) is None
+    assert drawn_from_others(keeping, lambda model: model.on_drawn) is None
 
 
 class Numbers(Dataset):
