@@ -57,7 +57,7 @@ def test_without_a_terminal_lines_say_how_far_training_and_sampling_are(monkeypa
     main(["train", *TINY, *words, "logger=none", "hydra.run.dir=run"])
     said = capsys.readouterr().out
     assert len(re.findall(r"^training, \d+ of 12 steps.* left$", said, re.MULTILINE)) > 1
-    assert re.search(r"^training, \d+ of 12 steps, loss \d+.*, \S+ steps/s|s each", said)
+    assert re.search(r"^training, \d+ of 12 steps, loss \d\S*, .* left$", said, re.MULTILINE)
     assert re.search(r"^training, 6 of 12 steps: validation", said, re.MULTILINE)
     assert "final measurements: drawing, " in said
     main(["sample", "checkpoint=run/checkpoints/best.ckpt", "num_samples=100", "batch_size=20"])

@@ -91,12 +91,12 @@ def _given(config: DictConfig) -> str:
 
 def _how_much(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
     """A sentence if not everything was measured."""
-    num, available = metrics["num_held_out"], metrics["num_held_out_available"]
-    held_out = f"{num:,} of {available:,} held-out samples"
+    found = [metrics.get(key) for key in ("num_held_out", "num_held_out_available")]
+    parts = [] if None in found else ["{:,} of {:,} held-out samples".format(*found)]
     if quickly:
-        chosen = [f"{key}={value}" for key, value in quickly.items() if key != "num_held_out"]
-        return f"quick=true: {', '.join([held_out, *chosen])}; without it more is measured."
-    return f"num_held_out={num}: {held_out}." if num < available else ""
+        parts += [f"{key}={value}" for key, value in quickly.items() if key != "num_held_out"]
+        return f"quick=true: {', '.join(parts)}; without it more is measured."
+    return f"num_held_out={found[0]}: {parts[0]}." if parts and found[0] != found[1] else ""
 
 
 def _quick(config: DictConfig, domain: Domain) -> tuple[DictConfig, dict[str, int]]:
