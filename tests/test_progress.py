@@ -115,12 +115,12 @@ print("the end")
 """
 
 
-def test_a_bar_moves_on_a_terminal_and_leaves_the_log_alone():
-    """The process and its terminal are what is tested."""
+def on_a_terminal(*arguments: str) -> str:
+    """What Python, run with these arguments, writes to a terminal."""
     theirs, ours = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
     process = subprocess.Popen(
-        [sys.executable, "-c", BAR], stdout=ours, stderr=ours, env=environment
+        [sys.executable, *arguments], stdout=ours, stderr=ours, env=environment
     )
     os.close(ours)
     content = b""
@@ -134,9 +134,23 @@ def test_a_bar_moves_on_a_terminal_and_leaves_the_log_alone():
         content += read
     os.close(theirs)
     assert process.wait() == 0
-    text = content.decode()
+    return content.decode()
+
+
+def test_a_bar_moves_on_a_terminal_and_leaves_the_log_alone():
+    text = on_a_terminal("-c", BAR)
     counts = re.findall(r"drawing, (\d+) of 40 samples, \S+ \S+, 0:00:\d\d left", text)
     assert len(set(counts)) > 1
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n").split("\n")
     assert {"half of it", "the end"} <= set(plain)
     assert "\x1b[2K" in text  # lines are erased
+
+
+@pytest.mark.slow
+def test_train_has_a_bar(tmp_path):
+    words = ["model=bd_tiny", "debug=default", "data.num_plans=200", "trainer.max_steps=40"]
+    words += ["eval.num_samples=2", "logger=none", f"hydra.run.dir={tmp_path}/run"]
+    text = on_a_terminal("-m", "discrete_diffusion", "train", *words)
+    assert len(set(re.findall(r"training, (\d+) of 40 steps, loss \d", text))) > 1
+    assert "\x1b[2K" in text
+    assert "run folder" in text

@@ -31,8 +31,8 @@ _REDRAWN = 0.25
 class Task:
     """Something that takes time: ``done`` of ``total`` ``unit`` (a plural), None if not known.
 
-    ``note``: what is said beside, such as the loss; ``wants_note``: it has been shown since it was
-    set, or is not set and would be shown. ``said``: when a line told of it."""
+    ``note``: what is said beside, such as the loss; ``wants_note``: the task has been shown since
+    somebody set this to False. ``said``: when a line told of it."""
 
     def __init__(self, name: str, total: float | None = None, unit: str = "") -> None:
         self.name, self.total, self.unit, self.note = name, total, unit, ""

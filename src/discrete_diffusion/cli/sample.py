@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from signal import Signals
 from typing import TYPE_CHECKING, NoReturn
 
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
-from discrete_diffusion.cli.launch_environment import hush_other_ranks, stop_signals
+from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first, stop_signals
 from discrete_diffusion.cli.output_folder import claimed_outputs
 from discrete_diffusion.cli.precision import check_units
 from discrete_diffusion.cli.request_options import (
@@ -68,9 +69,10 @@ def _sample(config: DictConfig) -> None:
         with stop_signals() as signals, _unfinished(folder, trained) as append:
             done = _drawn(config, _written_if_stopped(trained, signals, append)).write()
     except Stop as stop:
-        _end(stop, "no sample was finished")
+        left = [str(path) for path in folder.glob("samples.partial.*")]
+        _end(stop, f"what was drawn is in {left[0]}" if left else "no sample was finished")
     if signals.received is not None:
-        facts["stopped_by"] = str(Stop(signals.received))
+        facts["stopped_by"] = Signals(signals.received).name
     write_metrics(folder, facts | done.facts)
     logger.info("%s", done.said)
     if signals.received is not None:
@@ -102,7 +104,8 @@ def _written_if_stopped(
 
 
 def _end(stop: Stop, what: str) -> NoReturn:
-    print(f"discrete-diffusion: {stop}; {what}", file=sys.stderr)
+    if is_first():
+        print(f"discrete-diffusion: {stop}; {what}", file=sys.stderr)
     raise SystemExit(stop.exit_status)
 
 

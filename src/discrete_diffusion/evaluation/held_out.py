@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import Dataset, SplitBatches
@@ -103,20 +104,26 @@ def name_of_split(trained: TrainedModel, data: Dataset, split: str) -> str:
     return f"{name}, which has changed since it was trained, so it may have been trained on"
 
 
+def held_out_rows(config: DictConfig, available: int) -> Tensor:
+    """Int[num], ascending: which of the ``available`` samples are measured: all, or
+    ``num_held_out``, the same ones every time."""
+    order = torch.randperm(available, generator=make_generator(0, *_CHOICE))
+    return order[: config.num_held_out].sort().values
+
+
 def num_held_out(config: DictConfig, data: Dataset, split: str) -> int:
-    """How many samples of a split are measured: ``num_held_out``, at most all."""
-    available = len(data.splits[split])
-    return available if config.num_held_out is None else min(config.num_held_out, available)
+    """How many samples of a split are measured."""
+    return len(held_out_rows(config, len(data.splits[split])))
 
 
 def some_held_out(config: DictConfig, data: D, split: str) -> D:
-    """The data with ``num_held_out`` samples of a split, the same ones every time."""
-    available, num = len(data.splits[split]), num_held_out(config, data, split)
-    if num == available:
+    """The data with the ``held_out_rows`` alone of a split."""
+    examples = data.splits[split]
+    rows = held_out_rows(config, len(examples))
+    if len(rows) == len(examples):
         return data
-    chosen = torch.randperm(available, generator=make_generator(0, *_CHOICE))[:num].sort().values
     some = copy(data)
-    some.splits = {**data.splits, split: data.splits[split][chosen]}
+    some.splits = {**data.splits, split: examples[rows]}
     return some
 
 

@@ -29,8 +29,8 @@ class Model:
     ``steps``: of the sampler, None for its default. ``batch_size``: samples drawn at once, None for
     the default of the device. ``shard``: this process among those that share the work.
     ``on_drawn``: of a process by itself, told the rows Int[b] of every batch of samples and what
-    was drawn, as soon as it is; with it, a ``Stop`` ends the drawing and the samples are those that
-    were finished by then, none of them: it is raised.
+    was drawn, as soon as it is; with it a ``Stop`` ends the drawing and the samples are those that
+    were finished by then; before the first of them it is raised.
 
     Raises ``ValueError`` for ``batch_size`` below 1.
     """

@@ -19,6 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.evaluation.held_out import (
     UnreadableDataError,
     checkpoint_data,
+    held_out_rows,
     held_out_split,
     name_of_split,
     some_held_out,
@@ -87,7 +88,7 @@ def real_data_for_samples(config: DictConfig) -> RealData:
     training = None if config.training is None else _plans(config.training, config)
     if config.reference is not None:
         reference = _plans(config.reference, config)
-        measured = reference[: config.num_held_out]
+        measured = [reference[row] for row in held_out_rows(config, len(reference)).tolist()]
         return RealData(str(config.reference), measured, training, reference, len(reference))
     known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}"
