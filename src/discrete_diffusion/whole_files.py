@@ -57,12 +57,24 @@ def growing_file(path: Path) -> Iterator[Callable[[str], None]]:
 
     It is for those who look while the block runs, and for what is left if the process is killed. At
     the end of the block, when ``path`` is to be there, it is removed; after an error it stays.
+    Of a text that cannot be written, as on a full disk, nothing is there; ``OSError`` names the
+    file.
     """
     unfinished = path.with_name(f"{path.stem}.partial{path.suffix}")
+    length = 0
 
     def append(text: str) -> None:
-        with unfinished.open("ab") as file:
-            file.write(text.encode("utf-8", errors="backslashreplace"))
+        nonlocal length
+        try:
+            with unfinished.open("ab") as file:
+                file.write(text.encode("utf-8", errors="backslashreplace"))
+            length = unfinished.stat().st_size
+        except OSError as error:
+            if length:
+                os.truncate(unfinished, length)
+            else:
+                unfinished.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror, str(unfinished)) from error
 
     unfinished.unlink(missing_ok=True)
     yield append

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.progress import shown
 
 PLANS = generate_plans(6, seed=1)
 NINE = BubbleDiagram((0,) * 9, ())
@@ -45,6 +47,17 @@ def spoil(path) -> None:
     with path.open("a") as file:
         file.write('{"rooms": ["LivingRoom", "Kitchn"], "relations": []}\n')
         file.write(json.dumps(NINE.to_json()) + "\n")
+
+
+def test_reading_says_how_far_it_is(monkeypatch, capsys):
+    told = partial(shown, first=0.0, every=0.001)
+    monkeypatch.setattr(sys.modules["discrete_diffusion.cli.main"], "shown", told)
+    write_diagrams("many.jsonl", PLANS * 300)
+    main(["data", "check", "many.jsonl"])
+    found = capsys.readouterr()
+    assert "reading many.jsonl, " in found.err
+    assert " of 1,800 plans" in found.err
+    assert "reading" not in found.out
 
 
 def test_describe_prints_counts_and_shares(capsys):

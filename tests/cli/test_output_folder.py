@@ -15,7 +15,7 @@ import torch
 
 from discrete_diffusion.cli import main
 from discrete_diffusion.cli.output_folder import LOCK, locked
-from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
+from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
 from discrete_diffusion.whole_files import check_parent, put_aside
 
 TRAIN = ["train", "model=bd_tiny", "debug=default", "data.num_plans=100", "logger=none"]
@@ -194,8 +194,12 @@ def test_a_full_disk_leaves_nothing_half_written(run, failure, disk_of):
         assert f"new/{name}" in error
         assert not Path("new").exists()
     error = failure("sample", f"checkpoint={LAST}", "num_samples=40", "threads=1")
-    assert "samples/samples.jsonl" in error
+    assert "samples/samples.partial.jsonl" in error
     assert not Path("samples").exists()
+    words = ["num_samples=200", "batch_size=2", "num_rooms=4", "out=some", "threads=1"]
+    assert "some/samples.partial.jsonl" in failure("sample", f"checkpoint={LAST}", *words)
+    assert read_diagrams("some/samples.partial.jsonl")  # whole ones
+    assert [path.name for path in Path("some").iterdir()] == ["samples.partial.jsonl"]
 
 
 def test_a_checkpoint_on_a_full_disk_is_named(run, failure, disk_of):
