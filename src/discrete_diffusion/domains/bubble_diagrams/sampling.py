@@ -30,6 +30,7 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import draw_fresh
+from discrete_diffusion.naming import counted
 from discrete_diffusion.options import check_whole_number
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
             "network_calls_per_sample": drawn.network_calls,
             "seconds": drawn.seconds,
         }
-        return _sampled(config, f"{len(diagrams)} samples", diagrams, facts)
+        return _sampled(config, counted(len(diagrams), "sample"), diagrams, facts)
 
     return Drawn(diagrams, write)
 
@@ -161,7 +162,7 @@ def _write_completed(
         "arrangement_errors": completed.arrangement_errors,
         **facts,
     }
-    what = f"{len(diagrams)} completions of {len(partials)} partial diagrams"
+    what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
     return _sampled(config, what, diagrams, facts)
 
 
