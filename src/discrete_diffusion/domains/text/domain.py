@@ -75,7 +75,9 @@ class Text(Domain):
                 "network_calls_per_sample": drawn.network_calls,
                 "seconds": drawn.seconds,
             }
-            return Sampled(facts, f"{counted(len(texts), 'sample')} in {drawn.seconds:.1f} s; {path}")
+            return Sampled(
+                facts, f"{counted(len(texts), 'sample')} in {drawn.seconds:.1f} s; {path}"
+            )
 
         return Drawn(texts, write)
 
