@@ -31,7 +31,6 @@ from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_tra
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.naming import counted
-from discrete_diffusion.options import check_whole_number
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -53,17 +52,10 @@ MAX_COLUMNS = 8
 
 
 def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
-    """Draw ``num_samples`` diagrams, all of ``num_rooms`` rooms if that is given.
+    """Draw ``num_samples`` diagrams, of ``num_rooms`` rooms if that is given.
 
     Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
-    size = config.num_rooms
-    if size is not None:
-        check_whole_number("num_rooms", size, least=1)
-        if size > vocab.n_max:
-            raise ValueError(
-                f"num_rooms={size}: {trained.path} was trained on diagrams of at most "
-                f"{vocab.n_max} rooms"
-            )
+    size = _asked_rooms(config, trained, vocab)
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     with trained.sharing() as shard:
         drawn = draw_fresh(
@@ -87,6 +79,31 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
         return _sampled(config, counted(len(diagrams), "sample"), diagrams, facts)
 
     return Drawn(diagrams, write)
+
+
+def _asked_rooms(
+    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+) -> int | list[int] | None:
+    """What ``num_rooms`` says: a number, or several to draw as often as in the training data among
+    these.
+
+    Raises ``ValueError`` for one that the model does not know, or, among several, has not seen.
+    """
+    asked = config.num_rooms
+    several = None if asked is None or isinstance(asked, int) else [*asked]
+    seen = {n for n, count in enumerate(trained.checkpoint.size_counts) if count}
+    for size in several or ([] if asked is None else [asked]):
+        if size > vocab.n_max:
+            raise ValueError(
+                f"num_rooms={size}: {trained.path} was trained on diagrams of at most "
+                f"{vocab.n_max} rooms"
+            )
+        if several and size not in seen:
+            raise ValueError(
+                f"num_rooms={asked}: {trained.path} was trained on no diagram of {size} rooms, so "
+                f"none would be drawn among the others; num_rooms={size} alone draws them"
+            )
+    return several or asked
 
 
 def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
