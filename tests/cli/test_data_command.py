@@ -19,6 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.rooms import ROOM_TYPES
 
 PLANS = generate_plans(6, seed=1)
 NINE = BubbleDiagram((0,) * 9, ())
@@ -89,7 +90,7 @@ def test_check_prints_every_problem_and_ends_with_status_1(capsys, folder):
     assert found.err == ""
     assert found.out.splitlines() == [
         "plans.jsonl, line 7, field 'rooms[1]': unknown room type 'Kitchn'; "
-        "did you mean 'Kitchen'?",
+        f"did you mean 'Kitchen'? The names are {', '.join(ROOM_TYPES)}",
         "plans.jsonl, line 8, field 'rooms': 9 rooms, more than n_max=8; allow more with "
         "data.n_max=9 (discrete-diffusion data: --n-max 9)",
         "plans.jsonl: 6 diagrams from 8 lines; 2 invalid left out",

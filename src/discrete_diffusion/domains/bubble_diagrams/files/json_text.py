@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,26 @@ def check_keys(data: Mapping[str, Any]) -> None:
     if isinstance(data, RepeatedKeys):
         shown = reprlib.repr(data.repeated)
         raise DiagramError(data.repeated or shown, f"the key {shown} is given twice in one object")
+
+
+def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
+    """``DiagramError`` for a key that is one letter away from one of the ``fields``, or, without
+    ``relations``, close to it: what it says would be lost among the metadata."""
+    for key in data:
+        if key in fields:
+            continue
+        meant = [field for field in fields if _is_one_letter_off(key.casefold(), field)]
+        if "relations" not in data:
+            meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
+        if meant:
+            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?")
+
+
+def _is_one_letter_off(word: str, other: str) -> bool:
+    """One letter more, less or another; the same word too."""
+    k = next((k for k, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), None)
+    k = min(len(word), len(other)) if k is None else k
+    return other[k + 1 :] in (word[k:], word[k + 1 :]) or word[k + 1 :] == other[k:]
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> None:
