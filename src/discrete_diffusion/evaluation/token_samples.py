@@ -103,6 +103,7 @@ def _drawn(
         clamp=clamp,
         trajectories=trajectories,
         shard=model.shard,
+        on_drawn=model.on_drawn,
     )
     seconds = time.perf_counter() - start
     calls = float(output.nfe.double().mean()) if len(real) else 0.0

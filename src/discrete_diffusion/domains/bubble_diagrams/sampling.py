@@ -19,7 +19,10 @@ from discrete_diffusion.domains.bubble_diagrams.completion import (
 from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.readers import numbered_partials
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
-from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
+    never_valid,
+    structure_metrics,
+)
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
     MAX_DRAWN,
     CompletedRow,
@@ -49,6 +52,9 @@ COMPLETIONS = 4
 
 MAX_COLUMNS = 8
 """Completions of a line that the picture shows."""
+
+MAX_NAMED = 5
+"""Lines that a warning names one by one."""
 
 
 def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
@@ -119,6 +125,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             "JSON lines (docs/completion.md)"
         )
     partials = numbered_partials(str(config.given), n_max=vocab.n_max, codes=config.codes)
+    _warn_of_never_valid(str(config.given), partials)
     each = COMPLETIONS if config.completions is None else config.completions
     with trained.sharing() as shard:
         start = time.perf_counter()
@@ -181,6 +188,16 @@ def _write_completed(
     }
     what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
     return _sampled(config, what, diagrams, facts)
+
+
+def _warn_of_never_valid(path: str, partials: Mapping[int, PartialDiagram]) -> None:
+    """Name the lines of which no completion can be valid, the first few of them with the reason."""
+    reasons = {line: why for line, partial in partials.items() if (why := never_valid(partial))}
+    for line, why in [*reasons.items()][:MAX_NAMED]:
+        logger.warning("%s, line %d: no completion can be valid: %s", path, line, why)
+    if len(reasons) > MAX_NAMED:
+        more = counted(len(reasons) - MAX_NAMED, "more line")
+        logger.warning("%s: nor can those of %s", path, more)
 
 
 def _draw(

@@ -6,9 +6,11 @@ import difflib
 import json
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from discrete_diffusion.data.text_files import DamagedGzipError, open_unzipped
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, finite_number
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -25,10 +27,26 @@ class RepeatedKeys(dict[str, Any]):
         self.repeated = repeated
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """As ``open_unzipped``; ``DiagramError`` without a field for damaged gzip."""
+    try:
+        with open_unzipped(path) as file:
+            yield file
+    except DamagedGzipError as error:
+        raise DiagramError("", str(error)) from error
+
+
+def read_document(path: Path) -> Any:
+    """The one JSON value of a file, see ``load_json``."""
+    with opened(path) as file:
+        return load_json(file.read().removeprefix(BYTE_ORDER_MARK))
+
+
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a file that are not blank, with their numbers from 1 on, without a byte order
     mark."""
-    with path.open("rb") as lines:
+    with opened(path) as lines:
         for number, line in enumerate(lines, start=1):
             if (text := line.removeprefix(BYTE_ORDER_MARK)).strip():
                 yield number, text
@@ -40,7 +58,7 @@ def one_document(path: Path) -> bool:
     if not first.lstrip().startswith((b"{", b"[")) or _is_object(first):
         return False
     try:
-        data = load_json(path.read_bytes().removeprefix(BYTE_ORDER_MARK))
+        data = read_document(path)
     except DiagramError:
         return False
     return isinstance(data, dict | list)
