@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDia
 from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import (
     _MAY_MEAN,
     _MEANT,
+    _WORDS,
     may_mean,
     room_type_of,
 )
@@ -76,3 +79,9 @@ def test_a_master_bedroom_is_one_beside_codes_of_bedrooms():
     line = {"rooms": ["master bedroom", 3], "codes": "housegan"}
     with pytest.raises(DiagramError, match="code 3 of housegan is any bedroom"):
         PartialDiagram.from_json(line)
+
+
+def test_the_page_lists_the_words():
+    page = (Path(__file__).parents[3] / "docs" / "plans.md").read_text()
+    rows = dict(re.findall(r"^\| (\w+) \| ([^|]+) \|$", page, re.MULTILINE))
+    assert {name: rows[name] for name in _WORDS} == _WORDS
