@@ -14,7 +14,7 @@ def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
     ``module`` that has it and, of an installed package, the ``package``."""
     found = []
     for noun, name, find in _parts(config):
-        module = find(name).__module__
+        module = getattr(find(name), "__module__", _OURS)  # a partial function has none
         top = module.partition(".")[0]
         if top != _OURS:
             part = {"noun": noun, "name": name, "module": module}
@@ -33,7 +33,8 @@ def missing_plugin(info: Mapping[str, Any]) -> str | None:
             finders[noun](name)
         except ValueError:
             if "package" in part:
-                return f"needs the package {part['package']}, which has its {noun} '{name}'"
+                package = part["package"]
+                return f"needs the package {package}, which has its {noun} '{name}'; install it"
             if module == "__main__":
                 return (
                     f"needs its {noun} '{name}', which a script or notebook registered; put that "
