@@ -62,7 +62,7 @@ def test_a_vocabulary_without_the_type_does_not_have_its_words():
 @pytest.mark.parametrize(
     ("word", "named"),
     [
-        ("Bedroom", ["MasterRoom, SecondRoom, ChildRoom or GuestRoom"]),
+        ("Bedroom", ["MasterRoom or SecondRoom or ChildRoom or GuestRoom"]),
         ("Hall", ["LivingRoom or Entrance"]),
         ("Kitchn", ["did you mean 'Kitchen'"]),
         ("Garage", ["Wall-in"]),

@@ -73,7 +73,7 @@ def _code(value: object, codes: dict[str, int], what: str, field: str) -> int:
         close = difflib.get_close_matches(value, codes, n=1, cutoff=0.5)
         guess = f"; did you mean {close[0]!r}?" if close else "."
         if several := may_mean(value, codes):
-            guess = f" may be {', '.join(several[:-1])} or {several[-1]}: write which."
+            guess = f"; it may be {' or '.join(several)}: write which."
         listed = ", ".join(codes)
         raise DiagramError(
             field, f"unknown {what} {reprlib.repr(value)}{guess} The names are {listed}"

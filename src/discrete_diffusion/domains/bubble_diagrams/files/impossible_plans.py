@@ -81,5 +81,5 @@ def _against_boxes(diagram: BubbleDiagram) -> str | None:
             x, y = centres[inner]
             wrong = not (x0 <= x <= x1 and y0 <= y <= y1)
         if wrong:
-            return f"{StatedRelation('', i, j, r)}, but {list(boxes[i])} and {list(boxes[j])}"
+            return f"{StatedRelation('', i, j, r)}, but their boxes are {boxes[i]} and {boxes[j]}"
     return None
