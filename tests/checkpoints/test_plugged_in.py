@@ -8,7 +8,8 @@ import pytest
 import torch
 from made_checkpoints import training_state
 
-from discrete_diffusion.checkpoints import INFO_KEY, load
+from discrete_diffusion import load
+from discrete_diffusion.checkpoints import INFO_KEY
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import _DOMAINS
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
@@ -28,7 +29,7 @@ class Mine(nn.Module):
     def forward(self, x_t, sigma=None):
         return self.table(x_t)
 
-@register_backbone("mine")
+@register_backbone("their-net")
 def build(config, vocab_size):
     return Mine(vocab_size)
 """
@@ -49,7 +50,7 @@ def written(site, path, *overrides, domain="bubble_diagrams"):
     state = training_state(config)
     torch.save(state, path)
     forget_imports(site)
-    _BACKBONE_BUILDERS.pop("mine", None)
+    _BACKBONE_BUILDERS.pop("their-net", None)
     _DOMAINS.pop("houses", None)
     for file in site.glob("*/entry_points.txt"):
         file.unlink()
@@ -59,10 +60,12 @@ def written(site, path, *overrides, domain="bubble_diagrams"):
 
 def test_its_package_is_named(site, tmp_path):
     path = tmp_path / "model.ckpt"
-    fake_install(site, "their_net", BACKBONE, "discrete_diffusion.backbones", {"mine": "their_net"})
-    (part,) = written(site, path, "algo.backbone=mine")
+    fake_install(
+        site, "their_net", BACKBONE, "discrete_diffusion.backbones", {"their-net": "their_net"}
+    )
+    (part,) = written(site, path, "algo.backbone=their-net")
     assert part["package"] == "their_net"
-    with pytest.raises(ValueError, match=r"model\.ckpt needs the package their_net.* 'mine'"):
+    with pytest.raises(ValueError, match=r"model\.ckpt needs the package their_net.* 'their-net'"):
         load(path)
     importlib.import_module("their_net")
     assert type(load(path).backbone).__name__ == "Mine"
@@ -80,7 +83,7 @@ def test_a_module_that_no_package_holds_is_named_with_its_key(site, tmp_path):
     path = tmp_path / "model.ckpt"
     (site / "loose.py").write_text(BACKBONE)
     importlib.import_module("loose")
-    written(site, path, "algo.backbone=mine")
+    written(site, path, "algo.backbone=their-net")
     with pytest.raises(ValueError, match=r"needs the module loose, .* plugins=\[loose\]"):
         load(path)
 
@@ -90,8 +93,8 @@ def test_what_a_script_registered_is_told_apart(site, tmp_path):
     (site / "loose.py").write_text(BACKBONE)
     scope = importlib.import_module("loose")
     scope.build.__module__ = "__main__"
-    written(site, path, "algo.backbone=mine")
-    with pytest.raises(ValueError, match=r"'mine', which a script or notebook registered"):
+    written(site, path, "algo.backbone=their-net")
+    with pytest.raises(ValueError, match=r"'their-net', which a script or notebook registered"):
         load(path)
 
 
