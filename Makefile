@@ -19,15 +19,15 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)
 	$(BIN)/discrete-diffusion train experiment=demo hydra.run.dir=$(DEMO) overwrite=true
-	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO)/checkpoints/best.ckpt num_samples=6 num_rooms=7 trajectory=6 out=$(DEMO)/animation
+	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_samples=6 num_rooms=7 trajectory=6 out=$(DEMO)/animation
 	@echo
 	@echo "Sampled diagrams: $(DEMO)/samples.png, coming out of the noise: $(DEMO)/animation/trajectory.gif, numbers: $(DEMO)/metrics.json"
 	@echo
 	@echo "To go on: draw plans of six rooms, complete a partial plan, measure the model on plans that it has not seen:"
 	@echo
-	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO)/checkpoints/best.ckpt num_rooms=6 num_samples=16 out=$(DEMO)/six_rooms"
-	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO)/checkpoints/best.ckpt given=examples/partial.jsonl out=$(DEMO)/completed"
-	@echo "  $(BIN)/discrete-diffusion evaluate checkpoint=$(DEMO)/checkpoints/best.ckpt out=$(DEMO)/evaluation"
+	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_rooms=6 num_samples=16 out=$(DEMO)/six_rooms"
+	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO) given=examples/partial.jsonl out=$(DEMO)/completed"
+	@echo "  $(BIN)/discrete-diffusion evaluate checkpoint=$(DEMO) out=$(DEMO)/evaluation"
 
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PARALLEL)

@@ -15,6 +15,7 @@ def fake_install(
     info = site / f"{package}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "top_level.txt").write_text(f"{package}\n")
     lines = [f"[{group}]", *(f"{k} = {v}" for k, v in entry_points.items())]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
     importlib.invalidate_caches()

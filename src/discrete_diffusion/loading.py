@@ -25,19 +25,19 @@ _EXPLICIT = {"num", "seed", "steps", "given", "sampling"}
 
 
 def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Any:
-    """The algorithm of a checkpoint, ready to sample: ``load("run/checkpoints/best.ckpt")``; a
+    """The algorithm of a checkpoint, ready to sample: ``load("runs/first")``; a
     ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
     ``SampleFunction``: ``load(path).sample(num=16)``.
 
-    ``path``: a ``.ckpt`` or a ``.safetensors``. ``ema``: the averaged weights (default) or the last
-    training weights, which only a ``.ckpt`` has.
+    ``path``: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read. ``ema``:
+    the averaged weights (default) or the last training weights, which only a ``.ckpt`` has.
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file, if it
     is damaged, of a newer format, or not a checkpoint of this package.
     """
     from discrete_diffusion.checkpoints import read_checkpoint
 
     checkpoint = read_checkpoint(path, ema=ema, device=device)
-    checkpoint.algorithm.sample = SampleFunction(str(path), checkpoint)
+    checkpoint.algorithm.sample = SampleFunction(str(checkpoint.path), checkpoint)
     return checkpoint.algorithm
 
 

@@ -21,5 +21,7 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 def counted(num: int, noun: str) -> str:
-    """``1 sample``, ``1,000 samples``."""
-    return f"{num:,} {noun}{'' if num == 1 else 's'}"
+    """``1 sample``, ``1,000 samples``, ``2 summaries``."""
+    if num != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{num:,} {noun}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,6 +16,8 @@ from discrete_diffusion.naming import unknown_name
 
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
 _Registered = TypeVar("_Registered", bound=Callable[..., Any])
+
+logger = logging.getLogger(__name__)
 
 _LOADED: set[tuple[str, str, str]] = set()
 
@@ -88,7 +90,7 @@ def import_plugins(modules: Any) -> None:
         try:
             import_module(name)
         except Exception as error:  # a user's code may raise anything
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+            reason = _reason(error)
             if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
                 reason += "; name a module that is installed or lies in this folder, without .py"
             raise ValueError(f"plugins: {name} cannot be imported: {reason}") from error
@@ -100,7 +102,7 @@ def load_plugins(
     """Import the entry points of a ``group`` that were not imported yet.
 
     A module registers what it has on import; anything else is given to ``register`` with the name
-    of the entry point. A broken one warns by name, as a ``noun``, and disturbs nobody else.
+    of the entry point. A broken one is logged by name, as a ``noun``, and disturbs nobody else.
     """
     for entry_point in entry_points(group=group):
         key = (group, entry_point.name, entry_point.value)
@@ -115,9 +117,12 @@ def load_plugins(
                 register(entry_point.name, loaded)
         except Exception as error:  # a stranger's code: it must not take the others down
             package = entry_point.dist.name if entry_point.dist else "an unknown package"
-            warnings.warn(
-                f"{noun} plug-in {entry_point.name!r} ({entry_point.value}, from {package}) "
-                f"was left out: {type(error).__name__}: {error}",
-                RuntimeWarning,
-                stacklevel=3,
+            logger.warning(
+                "%s plug-in '%s' (%s, from %s) was left out: %s; mend or uninstall it",
+                *(noun, entry_point.name, entry_point.value, package, _reason(error)),
             )
+
+
+def _reason(error: Exception) -> str:
+    """``ModuleNotFoundError: No module named 'x'``, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import random
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -18,7 +20,9 @@ from discrete_diffusion import load
 from discrete_diffusion.checkpoints import (
     FORMAT,
     INFO_KEY,
+    checkpoint_file,
     read_checkpoint,
+    read_starting_weights,
     read_training_file,
     sealed,
     write_weights_file,
@@ -43,6 +47,22 @@ def written(path: Path, state: dict) -> Path:
     else:
         write_weights_file(path, state)
     return path
+
+
+def test_a_run_folder_means_one_of_its_files(files, tmp_path, caplog):
+    kept = tmp_path / "run" / "checkpoints"
+    kept.mkdir(parents=True)
+    shutil.copy(files["ckpt"], kept / "last.ckpt")
+    with pytest.raises(ValueError, match=r"without best\.ckpt.*; it has .*last\.ckpt$"):
+        load(tmp_path / "run")
+    assert checkpoint_file(tmp_path / "run", "last.ckpt") == kept / "last.ckpt"
+    shutil.copy(files["ckpt"], kept / "best.ckpt")
+    caplog.set_level(logging.INFO)
+    for folder in (tmp_path / "run", kept):
+        assert checkpoint_file(folder) == kept / "best.ckpt"
+        assert read_starting_weights(folder).path == kept / "best.ckpt"
+    assert str(kept / "best.ckpt") in caplog.text
+    assert checkpoint_file(tmp_path / "nowhere.ckpt") == tmp_path / "nowhere.ckpt"
 
 
 @pytest.mark.parametrize("kind", KINDS)

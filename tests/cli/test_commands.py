@@ -43,11 +43,13 @@ def test_a_run_folder_is_complete(finished_run):
 
 
 @pytest.mark.parametrize("length", ["trainer.max_steps=3", "trainer.max_epochs=1"])
-def test_runs_too_short_for_a_validation_leave_both_checkpoints(length, tmp_path):
+def test_runs_too_short_for_a_validation_leave_both_checkpoints(length, tmp_path, capsys):
     words = ["model=bd_tiny", "data.num_plans=120", "eval.num_samples=2", "eval.bound_draws=1"]
     main(["train", *words, length, "hydra.run.dir=run", "logger=none", "callbacks.num_samples=2"])
     for name in ("best", "last"):
         load(tmp_path / "run" / "checkpoints" / f"{name}.ckpt")
+    said = re.search(r"nelbo_unordered ([\d.]+) .*untrained ([\d.]+)\)", capsys.readouterr().out)
+    assert float(said[1]) == pytest.approx(float(said[2]), rel=0.02)  # three steps change little
 
 
 def test_without_a_terminal_lines_say_how_far_training_and_sampling_are(monkeypatch, capsys):
@@ -298,7 +300,7 @@ def test_damaged_and_foreign_checkpoints(failure, finished_run, tmp_path):
         "train", *TINY, "model.d_model=32", f"resume={finished_run}/checkpoints/last.ckpt"
     )
     assert "model.d_model 64 -> 32" in error
-    assert "is a folder" in failure("sample", f"checkpoint={finished_run}/checkpoints")
+    assert "is a folder" in failure("sample", f"checkpoint={finished_run}/pictures")
 
 
 def test_a_broken_line_names_file_line_and_field(failure, tmp_path):

@@ -82,6 +82,28 @@ def test_the_command_completes_every_line(mdlm_checkpoint, tmp_path):
     assert metrics["approximate_because"] is None
 
 
+def test_lines_that_no_valid_plan_completes_are_named_and_completed(
+    mdlm_checkpoint, tmp_path, capsys
+):
+    two_living = {"rooms": ["LivingRoom", None, "Living"]}
+    apart = {"rooms": ["LivingRoom", "Kitchen"], "relations": [[0, 1, "no-edge"]]}
+    write_lines(tmp_path / "p.jsonl", [LINES[0], None, two_living, apart])
+    main(["sample", f"checkpoint={mdlm_checkpoint}", "given=p.jsonl", "completions=1"])
+    said = capsys.readouterr().out
+    warnings = [line for line in said.splitlines() if "no completion can be valid" in line]
+    assert [line.split(": ")[0] for line in warnings] == ["p.jsonl, line 3", "p.jsonl, line 4"]
+    assert "rooms[0], rooms[2]" in warnings[0]
+    assert "no-edge" in warnings[1]
+    assert said.index(warnings[1]) < said.index("3 completions of 3 partial diagrams in ")
+    assert len(read_diagrams(tmp_path / "samples" / "samples.jsonl")) == 3
+
+
+def test_one_completion_is_counted_as_one(mdlm_checkpoint, tmp_path, capsys):
+    write_lines(tmp_path / "p.jsonl", [LINES[2]])
+    main(["sample", f"checkpoint={mdlm_checkpoint}", "given=p.jsonl", "completions=1"])
+    assert "1 completion of 1 partial diagram in " in capsys.readouterr().out
+
+
 def test_blank_lines_count_but_are_not_completed(mdlm_checkpoint, tmp_path, capsys):
     write_lines(tmp_path / "partial.jsonl", [None, LINES[0], None, LINES[2], None])
     words = [f"checkpoint={mdlm_checkpoint}", "given=partial.jsonl", "max_arrangements=1"]

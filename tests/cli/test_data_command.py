@@ -21,6 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.domain import SubCommand
 from discrete_diffusion.progress import shown
+from discrete_diffusion.rooms import ROOM_TYPES
 
 PLANS = generate_plans(6, seed=1)
 NINE = BubbleDiagram((0,) * 9, ())
@@ -89,6 +90,21 @@ def test_describe_without_a_file_describes_the_embedded_plans(capsys, monkeypatc
     assert text.startswith("the embedded plans: 200 of seed 0 (data=bubble_diagrams)\n200 diagrams")
 
 
+def test_check_warns_of_plans_that_cannot_be_built(capsys, folder):
+    circle = BubbleDiagram((0, 1, 2), ((0, 1, 2), (0, 2, 7), (1, 2, 2)))
+    boxes = ((0.0, 0.0, 9.0, 9.0), (20.0, 0.0, 29.0, 9.0))
+    turned = BubbleDiagram((0, 1), ((0, 1, 7),), boxes)
+    write_diagrams("plans.jsonl", [*PLANS, *[circle] * 5, turned])
+    text = output(capsys, "check", "plans.jsonl")
+    counts, in_a_circle, against = text.splitlines()
+    assert counts == "plans.jsonl: 12 diagrams from 12 lines; all can be read"
+    assert in_a_circle.startswith("warning: 5 of 12 diagrams")
+    assert "plans.jsonl, line 7: room 1 left-of room 2 contradicts" in in_a_circle
+    assert in_a_circle.endswith("; and 2 more")
+    assert against.startswith("warning: 1 of 12 diagrams")
+    assert "plans.jsonl, line 12: room 0 right-of room 1" in against
+
+
 def test_check_prints_every_problem_and_ends_with_status_1(capsys, folder):
     assert output(capsys, "check", "plans.jsonl") == (
         "plans.jsonl: 6 diagrams from 6 lines; all can be read\n"
@@ -102,7 +118,7 @@ def test_check_prints_every_problem_and_ends_with_status_1(capsys, folder):
     assert found.err == ""
     assert found.out.splitlines() == [
         "plans.jsonl, line 7, field 'rooms[1]': unknown room type 'Kitchn'; "
-        "did you mean 'Kitchen'?",
+        f"did you mean 'Kitchen'? The names are {', '.join(ROOM_TYPES)}",
         "plans.jsonl, line 8, field 'rooms': 9 rooms, more than n_max=8; allow more with "
         "data.n_max=9 (discrete-diffusion data: --n-max 9)",
         "plans.jsonl: 6 diagrams from 8 lines; 2 invalid left out",

@@ -198,11 +198,12 @@ def test_draws_of_given_windows_differ_and_the_truth_is_scored(model, capsys):
     assert (same[0] == same[1]).all()
 
 
-def test_a_window_alone_with_fewer_rows_than_trained_on(tmp_path):
+def test_a_window_alone_with_fewer_rows_than_trained_on(tmp_path, capsys):
     model = untrained(tmp_path / "model.ckpt")
     x = windows(rows=7)[1]
-    np.savez("one.npz", rows=x)
+    np.savez("one.npz", rows=x, masks=x)
     main(["sample", model, "given=one.npz", "threads=1", "steps=1"])
+    assert "one.npz: ignored: masks" in capsys.readouterr().out
     filled = torch.from_numpy(arrays("samples")["filled"])
     assert filled.shape == (1, 1, 7, M)
     rows = torch.from_numpy(x)[None]

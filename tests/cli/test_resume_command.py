@@ -65,14 +65,19 @@ def test_a_finished_run_has_both_kinds_of_file(finished):
     info = read_training_file(kept / "last.ckpt")["discrete_diffusion"]
     assert info["data_fingerprint"] == numbers(finished)["data_fingerprint"]
     main(["sample", f"checkpoint={kept}/best.safetensors", "num_samples=2", "out=drawn"])
+    main(["sample", f"checkpoint={finished}", "num_samples=2", "out=the_same"])
+    drawn, the_same = (Path(name) / "samples.jsonl" for name in ("drawn", "the_same"))
+    assert the_same.read_text() == drawn.read_text()
+    found = json.loads(Path("the_same/metrics.json").read_text())
+    assert found["checkpoint"] == str(kept / "best.ckpt")
 
 
 def test_a_finished_run_resumed_is_evaluated_again(finished, tmp_path, capsys):
     """As after a kill between the last step and ``metrics.json``; here in another folder."""
-    last = finished / "checkpoints" / "last.ckpt"
-    main(["train", *SHORT, f"resume={last}", "hydra.run.dir=again"])
+    main(["train", *SHORT, f"resume={finished}", "hydra.run.dir=again"])
     assert numbers(tmp_path / "again") == numbers(finished)
     said = capsys.readouterr().out
+    assert str(finished / "checkpoints" / "last.ckpt") in said
     assert "no training, only the evaluation" in said
     assert f"at step 4, in {tmp_path / 'again'}" in said
     for name in ("best", "last"):

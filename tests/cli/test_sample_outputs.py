@@ -46,6 +46,27 @@ def sample(model, *words):
     main(["sample", f"checkpoint={model}", "num_samples=3", "num_rooms=3", "threads=1", *words])
 
 
+def test_several_numbers_of_rooms_are_drawn_as_often_as_in_the_data(model, tmp_path, capsys):
+    def sizes(num_rooms):
+        words = ["num_samples=70", f"num_rooms={num_rooms}", "steps=2", "sampling=ancestral"]
+        main(["sample", f"checkpoint={model}", *words, "threads=1", "overwrite=true"])
+        return [d.num_rooms for d in read_diagrams(tmp_path / "samples" / "samples.jsonl")]
+
+    both = sizes("[1,2]")  # 3 and 4 of the training data
+    assert 18 <= both.count(1) <= 42
+    assert both.count(1) + both.count(2) == 70
+    assert sizes("null") == both
+    assert sizes("[2]") == sizes("2") == [2] * 70
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [("9", "num_rooms=9: "), ("[2,9]", "num_rooms=9: "), ("[2,3]", "num_rooms=3 alone")],
+)
+def test_numbers_of_rooms_that_the_model_lacks_are_named(model, failure, asked, named):
+    assert named in failure("sample", f"checkpoint={model}", f"num_rooms={asked}")
+
+
 def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, failure):
     folder = tmp_path / "a"
     folder.mkdir()
@@ -70,6 +91,9 @@ def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, failure
         (["picture=./trajectory.png"], "trajectory.png: "),
         (["picture=samples.jsonl"], "picture=samples.jsonl: "),
         (["trajectory=37"], "trajectory=37: "),
+        (["num_rooms=0"], "num_rooms=0: "),
+        (["num_rooms=[2,x]"], "num_rooms="),
+        (["num_rooms=[]"], "num_rooms=[]: "),
         (["steps=0"], "steps=0"),
     ],
 )

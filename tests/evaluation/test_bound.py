@@ -93,6 +93,11 @@ def test_baselines_do_not_depend_on_the_node_order():
         ) / len(val)
         assert bounds["nelbo_blind"] == pytest.approx((cost - orders).item(), abs=0.15)
         assert bounds["nelbo_blind"] < bounds["nelbo_uniform"]
+        if node_order == "canonical":  # of one order, as the bound of a model is
+            own = bounds["nelbo_uniform_ordered_fixed"]
+            assert own == pytest.approx(uniform.mean().item(), rel=1e-9)
+            of_one = bounds["nelbo_blind_ordered_fixed"] - bounds["nelbo_blind"]
+            assert of_one == pytest.approx(orders.item(), rel=1e-9)
 
 
 def test_each_bound_has_its_own_standard_error():

@@ -7,7 +7,12 @@ from discrete_diffusion.checkpoints.contents import (
     read_checkpoint,
     sealed,
 )
-from discrete_diffusion.checkpoints.files import INFO_KEY, read_training_file, write_weights_file
+from discrete_diffusion.checkpoints.files import (
+    INFO_KEY,
+    checkpoint_file,
+    read_training_file,
+    write_weights_file,
+)
 from discrete_diffusion.checkpoints.initialising import (
     Initialised,
     StartingWeights,
@@ -24,6 +29,7 @@ __all__ = [
     "ResumePoint",
     "StartingWeights",
     "check_resumable",
+    "checkpoint_file",
     "checkpoint_info",
     "initialise",
     "read_checkpoint",

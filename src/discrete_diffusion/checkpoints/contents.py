@@ -6,6 +6,7 @@ Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, ca
 ``format``             number of this layout; a reader refuses one it does not know
 ``version``            version of the package that wrote it
 ``config``             the resolved config, enough to rebuild the algorithm
+``plugins``            what others registered of it, see ``plugged_in``; absent if nothing
 ``vocabulary``         what ids or numbers mean, see ``Domain.vocabulary``
 ``size_counts``        training samples of each size
 ``data_fingerprint``   ``TokenDataset.fingerprint()`` of the data trained on
@@ -30,12 +31,15 @@ from torch import Tensor
 
 from discrete_diffusion import __version__
 from discrete_diffusion.checkpoints.files import (
+    BEST,
     INFO_KEY,
     algorithm_weights,
+    checkpoint_file,
     is_weights_file,
     read_training_file,
     read_weights_file,
 )
+from discrete_diffusion.checkpoints.plugged_in import missing_plugin, plugged_in
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.plugins import import_plugins
 
@@ -57,6 +61,7 @@ def checkpoint_info(
         "format": FORMAT,
         "version": __version__,
         "config": dict(config),
+        **({"plugins": others} if (others := plugged_in(config)) else {}),
         "vocabulary": domain_of(config["data"]).vocabulary(config["data"]),
         "size_counts": list(size_counts),
         "data_fingerprint": data_fingerprint,
@@ -110,13 +115,14 @@ class Contents:
         return f"written by version {self.info.get('version', '?')}, this is {__version__}"
 
 
-def read_contents(path: str | Path) -> Contents:
+def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     """Of a ``.ckpt`` or a ``.safetensors``, once its info is known to be ours, readable by this
-    version, unchanged, and of the same vocabulary.
+    version, unchanged, and of the same vocabulary. ``of_folder``: the file of a run folder that is
+    read, see ``checkpoint_file``.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence otherwise.
     """
-    path, state = Path(path), None
+    path, state = checkpoint_file(path, of_folder), None
     if is_weights_file(path):
         info, weights = read_weights_file(path)
     else:
@@ -132,7 +138,8 @@ class Checkpoint:
 
     ``algorithm``: in eval mode; a ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
     ``size_counts``: how many training samples are of size n, for n = 0, 1, ...
-    ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on.
+    ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on. ``path``: of the
+    file that was read.
     """
 
     algorithm: Any
@@ -140,6 +147,7 @@ class Checkpoint:
     size_counts: list[int]
     step: int
     data_fingerprint: str
+    path: Path
 
 
 def read_checkpoint(
@@ -161,6 +169,8 @@ def read_checkpoint(
     try:
         algorithm = build_algorithm(config)
     except (ValueError, TypeError, OmegaConfBaseException) as error:
+        if missing := missing_plugin(info):
+            raise ValueError(f"{found.path} {missing}") from error
         raise ValueError(
             f"the model of {path} ({found.versions()}) cannot be rebuilt: "
             f"{str(error).splitlines()[0]}"
@@ -172,6 +182,7 @@ def read_checkpoint(
         list(info["size_counts"]),
         info["step"],
         info["data_fingerprint"],
+        found.path,
     )
 
 
@@ -202,6 +213,10 @@ def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
         import_plugins(info["config"].get("plugins"))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    try:
+        domain_of(info["config"]["data"])
+    except ValueError as error:
+        raise ValueError(f"{path} {missing_plugin(info) or f'cannot be read: {error}'}") from error
     _check_vocabulary(info, path)
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 import struct
 import zipfile
@@ -19,6 +20,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+BEST, LAST = "best.ckpt", "last.ckpt"
+"""Of a run, in its folder ``checkpoints``."""
 
 INFO_KEY = "discrete_diffusion"
 """Where Lightning's checkpoint and the metadata of the ``.safetensors`` keep the info."""
@@ -34,6 +40,24 @@ _DAMAGE = (
 """What zipfile, torch's restricted unpickler and safetensors raise for bytes that make no sense."""
 
 _WANTS_CODE = ("Unsupported global", "Unsupported class", "Unsupported operand", "GLOBAL")
+
+
+def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
+    """The file that ``path`` means: itself, or, of a run folder or its ``checkpoints``, the one of
+    that ``name``, which is logged.
+
+    Raises ``ValueError`` for a folder without it, naming the checkpoints that it has.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    for folder in (path, path / "checkpoints"):
+        if (found := folder / name).is_file():
+            logger.info("%s is a folder: taking %s", path, found)
+            return found
+    others = sorted(str(file) for file in (*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")))
+    remedy = f"it has {', '.join(others[:3])}" if others else "give a run folder or a .ckpt file"
+    raise ValueError(f"{path} is a folder without {name} or checkpoints/{name}; {remedy}")
 
 
 def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:

@@ -46,7 +46,7 @@ class Initialised:
 
 
 def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeights:
-    """Of a ``.ckpt`` or a ``.safetensors``; ``ema`` and errors as for ``load``."""
+    """Of a checkpoint; ``path``, ``ema`` and errors as for ``load``."""
     found = read_contents(path)
     own = {
         name.removeprefix(_BACKBONE): value

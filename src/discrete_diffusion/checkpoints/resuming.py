@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.checkpoints.contents import read_contents
+from discrete_diffusion.checkpoints.files import LAST
 from discrete_diffusion.options import leaves
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def check_resumable(
     config: Mapping[str, Any],
     data_fingerprint: str,
 ) -> ResumePoint:
-    """Where the run of a ``.ckpt`` stands, if a run with this config would repeat its numbers.
+    """Where the run of a ``.ckpt``, or of the last.ckpt of a run folder, stands, if a run with this
+    config would repeat its numbers.
 
     What may differ: the length, the validations and the machine in ``trainer``, ``eval``,
     ``sampling``, ``logger``, ``threads``, and how the same data is found.
@@ -79,7 +81,8 @@ def check_resumable(
     Raises the errors of ``load``, and ``ValueError`` naming every key that differs, what it was and
     what it is, or if the weights do not fit ``algorithm``.
     """
-    found = read_contents(path)
+    found = read_contents(path, of_folder=LAST)
+    path = found.path
     info, state = found.info, found.state
     if state is None:
         raise ValueError(f"{path} holds weights only; resume from the .ckpt beside it")

@@ -82,7 +82,7 @@ def resume_point(
     steps = config.trainer.max_steps  # null and -1: no limit
     if steps is not None and 0 < steps < point.step:
         raise ValueError(
-            f"{config.resume} is of step {point.step}, past trainer.max_steps={steps}; give a "
+            f"{point.path} is of step {point.step}, past trainer.max_steps={steps}; give a "
             "larger trainer.max_steps"
         )
     return point

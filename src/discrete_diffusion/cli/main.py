@@ -37,7 +37,7 @@ discrete-diffusion: train and sample discrete diffusion models.
 Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sample it:
 
   discrete-diffusion train hydra.run.dir=runs/first trainer.max_steps=1000
-  discrete-diffusion sample checkpoint=runs/first/checkpoints/best.ckpt num_samples=64 out=samples
+  discrete-diffusion sample checkpoint=runs/first num_samples=64 out=samples
 
 Every setting is a config value; key=value on the command line overrides it:
 

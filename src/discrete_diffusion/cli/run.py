@@ -98,7 +98,8 @@ class Run:
         if resumed is not None and resumed.stream is not None:
             train.load_state_dict(resumed.stream)  # Lightning forgets it after a whole epoch
         val = self.held_out(**ranks, even=True)
-        trainer.fit(self.module, train, val, ckpt_path=self.config.resume, weights_only=True)
+        path = None if resumed is None else str(resumed.path)
+        trainer.fit(self.module, train, val, ckpt_path=path, weights_only=True)
 
     def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
         """Averaged weights: the bound on the validation split, and fresh samples.

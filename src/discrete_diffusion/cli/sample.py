@@ -49,9 +49,7 @@ def run(config: DictConfig) -> None:
     Several processes share the sampling, the first one does the rest."""
     hush_other_ranks()
     if config.checkpoint is None:
-        raise ValueError(
-            "sample needs checkpoint=FILE, e.g. checkpoint=runs/first/checkpoints/best.ckpt"
-        )
+        raise ValueError("sample needs checkpoint=FILE, e.g. checkpoint=runs/first, a run folder")
     _check(config)
     check_outputs(config)
     with claimed_outputs(config, [*OUTPUTS, str(config.picture)]):

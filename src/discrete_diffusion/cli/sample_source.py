@@ -49,7 +49,7 @@ def open_trained_model(config: DictConfig, here: Computing) -> TrainedModel:
         _check_names(given)
         alike = {key: value for key, value in given.items() if key in _ALIKE}
         build_sampler({"name": "ancestral", **alike})
-    checkpoint = read_checkpoint(config.checkpoint, ema=config.ema, device=device)
+    checkpoint = read_checkpoint(str(config.checkpoint), ema=config.ema, device=device)
     if config.compile:
         logger.info("compiling the network at its first calls, which takes a minute or more")
         compile_backbone(checkpoint.algorithm.backbone, torch.device(device))
@@ -66,7 +66,7 @@ def with_sampler(config: DictConfig, checkpoint: Checkpoint, here: Computing) ->
     sampler = build_sampler(sampling)
     check_sampler(sampler, checkpoint.algorithm, config.steps)
     return TrainedModel(
-        path=str(config.checkpoint),
+        path=str(checkpoint.path),
         checkpoint=checkpoint,
         sampler=sampler,
         sampling=sampling,

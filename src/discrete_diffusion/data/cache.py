@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -53,17 +52,15 @@ def cached_arrays(
     No pickle is loaded.
 
     A file that holds anything else is replaced, and a folder that cannot be written to is left
-    alone; both warn (``RuntimeWarning``).
+    alone; both are logged as warnings.
     """
     try:
         return _read(path, expected)
     except (FileNotFoundError, NotADirectoryError):
         logger.info("generating %s, once; kept in %s", kind, path.parent)
     except _UNREADABLE as error:
-        warnings.warn(
-            f"{path} is not a readable cache file ({error}); its {kind} are generated again",
-            RuntimeWarning,
-            stacklevel=3,  # the caller of the function that calls this one
+        logger.warning(
+            "%s is not a readable cache file (%s); its %s are generated again", path, error, kind
         )
     arrays = {name: array.astype(expected[name][0]) for name, array in draw().items()}
     write: Callable[..., None] = np.savez_compressed if compressed else np.savez
@@ -71,11 +68,9 @@ def cached_arrays(
         with written_whole(path) as unfinished, unfinished.open("wb") as file:
             write(file, **arrays)
     except OSError as error:
-        warnings.warn(
-            f"the {kind} could not be cached in {path.parent} ({error}); set {CACHE_VARIABLE} to a "
-            "folder that can be written to",
-            RuntimeWarning,
-            stacklevel=3,  # the caller of the function that calls this one
+        logger.warning(
+            "the %s could not be cached in %s (%s); set %s to a folder that can be written to",
+            *(kind, path.parent, error, CACHE_VARIABLE),
         )
     return arrays
 

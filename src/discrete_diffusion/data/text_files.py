@@ -5,10 +5,45 @@ from __future__ import annotations
 import codecs
 import gzip
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 _GZIP_MAGIC = b"\x1f\x8b"
+
+
+class DamagedGzipError(ValueError):
+    """What is wrong with a gzipped file, without its name."""
+
+
+@contextmanager
+def open_unzipped(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file; gzip, recognised by its first bytes, is unpacked as it is read.
+
+    Raises ``DamagedGzipError`` for gzip that cannot be unpacked to its end."""
+    with path.open("rb") as file:
+        if not is_gzipped(path):
+            yield file
+            return
+        try:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked  # type: ignore[misc]
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DamagedGzipError(f"a damaged gzip file: {error}") from error
+
+
+def is_gzipped(path: Path) -> bool:
+    """Whether a file starts as gzip does."""
+    with path.open("rb") as file:
+        return file.read(2) == _GZIP_MAGIC
+
+
+def suffix_of(path: Path) -> str:
+    """The ending that tells what is in a file, in lower case: ``.jsonl`` of ``plans.jsonl.gz``."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
 
 
 @dataclass(frozen=True)
@@ -30,12 +65,11 @@ def read_text(path: str | Path) -> TextSource:
         raise ValueError(f"{path} is a folder; give one text file")
     if not path.exists():
         raise FileNotFoundError(f"no text file at {path.absolute()}")
-    content = path.read_bytes()
-    if content.startswith(_GZIP_MAGIC):
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is a damaged gzip file: {error}") from error
+    try:
+        with open_unzipped(path) as file:
+            content = file.read()
+    except DamagedGzipError as error:
+        raise ValueError(f"{path} is {error}") from error
     content = content.removeprefix(codecs.BOM_UTF8)
     if not content:
         raise ValueError(f"{path} is empty; expected text")

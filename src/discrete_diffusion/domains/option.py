@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.options import check_share, check_whole_number
+from discrete_diffusion.options import are_whole_numbers, check_share, check_whole_number
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,8 @@ class Option:
 
     ``least``, with it ``most``: bounds of a whole number; ``share``: a number between 0 and 1. Null
     always passes.
+
+    ``listed``: a list of such whole numbers is taken too, as in ``num_rooms=[5,6]``.
 
     ``is_file``: names one file that is read, so that no output may take its place.
     ``with_given``: means nothing without ``given=FILE``; ``instead_of`` names the key whose place
@@ -29,6 +31,7 @@ class Option:
     least: int | None = None
     most: int | None = None
     share: bool = False
+    listed: bool = False
     is_file: bool = False
     with_given: bool = False
     instead_of: str = ""
@@ -49,7 +52,8 @@ class Option:
                 "run the command for each"
             )
         if self.least is not None:
-            check_whole_number(self.name, value, least=self.least, most=self.most)
+            for number in value if self.listed and value and are_whole_numbers(value) else [value]:
+                check_whole_number(self.name, number, least=self.least, most=self.most)
 
 
 TIME_BINS = Option(

@@ -89,6 +89,8 @@ def _model_section(scores: ModelScores) -> TableSection:
         "bits_per_byte": "the bound per byte in bits",
         "nelbo_blind": "what knowing only the frequencies of ids costs, nats",
         "nelbo_uniform": "what knowing nothing costs, nats",
+        "nelbo_blind_ordered_fixed": "the same in one order, as the bound of the model is, nats",
+        "nelbo_uniform_ordered_fixed": "the same in one order: the model before training, nats",
     }
     rows += [
         TableRow(k, f"{v:.4f}", meaning=meanings.get(k, "")) for k, v in scores.further.items()

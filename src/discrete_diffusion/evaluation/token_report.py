@@ -53,9 +53,12 @@ class TokenReport(Report):
             k for k in metrics if k.startswith("nelbo_")
         )
         error = metrics.get(f"{bound}_standard_error", metrics["nelbo_standard_error"])
+        of_order = "_ordered_fixed" if "nelbo_uniform_ordered_fixed" in metrics else ""
+        blind, uniform = (metrics[f"nelbo_{x}{of_order}"] for x in ("blind", "uniform"))
         parts = [
             f"{bound} {metrics[bound]:.2f} ± {error:.2f} nats "
-            f"(blind {metrics['nelbo_blind']:.2f}, untrained {metrics['nelbo_uniform']:.2f})",
+            f"({'in the same order: ' if of_order else ''}blind {blind:.2f}, "
+            f"untrained {uniform:.2f})",
             *self.further_parts(metrics),
             *(each.said(metrics[each.name]) for each in self.headlines if each.name in metrics),
         ]

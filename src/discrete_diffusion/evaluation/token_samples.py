@@ -37,17 +37,19 @@ def draw_token_samples(
     *,
     size_counts: list[int],
     entropy: Sequence[int],
-    size: int | None = None,
+    size: int | Sequence[int] | None = None,
     trajectories: int = 0,
 ) -> TokenSamples:
     """``num`` samples, a function of ``entropy``, of sizes drawn from ``size_counts``, the
-    histogram of the training data, or all of one ``size``.
+    histogram of the training data, or all of one ``size``; of several, as often as in the histogram
+    among these.
 
     ``real_positions``: Int[num] sizes -> Bool[num, L]."""
-    if size is None:
-        sizes = draw_sizes(size_counts, num, make_generator(*entropy, 0))
-    else:
+    if isinstance(size, int):
         sizes = torch.full((num,), size)
+    else:
+        counts = [count if size is None or n in size else 0 for n, count in enumerate(size_counts)]
+        sizes = draw_sizes(counts, num, make_generator(*entropy, 0))
     return _drawn(model, real_positions(sizes), None, entropy, trajectories)
 
 
@@ -57,10 +59,10 @@ def draw_fresh(
     num: int,
     seed: int,
     *,
-    size: int | None = None,
+    size: int | Sequence[int] | None = None,
     trajectories: int = 0,
 ) -> TokenSamples:
-    """``num`` samples of a checkpoint, of sizes like those that it was trained on, or ``size``."""
+    """``num`` samples of a checkpoint, of sizes as for ``draw_token_samples``."""
     domain, data = trained.domain, trained.data_config
     return draw_token_samples(
         model,

@@ -91,6 +91,11 @@ def check_backbone_name(name: str) -> None:
     _registry().find(name)
 
 
+def backbone_builder(name: str) -> Builder:
+    """The builder of that name; ``ValueError`` as ``check_backbone_name``."""
+    return _registry().find(name)
+
+
 def backbone_spec(name: str) -> BackboneSpec:
     """The spec of a backbone; the default one if it was assigned without any."""
     check_backbone_name(name)

@@ -82,7 +82,7 @@ def test_diagrams_draw_themselves(tmp_path):
     [
         ({"rooms": None}, "rooms", "expected a list"),
         ({"rooms": []}, "rooms", "at least one room"),
-        ({"rooms": ["Livingroom", 0]}, "rooms[0]", "did you mean 'LivingRoom'"),
+        ({"rooms": ["Livingrom", 0]}, "rooms[0]", "did you mean 'LivingRoom'"),
         ({"rooms": [0, 13]}, "rooms[1]", r"code 13 is not in 0\.\.12"),
         ({"rooms": [0, -1]}, "rooms[1]", "not in"),
         ({"rooms": [0, True]}, "rooms[1]", "got True"),

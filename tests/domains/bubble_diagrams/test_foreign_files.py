@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import pickle
@@ -41,7 +42,10 @@ FOREIGN = {
     "plan.pdf": (b"%PDF-1.7\n" + b"1 0 obj\n" * 99, "a PDF"),
     "plans.jsonl": (b"\n".join(LINES).decode().encode("utf-16"), "UTF-16; save it as UTF-8"),
     "plans.dat": (np.random.default_rng(0).bytes(9999), "not text"),
-    "plans.csv": (b"room,x,y\n" * 3353, "none of its 3,353 lines is a JSON object"),
+    "plans.txt": (b"room,x,y\n" * 3353, "none of its 3,353 lines is a JSON object"),
+    "plans.csv": (b"room,x,y\n" * 3353, "CSV, which is not read"),
+    "plans.csv.gz": (gzip.compress(b"room,x,y\n", mtime=0), "CSV, which is not read"),
+    "plans.tsv": (b"room\tx\ty\n" * 9, "TSV, which is not read"),
     "plans.xlsx": (arrays(np.savez, np.zeros(9)), "a spreadsheet; write its plans as JSON lines"),
     "plans.ods": (arrays(np.savez, np.zeros(9)), "a spreadsheet"),
     "old.xls": (b"\xd0\xcf\x11\xe0" + bytes(99), "a spreadsheet"),
@@ -100,7 +104,7 @@ def test_blank_lines_are_no_plans(tmp_path, name, end):
         read_report(path)
 
 
-@pytest.mark.parametrize("name", ["plans.jsonl", "plans.txt", "plans.json", "plans"])
+@pytest.mark.parametrize("name", ["plans.jsonl", "plans.csv", "plans.json", "plans"])
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_json_document_is_read_whatever_its_name(tmp_path, name, indent):
     path = tmp_path / name

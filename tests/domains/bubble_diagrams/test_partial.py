@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import re
 
@@ -64,6 +65,26 @@ def test_other_keys_are_metadata(write):
     kept = {"num_rooms": 2, "relative": 1, "edges": [], "flat": {"room": 1}, "location": "x"}
     (partial,) = read_partials(write(json.dumps({"rooms": [0, 1], **kept})))
     assert partial.metadata == kept
+
+
+def test_other_keys_are_reported_but_for_labels(write, caplog):
+    lines = [{"rooms": [0, 1], "boundary": [1], "name": "a"}] * 2 + [{"rooms": [0], "id": 3}]
+    read_partials(write(*map(json.dumps, [*lines, {"rooms": [0], "area": 2, "given": 1}])))
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "'boundary' (2 lines), 'area' (1 line)" in message
+    assert "name" not in message
+    caplog.clear()
+    read_partials(write(json.dumps(lines[2])))
+    assert not caplog.records
+
+
+def test_a_gzipped_file_is_read(write):
+    path = write("", json.dumps(GOOD))
+    path.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+    assert list(numbered_partials(path)) == [2]
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=f"{path}: a damaged gzip file"):
+        read_partials(path)
 
 
 def test_a_completion_can_be_given_again(write):

@@ -132,9 +132,11 @@ def test_files_that_cannot_be_read_are_named(tmp_path, write):
         ("plans.pkl", pickle.dumps({"rooms": [0]}), "a pickle, which is never loaded"),
         (
             "plans.jsonl.gz",
-            gzip.compress(GOOD, mtime=0),  # or the test's name would change with the clock
-            "a compressed file or archive; unpack it first",
+            gzip.compress(GOOD, mtime=0)[:-9],  # or the test's name would change with the clock
+            "a damaged gzip file",
         ),
+        ("plans.json.gz", b"\x1f\x8b no gzip", "a damaged gzip file"),
+        ("plans.tar.gz", gzip.compress(bytes(999), mtime=0), "archive .* unpack it first"),
         ("plans.json", b"", "empty; expected a JSON object"),
         ("plans.json", b"[]", "the list is empty"),
         ("plans.json", b"3", "expected a JSON object, got 3"),
@@ -204,6 +206,39 @@ def test_a_folder_is_read_in_the_order_of_names_and_errors_name_the_file(tmp_pat
     report = read_report(tmp_path, skip_invalid=True)
     assert (report.num_records, report.left_out) == (4, {"other files": 1})
     assert "1 other file left out; 1 invalid left out" in report.summary()
+
+
+def test_gzipped_files_are_read_like_others(tmp_path):
+    contents = {
+        "lines.jsonl": GOOD + b"\n" + GOOD,
+        "list.json": b"[\n" + GOOD + b",\n" + GOOD + b"]",
+        "plan.graphml": PLAN.to_graphml().encode(),
+    }
+    for name, content in contents.items():
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
+        (tmp_path / "plain").write_bytes(gzip.compress(content))
+        found = read_diagrams(tmp_path / f"{name}.gz")
+        assert found == [PLAN] * len(found)
+        assert name.endswith("graphml") or read_diagrams(tmp_path / "plain") == found
+    (tmp_path / "plain").unlink()
+    report = read_report(tmp_path)
+    assert (report.num_records, report.left_out) == (5, {})
+    (tmp_path / "bad.jsonl.gz").write_bytes(gzip.compress(GOOD)[:-9])
+    assert len(read_report(tmp_path, skip_invalid=True).problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ({"rooms": [0, 2], "boxes": [[0, 0, 9, 9]] * 2, "relation": [[0, 1, 2]]}, "'relations'"),
+        ({"rooms": [0, 2], "boxes": [[0, 0, 9, 9]] * 2, "relationship": []}, "'relations'"),
+        ({"rooms": [0], "relations": [], "Boxes": [[0, 0, 9, 9]]}, "'boxes'"),
+        ({"room": [0], "relations": []}, "'rooms'"),
+    ],
+)
+def test_a_misspelt_key_is_refused(write, line, named):
+    with pytest.raises(ValueError, match=f"did you mean {named}"):
+        read_diagrams(write(json.dumps(line).encode()))
 
 
 def test_graphml_files_obey_n_max(tmp_path):

@@ -1,12 +1,15 @@
 """What a set of diagrams says of itself, against hand-computed values and networkx."""
 
+import itertools
+
 import networkx
 import numpy as np
 import pytest
 from diagram_examples import REL, SOUND, diagram, graph, random_diagrams
 
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
+    never_valid,
     stratified_metrics,
     structure_metrics,
 )
@@ -32,6 +35,25 @@ def test_each_way_of_being_invalid():
     assert found["at_most_one_living_room"] == 4 / 5
     assert found["at_most_one_entrance"] == 4 / 5
     assert found["exactly_one_living_room"] == 3 / 5
+
+
+@pytest.mark.parametrize("one_at_most", [0, 10])  # a living room, an entrance
+def test_never_valid_is_what_no_completion_is(one_at_most):
+    pairs = ((0, 1), (0, 2), (1, 2))
+    complete = [
+        PartialDiagram(rooms, tuple((i, j, r) for (i, j), r in zip(pairs, codes, strict=True)))
+        for rooms in itertools.product((one_at_most, 2), repeat=3)
+        for codes in itertools.product((2, 10), repeat=3)
+    ]
+    plans = [BubbleDiagram(p.rooms, tuple(t for t in p.relations if t[2] != 10)) for p in complete]
+    valid = [plan for plan in plans if structure_metrics([plan])["valid"] == 1]
+    assert 0 < len(valid) < len(plans)
+    for rooms in itertools.product((one_at_most, 2, None), repeat=3):
+        for codes in itertools.product((2, 10, None), repeat=3):
+            told = zip(pairs, codes, strict=True)
+            partial = PartialDiagram(rooms, tuple((i, j, r) for (i, j), r in told if r is not None))
+            can_be = any(partial.agrees_with(plan) for plan in valid)
+            assert (never_valid(partial) is None) == can_be
 
 
 def test_one_room_is_connected_and_two_unrelated_rooms_are_not():

@@ -14,6 +14,7 @@ from typing import Any
 from discrete_diffusion.domains.bubble_diagrams.conversion import check_target, write_target
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
+from discrete_diffusion.domains.bubble_diagrams.files.impossible_plans import impossible_plans
 from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
@@ -144,12 +145,15 @@ def _embedded_plans() -> tuple[str, list[Any]]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Read every plan and print each one that is invalid: file, line, field, reason."""
+    """Read every plan and print each one that is invalid: file, line, field, reason; then warn of
+    those that can be read, but whose relations no arrangement of rooms has."""
     report = _read(options.file, options, skip_invalid=True)
     for problem in report.problems:
         print(problem.sentence())
     if report.num_records > 1 or not report.problems:  # else the one sentence has said it
         print(report.counts() + ("" if report.problems else "; all can be read"))
+    for warning in impossible_plans(report):
+        print(f"warning: {warning}")
     if report.problems:
         raise SystemExit(1)
 

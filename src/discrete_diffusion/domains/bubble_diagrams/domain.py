@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 _SAMPLE = (
     Option(
         "num_rooms",
-        "rooms of every diagram; null draws them like those of the training data",
+        "rooms of every diagram, or several numbers to draw as often as in the training data among "
+        "them, num_rooms=[5,6,7]; null draws all that the training data has",
+        least=1,
+        listed=True,
         without_given="a partial diagram has as many rooms as it lists, null for unknown ones",
     ),
     Option("given", "a file of partial diagrams to complete, see docs/completion.md", is_file=True),

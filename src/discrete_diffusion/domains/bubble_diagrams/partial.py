@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.contradictions import (
     StatedRelation,
     check_contradictions,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import room_type_of
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
     read_triple,
@@ -30,7 +30,11 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     required_list,
     room_code,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_keys, check_metadata
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
+    check_keys,
+    check_metadata,
+    check_spelling,
+)
 from discrete_diffusion.domains.bubble_diagrams.tokens import count_nodes
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
@@ -136,7 +140,7 @@ class PartialDiagram:
         if not isinstance(data, Mapping):
             raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
         check_keys(data)
-        _check_spelling(data)
+        check_spelling(data, _FIELDS)
         _check_bedrooms(data.get("rooms"), own_table(data) or codes)
         data = in_our_codes(data, codes)
         rooms = [
@@ -159,19 +163,6 @@ class PartialDiagram:
         return cls(tuple(rooms), relations, metadata)
 
 
-def _check_spelling(data: Mapping[str, Any]) -> None:
-    """``DiagramError`` for a key that is one letter away from a field, or, without ``relations``,
-    close to it: what it says would be lost among the metadata."""
-    for key in data:
-        if key in _FIELDS:
-            continue
-        meant = [field for field in _FIELDS if _is_one_letter_off(key.casefold(), field)]
-        if "relations" not in data:
-            meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
-        if meant:
-            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?")
-
-
 def _check_bedrooms(rooms: object, codes: str) -> None:
     """``DiagramError`` for a bedroom of which nobody has said whether it is the MasterRoom: the
     largest bedroom is, and without boxes that is only certain of the single one."""
@@ -181,7 +172,8 @@ def _check_bedrooms(rooms: object, codes: str) -> None:
     bedrooms = [
         k for k, room in enumerate(rooms) if type(room) is int and table.known.get(room) == BEDROOM
     ]
-    if not bedrooms or (len(bedrooms) == 1 and None not in rooms and _MASTER not in rooms):
+    masters = [r for r in rooms if isinstance(r, str) and room_type_of(r, ROOM_TYPES) == _MASTER]
+    if not bedrooms or (len(bedrooms) == 1 and None not in rooms and not masters):
         return
     first = bedrooms[0]
     raise DiagramError(
@@ -190,13 +182,6 @@ def _check_bedrooms(rooms: object, codes: str) -> None:
         'MasterRoom, and the line does not say which that is; write "MasterRoom" or "SecondRoom", '
         "or null for either",
     )
-
-
-def _is_one_letter_off(word: str, other: str) -> bool:
-    """One letter more, less or another; the same word too."""
-    k = next((k for k, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), None)
-    k = min(len(word), len(other)) if k is None else k
-    return other[k + 1 :] in (word[k:], word[k + 1 :]) or word[k + 1 :] == other[k:]
 
 
 def encode_partial(

@@ -19,7 +19,10 @@ from discrete_diffusion.domains.bubble_diagrams.completion import (
 from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.readers import numbered_partials
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
-from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
+    never_valid,
+    structure_metrics,
+)
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
     MAX_DRAWN,
     CompletedRow,
@@ -30,7 +33,7 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import draw_fresh
-from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -50,19 +53,15 @@ COMPLETIONS = 4
 MAX_COLUMNS = 8
 """Completions of a line that the picture shows."""
 
+MAX_NAMED = 5
+"""Lines that a warning names one by one."""
+
 
 def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
-    """Draw ``num_samples`` diagrams, all of ``num_rooms`` rooms if that is given.
+    """Draw ``num_samples`` diagrams, of ``num_rooms`` rooms if that is given.
 
     Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
-    size = config.num_rooms
-    if size is not None:
-        check_whole_number("num_rooms", size, least=1)
-        if size > vocab.n_max:
-            raise ValueError(
-                f"num_rooms={size}: {trained.path} was trained on diagrams of at most "
-                f"{vocab.n_max} rooms"
-            )
+    size = _asked_rooms(config, trained, vocab)
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     with trained.sharing() as shard:
         drawn = draw_fresh(
@@ -83,9 +82,34 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
             "network_calls_per_sample": drawn.network_calls,
             "seconds": drawn.seconds,
         }
-        return _sampled(config, f"{len(diagrams)} samples", diagrams, facts)
+        return _sampled(config, counted(len(diagrams), "sample"), diagrams, facts)
 
     return Drawn(diagrams, write)
+
+
+def _asked_rooms(
+    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+) -> int | list[int] | None:
+    """What ``num_rooms`` says: a number, or several to draw as often as in the training data among
+    these.
+
+    Raises ``ValueError`` for one that the model does not know, or, among several, has not seen.
+    """
+    asked = config.num_rooms
+    several = None if asked is None or isinstance(asked, int) else [*asked]
+    seen = {n for n, count in enumerate(trained.checkpoint.size_counts) if count}
+    for size in several or ([] if asked is None else [asked]):
+        if size > vocab.n_max:
+            raise ValueError(
+                f"num_rooms={size}: {trained.path} was trained on diagrams of at most "
+                f"{vocab.n_max} rooms"
+            )
+        if several and size not in seen:
+            raise ValueError(
+                f"num_rooms={asked}: {trained.path} was trained on no diagram of {size} rooms, so "
+                f"none would be drawn among the others; num_rooms={size} alone draws them"
+            )
+    return several or asked
 
 
 def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
@@ -101,6 +125,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             "JSON lines (docs/completion.md)"
         )
     partials = numbered_partials(str(config.given), n_max=vocab.n_max, codes=config.codes)
+    _warn_of_never_valid(str(config.given), partials)
     each = COMPLETIONS if config.completions is None else config.completions
     with trained.sharing() as shard:
         start = time.perf_counter()
@@ -161,8 +186,18 @@ def _write_completed(
         "arrangement_errors": completed.arrangement_errors,
         **facts,
     }
-    what = f"{len(diagrams)} completions of {len(partials)} partial diagrams"
+    what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
     return _sampled(config, what, diagrams, facts)
+
+
+def _warn_of_never_valid(path: str, partials: Mapping[int, PartialDiagram]) -> None:
+    """Name the lines of which no completion can be valid, the first few of them with the reason."""
+    reasons = {line: why for line, partial in partials.items() if (why := never_valid(partial))}
+    for line, why in [*reasons.items()][:MAX_NAMED]:
+        logger.warning("%s, line %d: no completion can be valid: %s", path, line, why)
+    if len(reasons) > MAX_NAMED:
+        more = counted(len(reasons) - MAX_NAMED, "more line")
+        logger.warning("%s: nor can those of %s", path, more)
 
 
 def _draw(

@@ -14,6 +14,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import (
     draw_film_strip,
 )
 from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.naming import counted
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
         return
     states = [_own_states(decode_partial(x, vocab)) for x in trajectory.unbind(dim=1)]
     count = max(map(len, states))
-    logger.info("drawing %d frames of %d diagrams", count, len(states))
+    logger.info("drawing %s of %s", counted(count, "frame"), counted(len(states), "diagram"))
     animate(states, animation)
     draw_film_strip(states[0], strip)
     logger.info("on the way out of the noise: %s, %s", animation, strip)

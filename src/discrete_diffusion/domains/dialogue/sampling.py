@@ -53,7 +53,8 @@ def _sampled(
     path = Path(str(config.out)) / SUMMARIES
     return Sampled(
         facts,
-        f"{found.examples()}\n{len(found)} summaries in {found.seconds:.1f} s{scores}; {path}",
+        f"{found.examples()}\n{counted(len(found), 'summary')} in {found.seconds:.1f} s{scores}; "
+        f"{path}",
     )
 
 

@@ -10,6 +10,7 @@ from discrete_diffusion.domains.eit.changed_data import measured_data
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.reconstructing import DRAWS
 from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -47,7 +48,8 @@ def sample_images(config: DictConfig, trained: TrainedModel) -> Drawn:
         }
         return Sampled(
             facts,
-            f"{len(found)} images of {measured.name_of(split)}, {found.draws} draws each, in "
+            f"{counted(len(found), 'image')} of {measured.name_of(split)}, "
+            f"{counted(found.draws, 'draw')} each, in "
             f"{found.seconds:.1f} s: relative L2 {scores['relative_l2']:.3f} (mean image "
             f"{scores['mean_image_relative_l2']:.3f}); {folder / config.picture}",
         )

@@ -92,7 +92,7 @@ def cache_file(settings: SimulationSettings) -> Path:
 def cached_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
     """``simulate_phantoms(settings)``, kept in the cache where simulating takes long.
 
-    A cache that cannot be read or written only warns (``RuntimeWarning``).
+    A cache that cannot be read or written is logged and does no harm.
     """
     if settings.num_samples * settings.num_boundary < NODES_WORTH_CACHING:
         return simulate_phantoms(settings)

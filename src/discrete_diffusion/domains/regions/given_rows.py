@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +20,19 @@ from discrete_diffusion.data.stored_arrays import (
     open_npz,
     read_required,
 )
+from discrete_diffusion.domains.regions.table import first_names
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.scaling import RowScaling
+
+logger = logging.getLogger(__name__)
 
 Flags = NDArray[np.bool_]
 
 FARTHEST = 1e6
 """An observed number this far from those of training, on their scale, is taken for a mistake."""
+
+_ARRAYS = ("rows", "masked", "feature_names")
 
 _ARRAY_FILES = (b"PK", b"\x93N")
 """First bytes of what numpy.savez and numpy.save write."""
@@ -73,7 +79,8 @@ def read_given_rows(
 
     ``rows``: (W, N, M) or, of one window, (N, M), raw values; a row to fill is NaN throughout.
     ``masked``, optional: bool (W, N) or (N,), further rows to fill, whatever they hold.
-    ``feature_names``, optional: text (M,), to be those of the model.
+    ``feature_names``, optional: text (M,), to be those of the model. Other arrays are ignored, and
+    logged.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with file, array and index for a file that cannot
     be read, other shapes or kinds, other features than ``feature_names``, windows of more than
@@ -96,6 +103,11 @@ def read_given_rows(
         if "feature_names" in store.keys:
             names = names_of(store.read("feature_names"), "feature_names", store.source)
             _check_names(names, feature_names, store.source)
+        if others := sorted(store.keys - set(_ARRAYS)):
+            logger.warning(
+                "%s: ignored: %s; what is read is %s",
+                *(store.source, first_names(others, most=8), ", ".join(_ARRAYS)),
+            )
     _check_windows(windows, masked)
     _check_sizes(windows, masked, scaling, feature_names)
     known = np.isfinite(windows.values)

@@ -86,7 +86,7 @@ class SimulatedWindows:
 def cached_windows(settings: SimulationSettings) -> SimulatedWindows:
     """What ``simulate_windows(settings)`` returns, by way of the cache if that is worth it.
 
-    Trouble with the cache warns (``RuntimeWarning``) and does no harm.
+    Trouble with the cache is logged and does no harm.
     """
     if settings.num_words < WORDS_WORTH_CACHING:
         return simulate_windows(settings)

@@ -55,6 +55,7 @@ class Text(Domain):
         )
         from discrete_diffusion.domains.text.vocabulary import vocabulary_of
         from discrete_diffusion.evaluation.token_samples import draw_fresh
+        from discrete_diffusion.naming import counted
 
         vocabulary = vocabulary_of(trained.data_config)
 
@@ -74,7 +75,9 @@ class Text(Domain):
                 "network_calls_per_sample": drawn.network_calls,
                 "seconds": drawn.seconds,
             }
-            return Sampled(facts, f"{len(texts)} samples in {drawn.seconds:.1f} s; {path}")
+            return Sampled(
+                facts, f"{counted(len(texts), 'sample')} in {drawn.seconds:.1f} s; {path}"
+            )
 
         return Drawn(texts, write)
 

@@ -10,7 +10,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
 
 _CONTAINMENT = tuple({"inside": -1, "surrounding": 1}.get(name, 0) for name in RELATIONS)
-_ORDERS = (
+ORDERS = (
     ("left of", RELATION_X_ORDER),
     ("above", RELATION_Y_ORDER),
     ("inside", _CONTAINMENT),
@@ -19,7 +19,7 @@ _ORDERS = (
 
 
 class StatedRelation(NamedTuple):
-    """ "room ``i`` is ``RELATIONS[code]`` room ``j``", as given in ``field``."""
+    """ "room ``i`` is ``RELATIONS[code]`` room ``j``", as given in ``field``, if that says so."""
 
     field: str
     i: int
@@ -27,7 +27,8 @@ class StatedRelation(NamedTuple):
     code: int
 
     def __str__(self) -> str:
-        return f"{self.field} (room {self.i} {RELATIONS[self.code]} room {self.j})"
+        said = f"room {self.i} {RELATIONS[self.code]} room {self.j}"
+        return f"{self.field} ({said})" if self.field else said
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -48,12 +49,12 @@ def check_contradictions(stated: Iterable[StatedRelation]) -> None:
     import networkx
 
     by_pair: dict[tuple[int, int], StatedRelation] = {}
-    graphs = [networkx.DiGraph() for _ in _ORDERS]
+    graphs = [networkx.DiGraph() for _ in ORDERS]
     for relation in stated:
         if relation.pair in by_pair:
             _refuse_second(relation, by_pair[relation.pair])
         by_pair[relation.pair] = relation
-        for (what, signs), graph in zip(_ORDERS, graphs, strict=True):
+        for (what, signs), graph in zip(ORDERS, graphs, strict=True):
             if signs[relation.code] == 0:
                 continue
             ends = relation.i, relation.j

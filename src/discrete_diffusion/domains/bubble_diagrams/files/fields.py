@@ -11,6 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import (
+    may_mean,
+    room_type_of,
+)
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 
 NUM_RELATIONS = NO_EDGE
@@ -50,7 +54,10 @@ def inverse_relation(relation: int) -> int:
 
 
 def room_code(value: object, field: str = "room") -> int:
-    """The code of a room type given by name or code; ``DiagramError`` if unknown."""
+    """The code of a room type given by name, by a word that can mean no other (see
+    ``everyday_names``) or by code; ``DiagramError`` if unknown."""
+    if isinstance(value, str) and value not in _ROOM_CODES:
+        value = room_type_of(value, _ROOM_CODES) or value
     return _code(value, _ROOM_CODES, "room type", field)
 
 
@@ -64,8 +71,13 @@ def _code(value: object, codes: dict[str, int], what: str, field: str) -> int:
         if value in codes:
             return codes[value]
         close = difflib.get_close_matches(value, codes, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(codes)}"
-        raise DiagramError(field, f"unknown {what} {reprlib.repr(value)}; {hint}")
+        guess = f"; did you mean {close[0]!r}?" if close else "."
+        if several := may_mean(value, codes):
+            guess = f"; it may be {' or '.join(several)}: write which."
+        listed = ", ".join(codes)
+        raise DiagramError(
+            field, f"unknown {what} {reprlib.repr(value)}{guess} The names are {listed}"
+        )
     if value is None:
         raise DiagramError(field, f"null: a complete diagram needs every {what}")
     code = checked_integer(value, field, f"a {what} (name or code)")

@@ -5,17 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from discrete_diffusion.data.text_files import is_gzipped, suffix_of
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import opened
+
 WHAT_IS_READ = "plans are read from JSON lines, JSON, GraphML and Graph2Plan's data.mat"
 
 
 class _Format(NamedTuple):
     """``what``: it is, and what to do about it. ``suffixes``: names of such files. ``heads``: their
-    first bytes. ``is_container``: what is in such a file only its name says."""
+    first bytes. ``is_container``: what is in such a file only its name says. ``is_table``: of text,
+    unless it begins as JSON does."""
 
     what: str
     suffixes: tuple[str, ...]
     heads: tuple[bytes, ...]
     is_container: bool = False
+    is_table: bool = False
 
 
 _FORMATS = (
@@ -43,6 +48,8 @@ _FORMATS = (
         ),
         is_container=True,
     ),
+    _Format("CSV, which is not read; write its plans as JSON lines", (".csv",), (), is_table=True),
+    _Format("TSV, which is not read; write its plans as JSON lines", (".tsv",), (), is_table=True),
     _Format("a spreadsheet; write its plans as JSON lines", (".xlsx", ".xlsm", ".xls", ".ods"), ()),
     _Format(
         "a document of an office program; write its plans as JSON lines",
@@ -67,17 +74,24 @@ _MOST_CONTROL = 0.02
 
 
 def foreign_format(path: Path) -> str | None:
-    """What a file of a foreign format is, with what is read instead; None for text."""
-    with path.open("rb") as file:
+    """What a file of a foreign format is, with what is read instead; None for text, gzipped or not.
+
+    Raises ``DiagramError`` for damaged gzip."""
+    with opened(path) as file:
         head = file.read(_HEAD_BYTES)
     found = next((known for known in _FORMATS if head.startswith(known.heads)), None)
     if found is None or found.is_container:
-        suffix = path.suffix.lower()
+        suffix = suffix_of(path)
         found = next((known for known in _FORMATS if suffix in known.suffixes), found)
     num_control = len(head) - len(head.translate(None, _CONTROL_BYTES))
+    if found is not None and found.is_table and head.lstrip().startswith((b"{", b"[")):
+        found = None
     if found is None and num_control <= _MOST_CONTROL * len(head):
         return None
-    what = "not text; convert it to JSON lines" if found is None else found.what
+    unknown = "not text; convert it to JSON lines"
+    if is_gzipped(path):
+        unknown = "a compressed file or archive of something else than text; unpack it first"
+    what = unknown if found is None else found.what
     return f"{what} ({WHAT_IS_READ})"
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from discrete_diffusion.data.text_files import DamagedGzipError, open_unzipped
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, finite_number
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -24,10 +27,26 @@ class RepeatedKeys(dict[str, Any]):
         self.repeated = repeated
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """As ``open_unzipped``; ``DiagramError`` without a field for damaged gzip."""
+    try:
+        with open_unzipped(path) as file:
+            yield file
+    except DamagedGzipError as error:
+        raise DiagramError("", str(error)) from error
+
+
+def read_document(path: Path) -> Any:
+    """The one JSON value of a file, see ``load_json``."""
+    with opened(path) as file:
+        return load_json(file.read().removeprefix(BYTE_ORDER_MARK))
+
+
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a file that are not blank, with their numbers from 1 on, without a byte order
     mark."""
-    with path.open("rb") as lines:
+    with opened(path) as lines:
         for number, line in enumerate(lines, start=1):
             if (text := line.removeprefix(BYTE_ORDER_MARK)).strip():
                 yield number, text
@@ -39,7 +58,7 @@ def one_document(path: Path) -> bool:
     if not first.lstrip().startswith((b"{", b"[")) or _is_object(first):
         return False
     try:
-        data = load_json(path.read_bytes().removeprefix(BYTE_ORDER_MARK))
+        data = read_document(path)
     except DiagramError:
         return False
     return isinstance(data, dict | list)
@@ -113,6 +132,26 @@ def check_keys(data: Mapping[str, Any]) -> None:
     if isinstance(data, RepeatedKeys):
         shown = reprlib.repr(data.repeated)
         raise DiagramError(data.repeated or shown, f"the key {shown} is given twice in one object")
+
+
+def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
+    """``DiagramError`` for a key that is one letter away from one of the ``fields``, or, without
+    ``relations``, close to it: what it says would be lost among the metadata."""
+    for key in data:
+        if key in fields:
+            continue
+        meant = [field for field in fields if _is_one_letter_off(key.casefold(), field)]
+        if "relations" not in data:
+            meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
+        if meant:
+            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?")
+
+
+def _is_one_letter_off(word: str, other: str) -> bool:
+    """One letter more, less or another; the same word too."""
+    k = next((k for k, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), None)
+    k = min(len(word), len(other)) if k is None else k
+    return other[k + 1 :] in (word[k:], word[k + 1 :]) or word[k + 1 :] == other[k:]
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> None:

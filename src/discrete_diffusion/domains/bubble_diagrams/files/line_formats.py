@@ -30,10 +30,17 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     required_list,
     room_code,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_keys, check_metadata
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
+    check_keys,
+    check_metadata,
+    check_spelling,
+)
 from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.rooms import NO_EDGE
+
+_FIELDS = ("rooms", "relations", "boxes", "room_type")
+"""Of plans of any format: those that a misspelt key may be meant for."""
 
 WALLS = "walls"
 """What a House-GAN++ plan holds that its diagram does not."""
@@ -59,12 +66,14 @@ def parse_plan(data: object, *, n_max: int, threshold: float, codes: str | None 
     ``codes``: the table of its room codes where neither it nor its format says it; None is that of
     ``ROOM_TYPES``.
 
-    Raises ``DiagramError`` naming the field that is wrong, more than ``n_max`` rooms, or metadata
+    Keys of no format become metadata. Raises ``DiagramError`` naming the field that is wrong or
+    misspelt, more than ``n_max`` rooms, or metadata
     that could not be written again.
     """
     if not isinstance(data, Mapping):
         raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
     check_keys(data)
+    check_spelling(data, _FIELDS)
     field = _format(data)
     own, parse = _FORMATS[field]
     if own is not None and (named := own_table(data)) not in (None, own):

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion.data.text_files import suffix_of
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     OUR_TABLE,
     RoomCodes,
@@ -24,12 +25,13 @@ from discrete_diffusion.domains.bubble_diagrams.files.graph2plan import (
 )
 from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import graph_of, read_graphml
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
-    BYTE_ORDER_MARK,
     holds_lines,
     holds_object,
     load_json,
     numbered_lines,
     one_document,
+    opened,
+    read_document,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.line_formats import parse_plan, room_codes
 from discrete_diffusion.domains.bubble_diagrams.files.records import (
@@ -40,7 +42,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.records import (
 )
 
 FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml")
-"""Files of a folder that are read."""
+"""Files of a folder that are read, gzipped ones too."""
 
 
 def plan_records(path: Path, n_max: int, threshold: float) -> list[Record[Plan]]:
@@ -70,15 +72,13 @@ def count_other_files(folder: Path) -> int:
 def _files_of(folder: Path) -> list[Path]:
     """The files of a folder that are read, by name."""
     return sorted(
-        file
-        for file in folder.iterdir()
-        if file.is_file() and file.suffix.lower() in FOLDER_SUFFIXES
+        file for file in folder.iterdir() if file.is_file() and suffix_of(file) in FOLDER_SUFFIXES
     )
 
 
 def _records_of(path: Path, n_max: int, threshold: float) -> Iterator[Record[Plan]]:
     """The plans of a file; ``DiagramError`` for a file that holds none."""
-    suffix = path.suffix.lower()
+    suffix = suffix_of(path)
 
     def parse(data: Any, codes: str | None) -> Plan:
         return parse_plan(data, n_max=n_max, threshold=threshold, codes=codes)
@@ -124,7 +124,7 @@ def records_of_lines(
 
 def _of_document(path: Path, parse: Callable[[Any, str | None], Plan]) -> Iterator[Record[Plan]]:
     """One plan, or a list of them."""
-    data = load_json(path.read_bytes().removeprefix(BYTE_ORDER_MARK))
+    data = read_document(path)
     if not isinstance(data, list):
         yield Record(path, "", room_codes(data), partial(parse, data))
         return
@@ -136,7 +136,8 @@ def _of_document(path: Path, parse: Callable[[Any, str | None], Plan]) -> Iterat
 
 def _of_graphml(path: Path, n_max: int) -> Record[Plan]:
     try:
-        graph = graph_of(path.read_text(encoding="utf-8"))
+        with opened(path) as file:
+            graph = graph_of(file.read().decode("utf-8"))
     except UnicodeDecodeError as error:
         raise DiagramError("", f"not UTF-8 text: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import reprlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,10 +36,16 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import (
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.naming import counted
 
 logger = logging.getLogger(__name__)
 
 OTHER_FILES = "other files"
+
+_LABELS = ("given", "name", "id")
+"""Keys of a partial diagram that name it, copied to its completions without a word."""
+
+_MAX_NAMED = 6
 
 
 def read_diagrams(
@@ -78,6 +85,7 @@ def read_report(
     * ``.graphml``: one plan, as ``BubbleDiagram.to_graphml`` writes it;
     * a MATLAB file: Graph2Plan's ``data.mat``, see ``graph2plan.plan_of_record``;
     * a folder: its .json, .jsonl and .graphml files in the order of their names;
+    * any of these but MATLAB's, gzipped, as in ``plans.jsonl.gz``;
     * any other file: JSON lines, a plan per line; one JSON object or list is read as in ``.json``.
 
     The fields of a plan in JSON tell its format: interchange, boxes, House-GAN++ or rendered, see
@@ -105,6 +113,7 @@ def read_report(
         records = plan_records(path, n_max, gap)
         found = recognise_codes(path, records, codes)
     diagrams: list[BubbleDiagram] = []
+    places: list[str] = []
     measured: list[tuple[str, BubbleDiagram]] = []
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
@@ -126,6 +135,7 @@ def read_report(
             num_duplicates += 1
             continue
         diagrams.append(plan.diagram)
+        places.append(record.place)
         if plan.measured:
             measured.append((record.place, plan.diagram))
     _check_scale(path, measured, unit, threshold)
@@ -142,6 +152,7 @@ def read_report(
         left_out=dict(left_out),
         code_tables={name: tuple(tables[name]) for name in sorted(tables)},
         doubts=found.doubts,
+        places=tuple(places),
     )
 
 
@@ -173,8 +184,9 @@ def numbered_partials(
     codes: str | None = None,
 ) -> dict[int, PartialDiagram]:
     """The partial diagrams of a file by the number of their line, from 1 on: one JSON object per
-    line, see ``PartialDiagram.from_json``; blank lines are skipped. ``codes``: as for plans, see
-    ``read_report``.
+    line, see ``PartialDiagram.from_json``; blank lines are skipped, and a gzipped file is read as
+    well. ``codes``: as for plans, see ``read_report``. Keys that are not read are logged with how
+    many lines have them, unless they are labels (``name``, ``id``, ``given``).
 
     Raises ``FileNotFoundError`` naming the path looked for, and ``ValueError`` naming file, line
     and field for the first line that is wrong, contradicts itself, has more than ``n_max`` rooms or
@@ -187,13 +199,6 @@ def numbered_partials(
         raise ValueError(f"{path} is a folder; give the path of a file of JSON lines")
     if not path.exists():
         raise FileNotFoundError(f"no file of partial diagrams at {path.absolute()}")
-    if foreign := foreign_format(path):
-        raise ValueError(f"{path}: {foreign}")
-    if one_document(path):
-        raise ValueError(
-            f"{path}: one JSON text of several lines, or a list; expected one JSON object per "
-            "line, a partial diagram each"
-        )
 
     def parse(data: Any, table: str | None) -> PartialDiagram:
         diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
@@ -207,17 +212,49 @@ def numbered_partials(
             )
         return diagram
 
-    records = list(records_of_lines(path, _room_codes, parse))
-    if not records:
-        raise ValueError(f"{path}: the file is empty; expected one JSON object per line")
+    try:
+        _check_lines(path)
+        numbers = [number for number, _ in numbered_lines(path)]
+        records = list(records_of_lines(path, _room_codes, parse))
+    except DiagramError as error:
+        raise ValueError(f"{path}: {error.reason}") from error
     found = recognise_codes(path, records, codes)
     partials = {}
-    for (number, _), record in zip(numbered_lines(path), records, strict=True):
+    for number, record in zip(numbers, records, strict=True):
         try:
             partials[number] = record.read(found.table_of(record))
         except DiagramError as error:
             raise ValueError(record.problem(error).sentence()) from error
+    _report_other_keys(path, partials)
     return partials
+
+
+def _check_lines(path: Path) -> None:
+    """``DiagramError`` for a file of partial diagrams that does not hold a JSON object per line."""
+    if foreign := foreign_format(path):
+        raise DiagramError("", foreign)
+    if one_document(path):
+        raise DiagramError(
+            "",
+            "one JSON text of several lines, or a list; expected one JSON object per line, a "
+            "partial diagram each",
+        )
+    if next(numbered_lines(path), None) is None:
+        raise DiagramError("", "the file is empty; expected one JSON object per line")
+
+
+def _report_other_keys(path: Path, partials: Mapping[int, PartialDiagram]) -> None:
+    """Log the keys that say nothing of a diagram and are no label of it, with how many lines have
+    each."""
+    counts = Counter(key for partial in partials.values() for key in partial.metadata)
+    others = {key: num for key, num in counts.items() if key not in _LABELS}
+    if others:
+        shown = [f"{reprlib.repr(key)} ({counted(num, 'line')})" for key, num in others.items()]
+        more = f" and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
+        logger.warning(
+            "%s: ignored, and copied to the completions as they are: %s%s",
+            *(path, ", ".join(shown[:_MAX_NAMED]), more),
+        )
 
 
 def _room_codes(data: object) -> RoomCodes:

@@ -92,8 +92,8 @@ class Doubt(NamedTuple):
 class ReadReport:
     """What ``read_report`` returns.
 
-    ``path``: the file or folder. ``diagrams``: in its order. ``num_records``: lines, records or
-    files that hold a plan each, ``unit`` what they are called, so that
+    ``path``: the file or folder. ``diagrams``: in its order; ``places``: of each, as in ``Record``.
+    ``num_records``: lines, records or files that hold a plan each, ``unit`` what they are called:
     ``num_records = len(diagrams) + len(problems) + num_duplicates``. ``problems``: the invalid
     ones. ``num_duplicates``: those the source itself flags as duplicates. ``left_out``: what else
     the diagrams do not hold, counted by name ("self-loops", "walls", "node attributes").
@@ -110,6 +110,7 @@ class ReadReport:
     left_out: Mapping[str, int] = field(default_factory=dict)
     code_tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     doubts: tuple[Doubt, ...] = ()
+    places: tuple[str, ...] = ()
 
     @property
     def codes(self) -> tuple[str, ...]:

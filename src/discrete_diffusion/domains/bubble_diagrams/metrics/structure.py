@@ -8,7 +8,9 @@ import numpy as np
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.rooms import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import closure
+from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.rooms import NO_EDGE, ROOM_TYPES
 
 LIVING_ROOM, ENTRANCE = ROOM_TYPES.index("LivingRoom"), ROOM_TYPES.index("Entrance")
 
@@ -54,6 +56,25 @@ def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
         "edges_per_diagram": num_relations / len(measured),
         "edge_presence": num_relations / max(num_pairs, 1),
     }
+
+
+def never_valid(partial: PartialDiagram) -> str | None:
+    """Why no completion of a partial diagram can be ``valid``; None if one can."""
+    for room_type in (LIVING_ROOM, ENTRANCE):
+        rooms = [k for k, room in enumerate(partial.rooms) if room == room_type]
+        if len(rooms) > 1:
+            listed = ", ".join(f"rooms[{k}]" for k in rooms)
+            return f"{listed} are each a {ROOM_TYPES[room_type]}, and a plan has one at most"
+    may_be_related = ~np.eye(partial.num_rooms, dtype=bool)
+    for i, j, relation in partial.relations:
+        if relation == NO_EDGE:
+            may_be_related[i, j] = may_be_related[j, i] = False
+    reached = closure(may_be_related)[0]
+    apart = [str(k) for k in range(1, partial.num_rooms) if not reached[k]]
+    if apart:
+        rooms_apart = f"room {apart[0]}" if len(apart) == 1 else f"rooms {', '.join(apart)}"
+        return f'"no-edge" keeps {rooms_apart} apart from room 0, and a plan is connected'
+    return None
 
 
 def stratified_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[int, dict[str, float]]:

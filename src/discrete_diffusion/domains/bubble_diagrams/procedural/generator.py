@@ -135,7 +135,7 @@ def cached_plans(num: int, seed: int = 0) -> PlanArrays:
     """What ``draw_plans(num, seed)`` returns, read from the cache if it is there.
 
     A file that cannot be read is drawn and written again, and a folder that cannot be written to
-    does no harm; both warn (``RuntimeWarning``).
+    does no harm; both are logged as warnings.
     """
     expected = {
         "room_types": (np.int16, (num, N_MAX)),

@@ -1,0 +1,54 @@
+"""What people call rooms: words that mean one room type, and words that may mean several."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+_WORDS = {
+    "LivingRoom": "living, lounge, sitting room, family room, drawing room",
+    "MasterRoom": "master, master bedroom, main bedroom, primary bedroom, principal bedroom",
+    "Kitchen": "kitchenette",
+    "Bathroom": "bath, WC, toilet, restroom, washroom, lavatory, shower, shower room, powder room",
+    "DiningRoom": "dining, dining area",
+    "ChildRoom": "child, child bedroom, children room, children's room, kid's room, nursery",
+    "StudyRoom": "study, office, home office, workroom",
+    "SecondRoom": "second bedroom, secondary bedroom",
+    "GuestRoom": "guest, guest bedroom",
+    "Balcony": "terrace, loggia, veranda",
+    "Entrance": "entry, entryway, entrance hall, foyer, lobby, vestibule, corridor, hallway",
+    "Storage": "store, storeroom, storage room, closet, laundry, laundry room, utility, pantry",
+}
+"""Room type -> words for it. A corridor is an Entrance, a closet and a laundry room are Storage, as
+in the table of House-GAN."""
+
+_SEVERAL = {
+    "bedroom": ("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom"),
+    "bed": ("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom"),
+    "hall": ("LivingRoom", "Entrance"),
+    "walk-in": ("Wall-in", "Storage"),
+    "walk-in closet": ("Wall-in", "Storage"),
+}
+"""Words that may mean any of these: the largest bedroom of a plan is its MasterRoom, and a hall is
+where one enters or where one lives."""
+
+
+def _plain(word: str) -> str:
+    """Its letters and digits in lower case."""
+    return "".join(filter(str.isalnum, word.casefold()))
+
+
+_MEANT = {_plain(word): name for name, words in _WORDS.items() for word in words.split(", ")}
+_MAY_MEAN = {_plain(word): names for word, names in _SEVERAL.items()}
+
+
+def room_type_of(word: str, names: Collection[str]) -> str | None:
+    """The one of the room types ``names`` that ``word`` means, however it is spelt: "Living",
+    "living_room"; None if it means none of them, or may mean several."""
+    own = {_plain(name): name for name in names}
+    found = own.get(_plain(word)) or _MEANT.get(_plain(word))
+    return found if found in names else None
+
+
+def may_mean(word: str, names: Collection[str]) -> list[str]:
+    """Those of the room types ``names`` that a word of several meanings may stand for."""
+    return [name for name in _MAY_MEAN.get(_plain(word), ()) if name in names]

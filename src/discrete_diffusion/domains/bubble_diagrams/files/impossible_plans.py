@@ -1,0 +1,85 @@
+"""Plans that can be read, but whose relations no arrangement of their rooms has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.contradictions import (
+    ORDERS,
+    StatedRelation,
+    check_contradictions,
+)
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import is_acyclic
+from discrete_diffusion.naming import counted
+from discrete_diffusion.rooms import INSIDE, RELATION_X_ORDER, RELATION_Y_ORDER, SURROUNDING
+
+_MAX_NAMED = 3
+
+
+def impossible_plans(report: ReadReport) -> list[str]:
+    """A sentence for each kind of contradiction, with how many plans have it and the first few."""
+    if not report.diagrams:
+        return []
+    found = {
+        "relations in a circle": relations_in_a_circle(report.diagrams),
+        "relations that contradict their own boxes": relations_against_boxes(report.diagrams),
+    }
+    return [_sentence(report, kind, plans) for kind, plans in found.items() if plans]
+
+
+def _sentence(report: ReadReport, kind: str, plans: Mapping[int, str]) -> str:
+    named = [f"{report.places[k]}: {why}" for k, why in [*plans.items()][:_MAX_NAMED]]
+    if len(plans) > _MAX_NAMED:
+        named.append(f"and {len(plans) - _MAX_NAMED:,} more")
+    total = counted(len(report.diagrams), "diagram")
+    return f"{len(plans):,} of {total} with {kind}: {'; '.join(named)}"
+
+
+def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
+    """By its index, each diagram with rooms that are left of each other in a circle, or above, or
+    inside each other, and one such circle: no arrangement of points has these relations."""
+    relations = DiagramSet.of(diagrams).relations
+    sound = np.all([is_acyclic(relations, order) for _, order in ORDERS], axis=0)
+    return {k: _circle(diagrams[k]) for k in np.flatnonzero(~sound).tolist()}
+
+
+def _circle(diagram: BubbleDiagram) -> str:
+    try:
+        check_contradictions(StatedRelation("", i, j, r) for i, j, r in diagram.relations)
+    except DiagramError as error:
+        return error.reason
+    raise AssertionError("relations in a circle contradict each other")
+
+
+def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
+    """By its index, each diagram with a relation that its boxes rule out, and the first of them.
+
+    Whatever the gap and whichever room a relation is read from: the centre of a room left of
+    another is not right of the other's centre, and one of the two centres is in the other room
+    where one is inside the other.
+    """
+    return {k: why for k, diagram in enumerate(diagrams) if (why := _against_boxes(diagram))}
+
+
+def _against_boxes(diagram: BubbleDiagram) -> str | None:
+    boxes = diagram.boxes or ()
+    centres = [(x0 / 2 + x1 / 2, y0 / 2 + y1 / 2) for x0, y0, x1, y1 in boxes]
+    for i, j, r in diagram.relations if boxes else ():
+        signs = RELATION_X_ORDER[r], RELATION_Y_ORDER[r]
+        wrong = any(
+            sign * (a - b) < 0 for sign, a, b in zip(signs, centres[i], centres[j], strict=True)
+        )
+        if r in (INSIDE, SURROUNDING):
+            inner, outer = (i, j) if r == INSIDE else (j, i)
+            x0, y0, x1, y1 = boxes[outer]
+            x, y = centres[inner]
+            wrong = not (x0 <= x <= x1 and y0 <= y <= y1)
+        if wrong:
+            return f"{StatedRelation('', i, j, r)}, but their boxes are {boxes[i]} and {boxes[j]}"
+    return None
