@@ -27,7 +27,7 @@ demo: $(STAMP)
 	@echo
 	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_rooms=6 num_samples=16 out=$(DEMO)/six_rooms"
 	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO) given=examples/partial.jsonl out=$(DEMO)/completed"
-	@echo "  $(BIN)/discrete-diffusion evaluate checkpoint=$(DEMO) out=$(DEMO)/evaluation"
+	@echo "  $(BIN)/discrete-diffusion evaluate checkpoint=$(DEMO) quick=true out=$(DEMO)/evaluation"
 
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PARALLEL)
