@@ -31,6 +31,7 @@ ALLOWED = {
     "shards": set(),
     "stopping": set(),
     "progress": set(),
+    "learning_rate": {"naming", "options"},
     "plugins": {"naming"},
     "config_files": set(),
     "layout": {"categorical", "rooms"},
@@ -46,7 +47,7 @@ ALLOWED = {
     | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "viz"},
     "domains": FOUNDATION | {"algorithms", "sampling", "data", "viz", "evaluation"},
     "training": FOUNDATION
-    | {"models", "algorithms", "sampling", "data", "evaluation", "checkpoints"},
+    | {"models", "algorithms", "sampling", "data", "evaluation", "checkpoints", "learning_rate"},
 }
 CONTRACT = {"", "domain", "cell_measurement", "option"}
 """Modules of ``domains`` that know no kind of data."""

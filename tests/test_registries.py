@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from discrete_diffusion import algorithms, sampling
 from discrete_diffusion.algorithms import ALGORITHMS, MDLM, algorithms_on, register_algorithm
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.noise_schedules import (
@@ -26,6 +27,21 @@ from discrete_diffusion.sampling import (
 from fake_packages import fake_install
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
+
+OF_ALGORITHMS = {
+    "state": "tokens",
+    "processes": (),
+    "samplers": None,
+    "backbone_needs": (),
+    "discrete_time": False,
+}
+OF_SAMPLERS = {
+    "state": "tokens",
+    "absorbing_only": False,
+    "continuous_time_only": False,
+    "algorithms": None,
+}
+"""What is asked for before a class is imported, and what it is where nothing is declared."""
 
 REGISTRIES = [
     pytest.param(ALGORITHMS, "mdlm", MDLM, id="algorithms"),
@@ -63,7 +79,7 @@ def test_a_name_has_one_builder_which_may_be_registered_again(registry, built_in
     taken = f"^{registry.noun} '{built_in}' is already registered by discrete_diffusion.*; choose"
     with pytest.raises(ValueError, match=taken):
         registry.register(built_in)(scope["Plain"])
-    assert registry.builders[built_in] is base
+    assert registry.find(built_in) is base
 
 
 @pytest.mark.parametrize(("registry", "built_in", "base"), REGISTRIES)
@@ -78,6 +94,22 @@ def test_plug_ins_of_packages_load_when_a_name_is_unknown(site, caplog, registry
     assert re.search(warned, caplog.text, re.MULTILINE)
     assert registry.find("plain") is sys.modules["good"].Plain
     assert {"mine", "plain"} <= registry.all().keys()
+
+
+@pytest.mark.parametrize(
+    ("registry", "table", "facts"),
+    [
+        (ALGORITHMS, algorithms._BUILT_IN, OF_ALGORITHMS),
+        (SAMPLERS, sampling._BUILT_IN, OF_SAMPLERS),
+    ],
+)
+def test_what_is_declared_of_a_class_is_so(registry, table, facts):
+    assert {*registry.names()} == {*table}
+    for name, declared in table.items():
+        built = declared.load()
+        assert built.name == name
+        for fact, default in facts.items():
+            assert getattr(declared, fact, default) == getattr(built, fact, default), (name, fact)
 
 
 def test_a_sampler_of_a_package_is_listed_with_its_state(site):

@@ -31,6 +31,13 @@ def as_list(value: Any) -> list[str]:
     return [str(each) for each in value] if isinstance(value, ListConfig) else [str(value)]
 
 
+def check_exists(key: str, path: Any, noun: str = "file or folder") -> None:
+    """``FileNotFoundError`` unless there is something at the ``path`` that ``key`` of a config
+    names, which the ``noun`` calls by its kind; null passes."""
+    if path is not None and not Path(str(path)).exists():
+        raise FileNotFoundError(f"{key}={path}: no {noun} at {Path(str(path)).absolute()}")
+
+
 def model_presets() -> dict[str, tuple[list[str], int]]:
     """Our model presets: name -> (backbones it fits, parameters as the preset states them)."""
     from omegaconf import OmegaConf

@@ -74,6 +74,15 @@ def check_whole_number(key: str, value: Any, *, least: int, most: int | None = N
         raise ValueError(f"{key}={value}: expected a whole number, {bounds}")
 
 
+def check_divides(num: int, width: int, what: str, *, key: str = "n_heads") -> None:
+    """Raise ``ValueError`` with the numbers that would do, unless ``num`` divides ``width``.
+
+    ``key``, ``what``: what the number and the width are called."""
+    if num < 1 or width % num:
+        divisors = ", ".join(str(k) for k in range(1, width + 1) if width % k == 0)
+        raise ValueError(f"{key}={num} does not divide {what}; choose {divisors}")
+
+
 def check_share(key: str, value: Any) -> None:
     """Raise ``ValueError`` unless ``value`` is a number between 0 and 1."""
     if not (is_number(value) and 0 < value < 1):

@@ -22,14 +22,30 @@ logger = logging.getLogger(__name__)
 _LOADED: set[tuple[str, str, str]] = set()
 
 
+class Declared:
+    """A class of ours, imported when it is first built from ``where``, ``module:Class``.
+
+    ``facts``: those of its class attributes that are asked for before, where they are not the
+    default; a test compares them with the class.
+    """
+
+    def __init__(self, where: str, **facts: Any) -> None:
+        self.__module__, _, self.__qualname__ = where.partition(":")
+        vars(self).update(facts)
+
+    def load(self) -> Any:
+        """The class."""
+        return getattr(import_module(self.__module__), self.__qualname__)
+
+
 @dataclass(frozen=True)
 class Registry(Generic[_Builder]):
-    """Builders by name. Those of an entry-point ``group`` join them when a name is unknown, and
-    when all are asked for."""
+    """Builders by name, or what is ``Declared`` of them. Those of an entry-point ``group`` join
+    them when a name is unknown, and when all are asked for."""
 
     noun: str
     group: str
-    builders: dict[str, _Builder]
+    builders: dict[str, _Builder | Declared]
 
     def register(self, name: str) -> Callable[[_Registered], _Registered]:
         """Decorator: make a builder known as ``name``; ``ValueError`` if another one has it."""
@@ -41,21 +57,35 @@ class Registry(Generic[_Builder]):
 
         return enter
 
-    def all(self) -> dict[str, _Builder]:
-        """By name, plug-ins included; a builder takes the entry point's name if it has none yet."""
+    def names(self) -> list[str]:
+        """All of them, plug-ins included; a builder takes the entry point's name if it has none
+        yet."""
 
         def enter(name: str, builder: Any) -> None:
             if not any(known is builder for known in self.builders.values()):
                 self.register(name)(builder)
 
         load_plugins(self.group, self.noun, enter)
-        return self.builders
+        return list(self.builders)
+
+    def all(self) -> dict[str, _Builder]:
+        """By name, plug-ins included."""
+        return {name: self.find(name) for name in self.names()}
+
+    def known(self, name: str) -> _Builder | Declared:
+        """The builder of that name, or what is declared of it if it is not imported yet.
+
+        Raises ``ValueError`` with the closest one if there is none."""
+        if name not in self.builders and name not in self.names():
+            raise ValueError(unknown_name(self.noun, name, self.builders))
+        return self.builders[name]
 
     def find(self, name: str) -> _Builder:
         """The builder of that name; ``ValueError`` with the closest one if there is none."""
-        if name not in self.builders and name not in self.all():
-            raise ValueError(unknown_name(self.noun, name, self.builders))
-        return self.builders[name]
+        builder = self.known(name)
+        if isinstance(builder, Declared):
+            builder = self.builders[name] = builder.load()
+        return builder
 
 
 def refuse_taken(noun: str, name: str, known: Any, new: Any) -> None:

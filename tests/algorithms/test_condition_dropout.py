@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from discrete_diffusion.algorithms import (
-    _ALGORITHM_BUILDERS,
+    ALGORITHMS,
     MDLM,
     FlowMatching,
     TokenAlgorithm,
@@ -41,7 +41,7 @@ class Deaf(Listener):
 
 
 def toy(name: str = "mdlm", backbone: nn.Module | None = None, **options) -> TokenAlgorithm:
-    build, layout = _ALGORITHM_BUILDERS[name], toy_layout()
+    build, layout = ALGORITHMS.find(name), toy_layout()
     learned = getattr(build, "learns_schedule", False)
     schedule = Learned(layout, per="token") if learned else LogLinear()
     process = _PROCESS_BUILDERS[build.processes[0]](layout, schedule)

@@ -167,13 +167,14 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
         (["given=nowhere.jsonl"], "nowhere.jsonl"),
         (["given=[a.jsonl,b.jsonl]"], "expected one file"),
         (["given=w.npz"], "docs/completion.md"),
-        (["given=3"], "no file of partial diagrams at"),
+        (["given=3"], "given=3: "),
         (["given=p.jsonl"], "p.jsonl, line 1, field 'relations[1]': rooms 1 and 0: left-of"),
     ],
 )
 def test_what_is_refused(mdlm_checkpoint, defaults, tmp_path, words, message):
     line = {"rooms": [0, None], "relations": [[0, 1, "left-of"], [1, 0, "left-of"]]}
     write_lines(tmp_path / "p.jsonl", [line])
+    (tmp_path / "w.npz").write_bytes(b"")
     given = OmegaConf.from_dotlist([f"checkpoint={mdlm_checkpoint}", *words])
     with pytest.raises((ValueError, FileNotFoundError)) as error:
         sample.run(OmegaConf.merge(defaults, given))
@@ -189,6 +190,7 @@ def test_an_error_ends_with_a_sentence(mdlm_checkpoint, failure):
 
 def test_text_has_no_rooms_to_complete(tmp_path, failure):
     (tmp_path / "text.txt").write_text("to be or not to be\n" * 40)
+    write_lines(tmp_path / "p.jsonl", [{"rooms": [0, None]}])
     words = ["data=text", "data.path=text.txt", "data.length=16", "algo.backbone=dit"]
     path = checkpoint(tmp_path, *words)
     for word, what in (

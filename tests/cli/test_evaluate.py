@@ -417,9 +417,9 @@ def refused(defaults, **values) -> str:
         ({}, "checkpoint=FILE"),
         ({"checkpoint": "a.ckpt", "samples": "a.jsonl"}, "got both"),
         ({"samples": []}, "give at least one file"),
-        ({"samples": "nowhere.jsonl"}, "no plans file at"),
+        ({"samples": "nowhere.jsonl"}, "samples=nowhere.jsonl: "),
         ({"checkpoint": "nowhere.ckpt"}, "no checkpoint at"),
-        ({"samples": "a.jsonl", "reference": "nowhere.jsonl"}, "no plans file at"),
+        ({"samples": "a.jsonl", "reference": "nowhere.jsonl"}, "reference=nowhere.jsonl: "),
         ({"samples": "empty.jsonl"}, "empty.jsonl"),
         ({"samples": "bad.jsonl", "skip_invalid": True}, "holds no plan that can be read"),
         (

@@ -8,13 +8,13 @@ from collections import defaultdict
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, algorithm_state, build_algorithm
+from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state, build_algorithm
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.listing import print_listing, sampled_by
 from discrete_diffusion.domains import available_domains, complete_data, get_domain
 from discrete_diffusion.models import registry
 from discrete_diffusion.models.registry import available_backbones, register_backbone
-from discrete_diffusion.sampling import _SAMPLER_BUILDERS, fitting_samplers
+from discrete_diffusion.sampling import SAMPLERS, fitting_samplers
 
 SMALL = {
     "tokens": ["algo.backbone=dit", "model=dit_tiny"],
@@ -28,14 +28,14 @@ DATA_SETS = [name for domain in available_domains() for name in get_domain(domai
 
 def test_the_listing_names_the_algorithms_that_each_sampler_accepts():
     accepted = defaultdict(set)
-    for name in _ALGORITHM_BUILDERS:  # each with its default noise, absorbing where it can be
+    for name in ALGORITHMS.names():  # each with its default noise, absorbing where it can be
         config = compose("train", [f"algo={name}", *SMALL[algorithm_state(name)]])
         built = build_algorithm(complete_data(config))
         if built.processes:
             assert built.process.absorbing == ("absorbing" in built.processes)
         for sampler in fitting_samplers(built):
             accepted[sampler].add(name)
-    assert {name: sampled_by(name) for name in _SAMPLER_BUILDERS} == {
+    assert {name: sampled_by(name) for name in SAMPLERS.names()} == {
         name: sorted(algorithms) for name, algorithms in accepted.items()
     }
 
@@ -96,8 +96,8 @@ def test_every_part_stands_under_its_state(capsys, width):
     everything = {
         "data=": DATA_SETS,
         "algo.backbone=": available_backbones(),
-        "algo=": _ALGORITHM_BUILDERS,
-        "sampling=": _SAMPLER_BUILDERS,
+        "algo=": ALGORITHMS.names(),
+        "sampling=": SAMPLERS.names(),
     }
     for head, names in everything.items():
         found = [name for tables in states.values() for name in tables.get(head, [])]

@@ -17,7 +17,7 @@ from composed import composed
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.computing import where_to_compute
 from discrete_diffusion.cli.sample import run
-from discrete_diffusion.cli.sample_source import open_trained_model, sampling_of
+from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model, sampling_of
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams import trajectory_files as films
@@ -28,6 +28,7 @@ SMALL = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
 
 
 def opened(config):
+    check_sampling(config)
     return open_trained_model(config, where_to_compute(config))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, TokenAlgorithm
+from discrete_diffusion.algorithms import ALGORITHMS, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import _PROCESS_BUILDERS
 from discrete_diffusion.layout import TokenLayout
@@ -15,7 +15,7 @@ from discrete_diffusion.noise_schedules import Learned, LogLinear
 
 TOKEN_ALGORITHMS = {
     name: build
-    for name, build in _ALGORITHM_BUILDERS.items()
+    for name, build in ALGORITHMS.all().items()
     if build.state == "tokens"  # type: ignore[attr-defined]
 }
 PROCESSES_OF = [

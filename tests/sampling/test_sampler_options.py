@@ -12,7 +12,7 @@ from discrete_diffusion.algorithms import D3PM, MDLM, UDLM
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.noise_schedules import LogLinear, Polynomial
 from discrete_diffusion.sampling import (
-    _SAMPLER_BUILDERS,
+    SAMPLERS,
     Ancestral,
     PredictorCorrector,
     ReMDM,
@@ -24,8 +24,8 @@ from discrete_diffusion.sampling.ancestral import GridSampler
 from toy_algorithms import ZeroBackbone
 from toy_world import ExactBackbone, toy_layout
 
-ON_TOKENS = [name for name, cls in _SAMPLER_BUILDERS.items() if cls.state == "tokens"]
-GRIDS = [name for name, cls in _SAMPLER_BUILDERS.items() if issubclass(cls, GridSampler)]
+ON_TOKENS = [name for name, cls in SAMPLERS.all().items() if cls.state == "tokens"]
+GRIDS = [name for name, cls in SAMPLERS.all().items() if issubclass(cls, GridSampler)]
 K_PER_CALL = ["confidence", "entropy", "first-hitting", "margin"]
 
 
@@ -54,10 +54,10 @@ def test_options_of_all(name, options, message):
     refused(name, options, message)
 
 
-@pytest.mark.parametrize("name", list(_SAMPLER_BUILDERS))
+@pytest.mark.parametrize("name", SAMPLERS.names())
 def test_one_verb_for_all_states(name):
     of_all = list(inspect.signature(Sampler.sample).parameters)
-    own = list(inspect.signature(_SAMPLER_BUILDERS[name].sample).parameters)
+    own = list(inspect.signature(SAMPLERS.find(name).sample).parameters)
     assert own[: len(of_all)] == of_all
 
 

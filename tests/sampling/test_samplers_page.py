@@ -10,14 +10,14 @@ import pytest
 from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import config_dir
-from discrete_diffusion.sampling import _SAMPLER_BUILDERS, build_sampler
+from discrete_diffusion.sampling import SAMPLERS, build_sampler
 
 COMMON = {"temperature", "top_p", "guidance"}
 PAGE = Path(__file__).parents[2] / "docs" / "samplers.md"
 
 
 def defaults_of(name: str) -> dict[str, object]:
-    parameters = inspect.signature(_SAMPLER_BUILDERS[name]).parameters
+    parameters = inspect.signature(SAMPLERS.find(name)).parameters
     return {key: parameter.default for key, parameter in parameters.items()}
 
 
@@ -26,7 +26,7 @@ def sections() -> dict[str, str]:
     return {"": first, **{part.partition("\n")[0]: part for part in others}}
 
 
-@pytest.mark.parametrize("name", list(_SAMPLER_BUILDERS))
+@pytest.mark.parametrize("name", list(SAMPLERS.names()))
 def test_a_config_spells_out_the_defaults(name):
     config = OmegaConf.to_container(OmegaConf.load(config_dir() / "sampling" / f"{name}.yaml"))
     assert config == {"name": name, **defaults_of(name)}
@@ -35,12 +35,12 @@ def test_a_config_spells_out_the_defaults(name):
 
 def test_the_page_has_every_sampler():
     named = re.findall(r"\[`([\w-]+)`\]\(\.\./src", sections()[""])
-    assert sorted(named) == sorted(_SAMPLER_BUILDERS)
+    assert sorted(named) == sorted(SAMPLERS.names())
 
 
 def test_the_page_has_every_option_with_its_default():
     rows = [row.split("|")[1:3] for row in sections()["Options"].splitlines() if "`" in row]
-    samplers, said = [], {name: set() for name in _SAMPLER_BUILDERS}
+    samplers, said = [], {name: set() for name in SAMPLERS.names()}
     for who, options in rows:
         samplers = who.strip().split(", ") if who.strip() else samplers
         for option in re.findall("`([^`]+)`", options):
@@ -57,7 +57,7 @@ def test_the_page_has_every_option_with_its_default():
     assert defaults_of("predictor-corrector")["default_steps"] == 50
 
 
-@pytest.mark.parametrize("name", list(_SAMPLER_BUILDERS))
+@pytest.mark.parametrize("name", list(SAMPLERS.names()))
 def test_the_page_says_what_steps_are(name):
     """Named in what follows ``steps=N``, be it that they refuse it."""
     _, _, said = sections()[""].partition("`steps=N` means")

@@ -11,39 +11,76 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.algorithms.ar import AR
-from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.algorithms.bd3lm import BD3LM
-from discrete_diffusion.algorithms.bounds import general_bound as general_bound
-from discrete_diffusion.algorithms.d3pm import D3PM
-from discrete_diffusion.algorithms.flow_matching import FlowMatching
-from discrete_diffusion.algorithms.gidd import GIDD
-from discrete_diffusion.algorithms.interpolating import UDLM, MarginalDiffusion
-from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq
-from discrete_diffusion.algorithms.masked_features import MaskedFeatures
-from discrete_diffusion.algorithms.mdlm import MDLM
-from discrete_diffusion.algorithms.meld import MELD
-from discrete_diffusion.algorithms.regression import Regression
-from discrete_diffusion.algorithms.sedd import SEDD
-from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm as TokenAlgorithm
 from discrete_diffusion.domains import build_layout, data_state, domain_of
-from discrete_diffusion.forward_process import build_forward_process
-from discrete_diffusion.models.calling import OWN_CONDITIONS
 from discrete_diffusion.models.registry import backbone_spec, build_backbone, usable_backbones
-from discrete_diffusion.noise_schedules import build_schedule
 from discrete_diffusion.options import check_options
-from discrete_diffusion.plugins import Registry
+from discrete_diffusion.plugins import Declared, Registry
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-_BUILT_IN: tuple[type[Algorithm], ...] = (
-    *(MDLM, UDLM, MarginalDiffusion, GIDD, SEDD, D3PM, BD3LM, AR, MELD),
-    *(MaskedFeatures, FlowMatching, Regression, LatentSeq2Seq),
-)
-_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm]] = {cls.name: cls for cls in _BUILT_IN}
+    from discrete_diffusion.algorithms.ar import AR as AR
+    from discrete_diffusion.algorithms.base import Algorithm as Algorithm
+    from discrete_diffusion.algorithms.bd3lm import BD3LM as BD3LM
+    from discrete_diffusion.algorithms.bounds import general_bound as general_bound
+    from discrete_diffusion.algorithms.d3pm import D3PM as D3PM
+    from discrete_diffusion.algorithms.flow_matching import FlowMatching as FlowMatching
+    from discrete_diffusion.algorithms.gidd import GIDD as GIDD
+    from discrete_diffusion.algorithms.interpolating import UDLM as UDLM
+    from discrete_diffusion.algorithms.interpolating import MarginalDiffusion as MarginalDiffusion
+    from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq as LatentSeq2Seq
+    from discrete_diffusion.algorithms.masked_features import MaskedFeatures as MaskedFeatures
+    from discrete_diffusion.algorithms.mdlm import MDLM as MDLM
+    from discrete_diffusion.algorithms.meld import MELD as MELD
+    from discrete_diffusion.algorithms.regression import Regression as Regression
+    from discrete_diffusion.algorithms.sedd import SEDD as SEDD
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm as TokenAlgorithm
 
-ALGORITHMS = Registry("algorithm", "discrete_diffusion.algorithms", _ALGORITHM_BUILDERS)
+
+def _declared(where: str, *processes: str, **facts: Any) -> Declared:
+    return Declared(f"{__name__}.{where}", processes=processes, **facts)
+
+
+_BUILT_IN = {
+    "mdlm": _declared("mdlm:MDLM", "absorbing"),
+    "udlm": _declared("interpolating:UDLM", "uniform"),
+    "marginal": _declared("interpolating:MarginalDiffusion", "marginal"),
+    "gidd": _declared("gidd:GIDD", "hybrid"),
+    "sedd": _declared("sedd:SEDD", "absorbing", "uniform"),
+    "d3pm": _declared(
+        "d3pm:D3PM", "absorbing", "uniform", "marginal", "hybrid", discrete_time=True
+    ),
+    "bd3lm": _declared("bd3lm:BD3LM", "absorbing", backbone_needs=("group_idxs", "context")),
+    "ar": _declared(
+        "ar:AR",
+        "absorbing",
+        backbone_needs=("causal",),
+        samplers=("autoregressive", "first-hitting"),
+    ),
+    "meld": _declared("meld:MELD", "absorbing"),
+    "masked-features": _declared(
+        "masked_features:MaskedFeatures",
+        "absorbing",
+        state="features",
+        samplers=("row-ancestral",),
+    ),
+    "flow-matching": _declared("flow_matching:FlowMatching", state="field", samplers=("ode",)),
+    "regression": _declared("regression:Regression", state="field", samplers=("direct",)),
+    "latent-seq2seq": _declared(
+        "latent_seq2seq:LatentSeq2Seq", state="latent", samplers=("generate",)
+    ),
+}
+
+_BASES = (
+    Declared(f"{__name__}.base:Algorithm"),
+    Declared(f"{__name__}.token_algorithm:TokenAlgorithm"),
+    Declared(f"{__name__}.bounds:general_bound"),
+)
+
+_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm] | Declared] = {**_BUILT_IN}
+ALGORITHMS: Registry[Callable[..., Algorithm]] = Registry(
+    "algorithm", "discrete_diffusion.algorithms", _ALGORITHM_BUILDERS
+)
 register_algorithm = ALGORITHMS.register
 
 _BACKBONE_KEYS = ("backbone", "causal_attention")
@@ -59,6 +96,8 @@ def build_algorithm(config: DictConfig) -> Algorithm:
     Raises ``ValueError`` naming the fix if they do not fit each other, for an unknown option, or if
     the backbone requires a condition that nothing gives.
     """
+    from discrete_diffusion.models.calling import OWN_CONDITIONS
+
     check_states(config)
     algorithm = _built(config)
     declared = {*backbone_spec(config.algo.backbone).conditions} - OWN_CONDITIONS
@@ -69,6 +108,9 @@ def build_algorithm(config: DictConfig) -> Algorithm:
 def _built(config: DictConfig) -> Algorithm:
     options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
     name = options.pop("name")
+    from discrete_diffusion.forward_process import build_forward_process
+    from discrete_diffusion.noise_schedules import build_schedule
+
     build = ALGORITHMS.find(name)
     state = data_state(config.data)
     size = _size(config.data, state)
@@ -103,9 +145,9 @@ def _size(data_config: Mapping[str, Any], state: str) -> int:
 def check_states(config: DictConfig) -> None:
     """Raise ``ValueError``, naming what fits, for an unknown algorithm or backbone, and if one of
     algorithm, backbone and data works on another state than the others, or the backbone lacks what
-    the algorithm needs, or ``condition_dropout`` does."""
+    the algorithm needs, or ``condition_dropout`` does. Imports no torch."""
     name, spec = config.algo.name, backbone_spec(config.algo.backbone)
-    algorithm = ALGORITHMS.find(name)
+    algorithm = ALGORITHMS.known(name)
     state, held = algorithm_state(name), data_state(config.data)
     if held != state:
         raise ValueError(
@@ -134,9 +176,17 @@ def check_states(config: DictConfig) -> None:
 
 def algorithm_state(name: str) -> str:
     """The state that an algorithm of the registry works on."""
-    return getattr(ALGORITHMS.find(name), "state", "tokens")
+    return getattr(ALGORITHMS.known(name), "state", "tokens")
 
 
 def algorithms_on(state: str) -> list[str]:
     """The sorted names of the algorithms that work on a state."""
-    return sorted(name for name in ALGORITHMS.all() if algorithm_state(name) == state)
+    return sorted(name for name in ALGORITHMS.names() if algorithm_state(name) == state)
+
+
+def __getattr__(name: str) -> Any:
+    """A class brings torch with it, so it is imported when first asked for."""
+    for declared in (*_BUILT_IN.values(), *_BASES):
+        if declared.__qualname__ == name:
+            return declared.load()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -65,6 +65,8 @@ class Algorithm(nn.Module, ABC):
     """The only samplers of the model that it trains; None: all that its noise and times allow."""
     backbone_needs: ClassVar[tuple[str, ...]] = ()
     """What a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
+    discrete_time: ClassVar[bool] = False
+    """True if it trains a model of discrete steps."""
     gives: tuple[str, ...] = ()
     """Conditions that it adds to every call of the backbone."""
     calls_parts: ClassVar[bool] = False

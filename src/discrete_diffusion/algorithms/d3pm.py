@@ -35,6 +35,7 @@ class D3PM(TokenAlgorithm):
     name = "d3pm"
     processes = ("absorbing", "uniform", "marginal", "hybrid")
     evaluation_draw = "importance"
+    discrete_time = True
     num_steps: int
 
     def __init__(

@@ -125,14 +125,14 @@ def compose_plainly(
     *,
     with_hydra: bool = False,
 ) -> DictConfig:
-    """As ``compose``, but taking the model preset as it stands. ``with_hydra``: Hydra's own part
-    too."""
+    """As ``compose``, but taking the model preset as it stands; ``with_hydra``: with the section
+    ``hydra``, whose ``runtime.choices`` are those of the groups."""
     from hydra import compose as hydra_compose
 
     offer_options(config_name)
     with own_hydra(user_config_dir) as searchpath:
         words = [*searchpath, *overrides]
-        return hydra_compose(config_name, words, return_hydra_config=with_hydra)
+        return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)
 
 
 @contextmanager

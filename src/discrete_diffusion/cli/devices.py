@@ -141,15 +141,15 @@ def _check_self_started(per_node: int, num_nodes: int, *, prefix: str) -> None:
 
 def _strategy(name: str, world_size: int) -> Strategy | str:
     """DDP does not exchange buffers, which never differ, and reduces gradients in place."""
+    if name == "fsdp":
+        return "fsdp"
+    if world_size == 1:
+        return "auto"
     from inspect import signature
 
     from lightning.pytorch.strategies import DDPStrategy
     from torch.nn.parallel import DistributedDataParallel
 
-    if name == "fsdp":
-        return "fsdp"
-    if world_size == 1:
-        return "auto"
     arguments = signature(DistributedDataParallel).parameters  # torch 2.13 renamed one
     sync = "forward_sync_buffers" if "forward_sync_buffers" in arguments else "broadcast_buffers"
     options: dict[str, Any] = {sync: False, "gradient_as_bucket_view": True}

@@ -67,6 +67,8 @@ def _unknown_key(
     groups = group_overrides(overrides, user_config_dir)
     config = compose_plainly(config_name, groups, user_config_dir)
     node = OmegaConf.select(config, parent) if parent else config
+    if node is None and parent:
+        return _unknown_section(found.group(1), config)
     if not isinstance(node, DictConfig):
         return None
     if parent == "sampling":
@@ -76,6 +78,18 @@ def _unknown_key(
     where = f"config key under '{parent}'" if parent else "config key"
     sentence = unknown_name(where, key, map(str, node))
     return f"{sentence} (+{found.group(1)}=... adds a new one)"
+
+
+def _unknown_section(key: str, config: DictConfig) -> str:
+    """The first part of a dotted key that is not there, with the closest one that is."""
+    parts = key.split(".")
+    depth = next(
+        k for k in range(len(parts)) if OmegaConf.select(config, ".".join(parts[: k + 1])) is None
+    )
+    node = OmegaConf.select(config, ".".join(parts[:depth])) if depth else config
+    sections = [str(name) for name in node if isinstance(node[name], DictConfig)]
+    where = f"section under '{'.'.join(parts[:depth])}'" if depth else "section"
+    return unknown_name(f"config {where}", parts[depth], sections)
 
 
 def _elsewhere(config: DictConfig, key: str) -> list[str]:

@@ -15,12 +15,13 @@ from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, started
 from discrete_diffusion.cli.output_folder import claimed_outputs
 from discrete_diffusion.cli.request_options import (
+    check_inputs,
     check_request,
     input_files,
     refuse_meaningless,
     refuse_meaningless_for_files,
 )
-from discrete_diffusion.cli.sample_source import open_trained_model
+from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model
 from discrete_diffusion.config_files import as_list
 from discrete_diffusion.domains import get_domain
 from discrete_diffusion.whole_files import refuse_overwriting
@@ -69,6 +70,9 @@ def run(config: DictConfig) -> None:
     inputs = {key: [file] for key, file in input_files(config, "evaluate").items()}
     for key, files in ({"samples": as_list(config.samples)} | inputs).items():
         refuse_overwriting(folder, WRITTEN, key, files)
+    if config.checkpoint is not None:
+        check_sampling(config)
+    check_inputs(config, "evaluate")
     with claimed_outputs(config, WRITTEN):
         done, quickly = _evaluate(config)
         head = _how_much(done.metrics(), quickly)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -121,7 +120,7 @@ def _algorithms(state: str) -> Table:
     table = Table("algo=", "forward processes", "backbones", box=None)
     everything = usable_backbones((), state)
     for name in algorithms_on(state):
-        algorithm = ALGORITHMS.find(name)
+        algorithm = ALGORITHMS.known(name)
         usable = usable_backbones(getattr(algorithm, "backbone_needs", ()), state)
         table.add_row(
             name,
@@ -137,14 +136,15 @@ def _samplers(state: str) -> Table:
     from discrete_diffusion.sampling import SAMPLERS, sampler_state
 
     table = Table("sampling=", "noise", "algo=", "what it does", box=None)
-    for name, sampler in sorted(SAMPLERS.all().items()):
+    for name in sorted(SAMPLERS.names()):
         if sampler_state(name) != state:
             continue
+        sampler = SAMPLERS.known(name)
         fitting = sampled_by(name)
         others = sorted(set(algorithms_on(state)) - set(fitting))
         few = 0 < len(others) < 3
         shown = "any but " * few + ", ".join(others if few else fitting)
-        table.add_row(name, _noise_of(sampler, fitting), shown, _summary(sampler))
+        table.add_row(name, _noise_of(sampler, fitting), shown, _said_of_sampler(name))
     return table
 
 
@@ -154,7 +154,7 @@ def _noise_of(sampler: object, fitting: list[str]) -> str:
 
     processes: set[Any] = set()
     for name in fitting:
-        processes.update(getattr(ALGORITHMS.find(name), "processes", ()))
+        processes.update(getattr(ALGORITHMS.known(name), "processes", ()))
     absorbing = getattr(sampler, "absorbing_only", False) or processes == {"absorbing"}
     return "absorbing" if absorbing else "any"
 
@@ -164,23 +164,29 @@ def sampled_by(name: str) -> list[str]:
     from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
     from discrete_diffusion.sampling import SAMPLERS, sampler_state
 
-    sampler = SAMPLERS.find(name)
+    sampler = SAMPLERS.known(name)
 
-    def fits(algorithm: Callable[..., object]) -> bool:
+    def fits(algorithm: object) -> bool:
         only = getattr(algorithm, "samplers", None)
         named = name in only if only else not getattr(sampler, "algorithms", None)
         absorbing = "absorbing" in getattr(algorithm, "processes", ())
-        in_steps = "num_steps" in inspect.signature(algorithm).parameters
+        in_steps = getattr(algorithm, "discrete_time", False)
         return (
             named
             and (absorbing or not getattr(sampler, "absorbing_only", False))
             and not (in_steps and getattr(sampler, "continuous_time_only", False))
         )
 
-    return [key for key in algorithms_on(sampler_state(name)) if fits(ALGORITHMS.find(key))]
+    return [key for key in algorithms_on(sampler_state(name)) if fits(ALGORITHMS.known(key))]
 
 
-def _summary(of: object) -> str:
-    """The first line of its docstring, less the name in front of a colon."""
-    first = (inspect.getdoc(of) or "").partition("\n")[0]
+def _said_of_sampler(name: str) -> str:
+    """The comment on the name in its YAML; of a plug-in the first line of its docstring, less the
+    name in front of a colon."""
+    from discrete_diffusion.sampling import SAMPLERS
+
+    path = config_dir() / "sampling" / f"{name}.yaml"
+    if path.is_file():
+        return path.read_text().partition("\n")[0].partition(" # ")[2]
+    first = (inspect.getdoc(SAMPLERS.find(name)) or "").partition("\n")[0]
     return (first.partition(": ")[2] or first).removesuffix(".")

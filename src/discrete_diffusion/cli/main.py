@@ -130,6 +130,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from hydra.errors import HydraException
 
     from discrete_diffusion.cli.compose import complete_overrides, compose, with_open_keys
+    from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
     from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.config_files import config_dir
 
@@ -140,18 +141,24 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         from discrete_diffusion.cli.compare.request import read_words
 
         overrides = read_words(overrides, flags)
-    if not sweeps and not {*_HELP_FLAGS} & set(flags):
-        try:
-            overrides = complete_overrides(command, overrides, user_dir)
-        except (HydraException, ValueError) as error:
-            from discrete_diffusion.cli.errors import explain
+    try:
+        if {*_HELP_FLAGS} & set(flags) - {"--hydra-help"}:
+            from discrete_diffusion.cli.help import print_help
 
-            raise ValueError(explain(error, command, overrides, user_dir)) from error
+            return print_help(command, overrides, user_dir)
+        if not sweeps and "--hydra-help" not in flags:
+            overrides = complete_overrides(command, overrides, user_dir)
+    except (HydraException, ValueError) as error:
+        from discrete_diffusion.cli.errors import explain
+
+        raise ValueError(explain(error, command, overrides, user_dir)) from error
     offer_options(command)
     folder = None
     if command == "train" and not {*_ASKING} & set(flags):
         folder, named = run_folder(overrides, user_dir, sweeps=sweeps)
         overrides = [*overrides, *named]
+
+    defer_torchmetrics()
 
     def task(config: DictConfig) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config_files import as_list, check_exists, plain
 from discrete_diffusion.domains import available_domains, get_domain
 
 if TYPE_CHECKING:
@@ -23,22 +23,20 @@ _OF_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
 
 def offer_options(command: str) -> None:
     """Let Hydra know the options of all kinds of data: ``sample.yaml`` and ``evaluate.yaml`` take
-    them in as defaults, with what they mean below ``--help``. Other commands have none."""
+    them in as defaults. Other commands have none."""
     if command not in COMMANDS:
         return
     from hydra.core.config_store import ConfigStore
 
-    lines = ["Keys that mean something for one kind of data:", ""]
-    node: dict[str, Any] = {}
-    for name, options in _options(command).items():
-        node[name] = next(iter(options.values())).default
-        lines += [f"  {name}  ({title}) {each.meaning}" for title, each in options.items()]
-    node["hydra"] = {"help": {"footer": "\n".join(lines)}}
+    node = {name: next(iter(o.values())).default for name, o in options_by_title(command).items()}
     ConfigStore.instance().store(f"{command}_options", node, package="_global_")
 
 
-def _options(command: str) -> dict[str, dict[str, Option]]:
-    """By key, then by what the samples of the domain are called."""
+def options_by_title(command: str) -> dict[str, dict[str, Option]]:
+    """Of ``sample`` or ``evaluate``, by key, then by what the samples of the domain are called; of
+    other commands none."""
+    if command not in COMMANDS:
+        return {}
     found: dict[str, dict[str, Option]] = {}
     for domain in map(get_domain, available_domains()):
         for name, option in domain.options(command).items():
@@ -48,10 +46,19 @@ def _options(command: str) -> dict[str, dict[str, Option]]:
 
 def check_request(config: DictConfig, command: str) -> None:
     """``ValueError`` naming an option whose value no kind of data takes."""
-    for name, options in _options(command).items():
+    for name, options in options_by_title(command).items():
         errors = [error for option in options.values() if (error := _error(option, config[name]))]
         if len(errors) == len(options):
             raise errors[0]
+
+
+def check_inputs(config: DictConfig, command: str) -> None:
+    """``FileNotFoundError`` naming the key of a file to read that is missing."""
+    check_exists("checkpoint", config.checkpoint, "checkpoint")
+    for key, file in input_files(config, command).items():
+        check_exists(key, file)
+    for file in as_list(config.get("samples")):
+        check_exists("samples", file)
 
 
 def _error(option: Option, value: Any) -> ValueError | None:
@@ -64,7 +71,7 @@ def _error(option: Option, value: Any) -> ValueError | None:
 
 def input_files(config: DictConfig, command: str) -> dict[str, str]:
     """The options that name a file to read, by key."""
-    options = _options(command)
+    options = options_by_title(command)
     files = [name for name, each in options.items() if any(o.is_file for o in each.values())]
     return {name: str(config[name]) for name in files if config[name] is not None}
 
@@ -133,7 +140,7 @@ def _given(config: DictConfig, command: str) -> list[tuple[str, Any, Mapping[str
     """(key, value, options by kind of data) of all that were given; what stands under a key by
     itself, with its dotted key."""
     found: list[tuple[str, Any, Mapping[str, Option]]] = []
-    for name, options in _options(command).items():
+    for name, options in options_by_title(command).items():
         value = config[name]
         if all(value != option.default for option in options.values()):
             parts = plain(value) if isinstance(value, Mapping) else {}

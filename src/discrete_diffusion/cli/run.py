@@ -153,7 +153,6 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     from discrete_diffusion.domains import build_data
     from discrete_diffusion.models.compiling import check_compiler
     from discrete_diffusion.sampling import build_sampler, check_sampler
-    from discrete_diffusion.training import DiffusionModule
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -166,6 +165,8 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     data = build_data(config)
     algorithm.fit(data.splits["train"].batch())
     fingerprint = data.fingerprint()
+    from discrete_diffusion.training import DiffusionModule  # slow, so after what may be refused
+
     module = DiffusionModule(
         algorithm,
         bound=algorithm.bound or data.bound,

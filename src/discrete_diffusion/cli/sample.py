@@ -20,11 +20,12 @@ from discrete_diffusion.cli.output_folder import claimed_outputs
 from discrete_diffusion.cli.precision import check_units
 from discrete_diffusion.cli.request_options import (
     check_given,
+    check_inputs,
     check_request,
     input_files,
     refuse_meaningless,
 )
-from discrete_diffusion.cli.sample_source import open_trained_model, with_sampler
+from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model, with_sampler
 from discrete_diffusion.stopping import Stop, StopSignals
 from discrete_diffusion.whole_files import growing_file, is_same_file
 
@@ -52,6 +53,8 @@ def run(config: DictConfig) -> None:
         raise ValueError("sample needs checkpoint=FILE, e.g. checkpoint=runs/first, a run folder")
     _check(config)
     check_outputs(config)
+    check_sampling(config)
+    check_inputs(config, "sample")
     with claimed_outputs(config, [*OUTPUTS, str(config.picture)]):
         _sample(config)
 

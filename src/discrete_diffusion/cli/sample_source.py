@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from discrete_diffusion.config_files import plain, sampler_settings
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_kinds, is_number
+from discrete_diffusion.plugins import Declared
 
 if TYPE_CHECKING:
     from discrete_diffusion.checkpoints import Checkpoint
@@ -40,13 +41,11 @@ def open_trained_model(config: DictConfig, here: Computing) -> TrainedModel:
     device = here.device
     if config.compile:
         check_compiler(torch.device(device))
-    _check_numbers(config)
     given = _given(config)
     # a bad value is refused before the checkpoint is read
     if "name" in given:
         build_sampler(given)
     else:
-        _check_names(given)
         alike = {key: value for key, value in given.items() if key in _ALIKE}
         build_sampler({"name": "ancestral", **alike})
     checkpoint = read_checkpoint(str(config.checkpoint), ema=config.ema, device=device)
@@ -114,18 +113,29 @@ def _given(config: DictConfig) -> dict[str, Any]:
     return {k: value for k, value in sampling.items() if value is not None or k not in own}
 
 
-def _check_names(given: dict[str, Any]) -> None:
-    """``ValueError`` for a setting that no sampler has."""
-    from discrete_diffusion.sampling import SAMPLERS
-
-    known = {key for settings in sampler_settings().values() for key in settings}
-    known |= {key for build in SAMPLERS.all().values() for key in signature(build).parameters}
-    for key in sorted(given.keys() - known):
-        raise ValueError(unknown_name("setting of a sampler", key, known))
-
-
-def _check_numbers(config: DictConfig) -> None:
+def check_sampling(config: DictConfig) -> None:
+    """``ValueError`` for a setting that no sampler has, and for one of the shared ones that is no
+    number, or out of every sampler's bounds. Imports no torch for what samplers of ours have."""
     for key in _SHARED:
         value = config.sampling.get(key)
         if value is not None and not is_number(value):
             raise ValueError(f"sampling.{key}={value}: expected a number")
+    temperature, top_p = config.sampling.get("temperature"), config.sampling.get("top_p")
+    if temperature is not None and temperature < 0:
+        raise ValueError(f"sampling.temperature={temperature}: expected a positive number")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"sampling.top_p={top_p}: expected a number in (0, 1]")
+    given = _given(config)
+    if "name" not in given:
+        _check_names(given)
+
+
+def _check_names(given: dict[str, Any]) -> None:
+    from discrete_diffusion.sampling import SAMPLERS
+
+    known = {key for settings in sampler_settings().values() for key in settings}
+    for name in SAMPLERS.names():
+        if not isinstance(build := SAMPLERS.known(name), Declared):
+            known |= {*signature(build).parameters}
+    for key in sorted(given.keys() - known):
+        raise ValueError(unknown_name("setting of a sampler", key, known))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.child_processes import all_processes
-from discrete_diffusion.cli.compose import check_counts
-from discrete_diffusion.cli.devices import check_strategy, computes_on_gpu, set_devices
+from discrete_diffusion.cli.config_checks import check_values
+from discrete_diffusion.cli.devices import computes_on_gpu, set_devices
 from discrete_diffusion.cli.earlier_runs import (
     announce,
     how_to_go_on,
@@ -22,13 +22,10 @@ from discrete_diffusion.cli.earlier_runs import (
 )
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first, stop_signals
 from discrete_diffusion.cli.output_folder import claimed_run
-from discrete_diffusion.cli.precision import check_trainer_precision, check_trainer_units
+from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.cli.run import Run, build_run
 from discrete_diffusion.config_files import plain
-from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.naming import counted
-from discrete_diffusion.options import check_share
-from discrete_diffusion.plugins import import_plugins
 from discrete_diffusion.shards import LostProcessError
 from discrete_diffusion.stopping import Stop, StopSignals
 from discrete_diffusion.whole_files import written_whole
@@ -73,38 +70,9 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
         return _train(config, folder, signals)
 
 
-def check_values(config: DictConfig) -> None:
-    """``ValueError`` for what the config alone shows to be wrong: names, precision, counts, parts
-    of different states. Imports no Lightning, reads no data."""
-    import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
-    check_backbone_name(config.algo.backbone)
-    check_strategy(config)
-    check_trainer_precision(config.trainer)
-    check_counts(
-        config,
-        trainer__num_nodes=1,
-        trainer__accumulate_grad_batches=1,
-        seed=0,
-        threads=1,
-        data__batch_size=1,
-        data__length=1,
-        callbacks__num_samples=0,
-        eval__num_samples=0,
-        eval__bound_draws=1,
-        eval__draws=1,
-    )
-    if (mask_rate := OmegaConf.select(config, "eval.mask_rate")) is not None:
-        check_share("eval.mask_rate", mask_rate)
-    from discrete_diffusion.algorithms import check_states
-
-    check_states(config)
-
-
 def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, Any]:
-    from discrete_diffusion.cli.lightning_setup import build_trainer
     from discrete_diffusion.domains import complete_data
     from discrete_diffusion.evaluation.json_values import finite, write_metrics
-    from discrete_diffusion.training import RunCheckpoints
 
     settled = plain(config.trainer)
     set_devices(settled)  # refuses what there is not before data is read
@@ -117,6 +85,9 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
         resumed = resume_point(config, built.algorithm, built.fingerprint)
     elif start is not None:
         start_from(start, built.algorithm, config)
+    from discrete_diffusion.cli.lightning_setup import build_trainer  # slow: after all refusals
+    from discrete_diffusion.training import RunCheckpoints
+
     trainer = build_trainer(
         config, folder, built.draw, built.report, signals=signals, resumed=resumed
     )

@@ -140,7 +140,8 @@ class Domain(ABC):
 
     ``name``: what ``data.domain`` says. ``title``: its samples in a word, in the plural.
     ``data_sets``: by ``data.name``, the state of their samples, one of ``registry.STATES``; two of
-    different states hold the same samples and have the same keys.
+    different states hold the same samples and have the same keys. ``data_files``: keys of ``data``
+    that name a file or folder to read, or null; one that is missing is refused at once.
 
     ``sample_options``, ``evaluate_options``: keys of these commands that mean something for its
     models, beside those that do for all; ``remedies``: by key, what to do where one means nothing.
@@ -158,6 +159,7 @@ class Domain(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     data_sets: ClassVar[Mapping[str, str]]
+    data_files: ClassVar[tuple[str, ...]] = ()
     sample_options: ClassVar[tuple[Option, ...]] = ()
     evaluate_options: ClassVar[tuple[Option, ...]] = ()
     remedies: ClassVar[Mapping[str, str]] = {}

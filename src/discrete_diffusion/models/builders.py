@@ -12,7 +12,12 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config_files import presets_of
-from discrete_diffusion.options import check_options, check_whole_number, is_number
+from discrete_diffusion.options import (
+    check_divides,
+    check_options,
+    check_whole_number,
+    is_number,
+)
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -57,6 +62,28 @@ def _options(config: DictConfig, build: Callable[..., Any], *given: str) -> dict
     if not (is_number(dropout) and 0 <= dropout <= 1):
         raise ValueError(f"model.dropout={dropout}: expected a share in [0, 1]")
     return options
+
+
+_COUNTS = (
+    *("n_layers", "n_blocks", "n_heads", "d_model", "d_pair", "hidden_size", "cond_dim"),
+    *("frequency_embedding_size", "embedding_dim", "channels", "groups", "attention_heads"),
+    *("num_layers", "num_heads", "latent_dim", "latent_seq_len", "prefix_len"),
+)
+"""Keys of ``model`` that are whole numbers from 1 in every network of ours."""
+
+
+def check_sizes(config: DictConfig) -> None:
+    """``ValueError`` for a size of a network of ours that is no whole number above 0, and for heads
+    that do not divide its width. Imports no torch."""
+    model = section(config, "model")
+    if _backbone(config) not in model.get("backbones", ()):
+        return
+    for key in _COUNTS:
+        if model.get(key) is not None:
+            check_whole_number(f"model.{key}", model[key], least=1)
+    for width in ("d_model", "hidden_size"):
+        if model.get(width) is not None and model.get("n_heads") is not None:
+            check_divides(model["n_heads"], model[width], f"{width}={model[width]}")
 
 
 def build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:

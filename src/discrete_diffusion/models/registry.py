@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.models import builders
-from discrete_diffusion.plugins import Registry
+from discrete_diffusion.plugins import Declared, Registry
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -29,7 +29,7 @@ ENTRY_POINT_GROUP = "discrete_diffusion.backbones"
 STATES = ("tokens", "features", "field", "latent")
 """Ids per position, rows of numbers, images, latent vectors: data, algorithm and backbone agree."""
 
-_BACKBONE_BUILDERS: dict[str, Builder] = {}
+_BACKBONE_BUILDERS: dict[str, Builder | Declared] = {}
 _REGISTERED: dict[str, tuple[Builder, BackboneSpec]] = {}
 
 
@@ -134,7 +134,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
             f"choose algo.backbone={' or algo.backbone='.join(able)}"
         )
     try:
-        backbone = _BACKBONE_BUILDERS[name](config, vocab_size)
+        backbone = _registry().find(name)(config, vocab_size)
     except (ConfigAttributeError, ConfigKeyError) as error:
         key = str(error.full_key)
         if not key.startswith("model."):

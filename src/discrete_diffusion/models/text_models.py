@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.transformer import check_divides
+from discrete_diffusion.options import check_divides
 from discrete_diffusion.pretrained import read_pretrained, transformers_library
 
 

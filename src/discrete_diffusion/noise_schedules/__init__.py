@@ -19,9 +19,9 @@ from discrete_diffusion.noise_schedules.base import per_token as per_token
 from discrete_diffusion.noise_schedules.closed_form import Cosine, Geometric, Linear, LogLinear
 from discrete_diffusion.noise_schedules.powers import Learned, PerGroup, Polynomial
 from discrete_diffusion.options import check_options
-from discrete_diffusion.plugins import Registry
+from discrete_diffusion.plugins import Declared, Registry
 
-_SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule]] = {
+_SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule] | Declared] = {
     "log_linear": LogLinear,
     "linear": Linear,
     "cosine": Cosine,
@@ -31,7 +31,9 @@ _SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule]] = {
     "learned": Learned,
 }
 
-SCHEDULES = Registry("noise schedule", "discrete_diffusion.noise_schedules", _SCHEDULE_BUILDERS)
+SCHEDULES: Registry[Callable[..., Schedule]] = Registry(
+    "noise schedule", "discrete_diffusion.noise_schedules", _SCHEDULE_BUILDERS
+)
 register_noise_schedule = SCHEDULES.register
 
 

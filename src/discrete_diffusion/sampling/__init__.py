@@ -9,32 +9,69 @@ Two ways to add one from outside:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.options import check_options
-from discrete_diffusion.plugins import Registry
-from discrete_diffusion.sampling.ancestral import Ancestral, PredictorCorrector, Renoise
-from discrete_diffusion.sampling.autoregressive import Autoregressive
-from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.sampling.draw_samples import OnDrawn as OnDrawn
-from discrete_diffusion.sampling.draw_samples import draw_samples as draw_samples
-from discrete_diffusion.sampling.draw_samples import rows_at_once as rows_at_once
-from discrete_diffusion.sampling.fields import Direct, Ode
-from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.generate import Generate
-from discrete_diffusion.sampling.remdm import ReMDM
-from discrete_diffusion.sampling.row_ancestral import RowAncestral
-from discrete_diffusion.sampling.tokens import TokenSampler as TokenSampler
-from discrete_diffusion.sampling.unmasking import Confidence, Entropy, EntropyBounded, Margin
+from discrete_diffusion.plugins import Declared, Registry
 
-_BUILT_IN: tuple[type[Sampler[Any]], ...] = (
-    *(Ancestral, Autoregressive, Confidence, Entropy, EntropyBounded, FirstHitting, Margin),
-    *(PredictorCorrector, ReMDM, Renoise, RowAncestral, Ode, Direct, Generate),
+if TYPE_CHECKING:
+    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.sampling.ancestral import Ancestral as Ancestral
+    from discrete_diffusion.sampling.ancestral import PredictorCorrector as PredictorCorrector
+    from discrete_diffusion.sampling.ancestral import Renoise as Renoise
+    from discrete_diffusion.sampling.autoregressive import Autoregressive as Autoregressive
+    from discrete_diffusion.sampling.base import Sampler as Sampler
+    from discrete_diffusion.sampling.drawing import OnDrawn as OnDrawn
+    from discrete_diffusion.sampling.drawing import draw_samples as draw_samples
+    from discrete_diffusion.sampling.drawing import rows_at_once as rows_at_once
+    from discrete_diffusion.sampling.fields import Direct as Direct
+    from discrete_diffusion.sampling.fields import Ode as Ode
+    from discrete_diffusion.sampling.first_hitting import FirstHitting as FirstHitting
+    from discrete_diffusion.sampling.generate import Generate as Generate
+    from discrete_diffusion.sampling.remdm import ReMDM as ReMDM
+    from discrete_diffusion.sampling.row_ancestral import RowAncestral as RowAncestral
+    from discrete_diffusion.sampling.tokens import TokenSampler as TokenSampler
+    from discrete_diffusion.sampling.unmasking import Confidence as Confidence
+    from discrete_diffusion.sampling.unmasking import Entropy as Entropy
+    from discrete_diffusion.sampling.unmasking import EntropyBounded as EntropyBounded
+    from discrete_diffusion.sampling.unmasking import Margin as Margin
+
+
+def _declared(where: str, **facts: Any) -> Declared:
+    return Declared(f"{__name__}.{where}", **facts)
+
+
+_BUILT_IN = {
+    "ancestral": _declared("ancestral:Ancestral"),
+    "autoregressive": _declared(
+        "autoregressive:Autoregressive", absorbing_only=True, algorithms=("ar",)
+    ),
+    "confidence": _declared("unmasking:Confidence", absorbing_only=True),
+    "entropy": _declared("unmasking:Entropy", absorbing_only=True),
+    "entropy-bounded": _declared("unmasking:EntropyBounded", absorbing_only=True),
+    "first-hitting": _declared(
+        "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
+    ),
+    "margin": _declared("unmasking:Margin", absorbing_only=True),
+    "predictor-corrector": _declared("ancestral:PredictorCorrector"),
+    "remdm": _declared("remdm:ReMDM", absorbing_only=True),
+    "renoise": _declared("ancestral:Renoise"),
+    "row-ancestral": _declared(
+        "row_ancestral:RowAncestral", state="features", algorithms=("masked-features",)
+    ),
+    "ode": _declared("fields:Ode", state="field", algorithms=("flow-matching",)),
+    "direct": _declared("fields:Direct", state="field", algorithms=("regression",)),
+    "generate": _declared("generate:Generate", state="latent", algorithms=("latent-seq2seq",)),
+}
+_OTHERS = (
+    *(_declared("base:Sampler"), _declared("tokens:TokenSampler")),
+    *(_declared("drawing:draw_samples"), _declared("drawing:rows_at_once")),
 )
-_SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]]] = {cls.name: cls for cls in _BUILT_IN}
 
-SAMPLERS = Registry("sampler", "discrete_diffusion.samplers", _SAMPLER_BUILDERS)
+_SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]] | Declared] = {**_BUILT_IN}
+SAMPLERS: Registry[Callable[..., Sampler[Any]]] = Registry(
+    "sampler", "discrete_diffusion.samplers", _SAMPLER_BUILDERS
+)
 register_sampler = SAMPLERS.register
 
 
@@ -55,7 +92,7 @@ def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None
     algorithm trains, or cannot make so many ``steps``."""
     if sampler.state != algorithm.state:
         able = algorithm.samplers or [
-            name for name in SAMPLERS.all() if sampler_state(name) == algorithm.state
+            name for name in SAMPLERS.names() if sampler_state(name) == algorithm.state
         ]
         raise ValueError(
             f"{algorithm.name} works on {algorithm.state} and cannot be sampled by "
@@ -67,8 +104,8 @@ def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None
 
 def sampler_state(name: str) -> str:
     """The state that a sampler of the registry samples; of an unknown name, tokens."""
-    build = _SAMPLER_BUILDERS.get(name) or SAMPLERS.all().get(name)
-    return getattr(build, "state", "tokens")
+    known = name in _SAMPLER_BUILDERS or name in SAMPLERS.names()
+    return getattr(SAMPLERS.known(name), "state", "tokens") if known else "tokens"
 
 
 def fitting_samplers(algorithm: Algorithm) -> list[str]:
@@ -82,3 +119,11 @@ def fitting_samplers(algorithm: Algorithm) -> list[str]:
         return True
 
     return [name for name in SAMPLERS.all() if fits(name)]
+
+
+def __getattr__(name: str) -> Any:
+    """A class brings torch with it, so it is imported when first asked for."""
+    for declared in (*_BUILT_IN.values(), *_OTHERS):
+        if declared.__qualname__ == name:
+            return declared.load()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from scipy.integrate import RK45
 from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
@@ -124,6 +123,8 @@ class Ode(Sampler[FlowMatching]):
             return ((xt - clean(xt, t)) / t).double().flatten().cpu().numpy()
 
         start = x.double().flatten().cpu().numpy()
+        from scipy.integrate import RK45
+
         run = RK45(velocity, 1.0, start, SMALLEST_T, rtol=self.rtol, atol=self.atol)
         while run.status == "running":
             run.step()

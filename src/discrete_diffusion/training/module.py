@@ -20,29 +20,15 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.evaluation import BoundMeter
+from discrete_diffusion.learning_rate import check_learning_rate, lr_factor
 from discrete_diffusion.models.compiling import compile_backbone
-from discrete_diffusion.naming import check_name
 from discrete_diffusion.training.sharding import sharded, whole_weights
 from discrete_diffusion.training.skipped_steps import SkippedSteps
 from discrete_diffusion.types import Batch
 
 logger = logging.getLogger(__name__)
 
-LR_SCHEDULES = ("constant", "cosine")
 _TRAIN_STREAM, _VALIDATION_STREAM = 0, 1
-
-
-def lr_factor(step: int, *, schedule: str, warmup_steps: int, num_steps: int) -> float:
-    """Learning rate at ``step`` as a share of its peak: linear warm-up, then constant or cosine.
-
-    Cosine ends at 0 after ``num_steps``.
-    """
-    if step < warmup_steps:
-        return (step + 1) / warmup_steps
-    if schedule == "constant":
-        return 1.0
-    progress = (step - warmup_steps) / max(num_steps - warmup_steps, 1)
-    return 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
 
 
 class DiffusionModule(LightningModule):
@@ -79,9 +65,7 @@ class DiffusionModule(LightningModule):
         compiled: bool = False,
     ) -> None:
         super().__init__()
-        check_name("optim.lr_schedule", lr_schedule, LR_SCHEDULES)
-        if not lr > 0:
-            raise ValueError(f"lr={lr}: expected a positive number")
+        check_learning_rate(lr=lr, lr_schedule=lr_schedule, warmup_steps=warmup_steps)
         self.algorithm = algorithm
         self.bound, self.seed = bound, seed
         self.lr, self.betas, self.weight_decay = lr, betas, weight_decay

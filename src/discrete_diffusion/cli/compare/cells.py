@@ -22,8 +22,8 @@ from discrete_diffusion.cli.compare.folder import CellFolder
 from discrete_diffusion.cli.compare.recipes import Recipe, recipes
 from discrete_diffusion.cli.compare.request import has_key, is_option, key_of, option_notes
 from discrete_diffusion.cli.compose import compose_plainly
+from discrete_diffusion.cli.config_checks import check_values
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.cli.train import check_values
 from discrete_diffusion.config_files import model_presets
 from discrete_diffusion.domains import complete_data, domain_of
 from discrete_diffusion.evaluation.comparison import short_names

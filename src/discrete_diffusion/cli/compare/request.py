@@ -9,6 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import check_counts, choices
+from discrete_diffusion.cli.config_checks import check_training_values
 from discrete_diffusion.cli.launch_environment import started
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.naming import check_name, unknown_name
@@ -107,6 +108,7 @@ def check_request(config: DictConfig, user_config_dir: str | None) -> None:
         raise ValueError(
             "trainer.max_steps=0: expected at least 1; compare measures trained models"
         )
+    check_training_values(config)
     _check_folder(config.out)
 
 

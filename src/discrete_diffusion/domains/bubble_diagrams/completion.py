@@ -22,7 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import relabel
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.sampling import draw_samples
-from discrete_diffusion.sampling.draw_samples import draw_seeds, rows_at_once
+from discrete_diffusion.sampling.drawing import draw_seeds, rows_at_once
 from discrete_diffusion.shards import Shard
 
 if TYPE_CHECKING:

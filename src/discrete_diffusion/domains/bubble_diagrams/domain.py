@@ -132,6 +132,7 @@ class BubbleDiagrams(Domain):
 
     name, title = "bubble_diagrams", "diagrams"
     data_sets = {"bubble_diagrams": "tokens", "plans": "tokens"}
+    data_files = ("path", "train_path", "val_path", "test_path")
     sample_options, evaluate_options = _SAMPLE, _EVALUATE
     group_titles = {"node": "rooms", "edge": "relations"}
     growing = "samples.jsonl"

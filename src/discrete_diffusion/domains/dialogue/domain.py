@@ -25,6 +25,10 @@ class Dialogue(Domain):
 
     name, title = "dialogue", "dialogues"
     data_sets = {"dialogue": "latent", "dialogue-tokens": "tokens"}
+    data_files = (
+        *("path", "train_path", "val_path", "test_path"),
+        *("source_tokenizer", "target_tokenizer"),
+    )
     growing = "samples.jsonl"
     quick = {"num_held_out": 100, "num_samples": 50, "bound_draws": 1}
     sample_options = (

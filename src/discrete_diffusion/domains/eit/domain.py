@@ -34,6 +34,7 @@ class EIT(Domain):
 
     name, title = "eit", "images from maps"
     data_sets = {"eit": "field", "eit-levels": "tokens"}
+    data_files = ("path",)
     sample_options = evaluate_options = _OPTIONS
     token_steps = 20
     quick = {"num_held_out": 100, "num_samples": 20, "draws": 2, "bound_draws": 1}

@@ -27,6 +27,7 @@ class Text(Domain):
 
     name, title = "text", "text"
     data_sets = {"text": "tokens"}
+    data_files = ("path", "train_path", "val_path", "test_path")
     growing = "samples.txt"
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
     evaluate_options = (TIME_BINS,)

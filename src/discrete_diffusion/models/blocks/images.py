@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from discrete_diffusion.models.blocks.transformer import (
     MultiHeadCrossAttention,
-    check_divides,
     modulate,
     zero_linear,
     zeroed,
 )
+from discrete_diffusion.options import check_divides
 
 
 class ConditionalResBlock(nn.Module):

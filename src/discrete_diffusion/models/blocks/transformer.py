@@ -16,17 +16,9 @@ from discrete_diffusion.models.blocks.attention import (
     attend,
     causal_mask,
 )
+from discrete_diffusion.options import check_divides
 
 _Module = TypeVar("_Module", bound=nn.Module)
-
-
-def check_divides(num: int, width: int, what: str, *, key: str = "n_heads") -> None:
-    """Raise ``ValueError`` with the numbers that would do, unless ``num`` divides ``width``.
-
-    ``key``, ``what``: what the number and the width are called."""
-    if num < 1 or width % num:
-        divisors = ", ".join(str(k) for k in range(1, width + 1) if width % k == 0)
-        raise ValueError(f"{key}={num} does not divide {what}; choose {divisors}")
 
 
 class MultiHeadSelfAttention(nn.Module):

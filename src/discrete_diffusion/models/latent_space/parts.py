@@ -13,11 +13,10 @@ from discrete_diffusion.models.blocks.attention import RotaryEmbedding
 from discrete_diffusion.models.blocks.transformer import (
     MultiHeadCrossAttention,
     TransformerBlock,
-    check_divides,
     hidden_width,
 )
 from discrete_diffusion.naming import check_name
-from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.options import check_divides, check_whole_number
 
 POOLS = ("mean", "attention")
 STOPS = ("random_normalized", "zero")

@@ -12,7 +12,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Ancestral, FirstHitting, draw_samples
-from discrete_diffusion.sampling.draw_samples import rows_at_once
+from discrete_diffusion.sampling.drawing import rows_at_once
 from discrete_diffusion.types import SampleOutput
 from fake_processes import in_processes
 

@@ -1,0 +1,91 @@
+"""What the config of a command alone shows to be wrong: refused before torch is imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+
+from discrete_diffusion.algorithms import check_states
+from discrete_diffusion.cli.compose import check_counts
+from discrete_diffusion.cli.devices import check_strategy
+from discrete_diffusion.cli.precision import check_trainer_precision
+from discrete_diffusion.config_files import check_exists
+from discrete_diffusion.domains import domain_of
+from discrete_diffusion.learning_rate import check_learning_rate
+from discrete_diffusion.models.builders import check_sizes
+from discrete_diffusion.models.registry import check_backbone_name
+from discrete_diffusion.options import check_share, is_number
+from discrete_diffusion.plugins import import_plugins
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+def check_values(config: DictConfig) -> None:
+    """``ValueError`` or ``FileNotFoundError`` for what a ``train`` config alone shows to be wrong:
+    names, precision, counts, ranges, sizes that do not divide, missing files, parts of different
+    states. Imports no torch, reads no data."""
+    import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
+    check_backbone_name(config.algo.backbone)
+    check_strategy(config)
+    check_trainer_precision(config.trainer)
+    check_counts(
+        config,
+        trainer__num_nodes=1,
+        trainer__accumulate_grad_batches=1,
+        seed=0,
+        threads=1,
+        data__batch_size=1,
+        data__length=1,
+        callbacks__num_samples=0,
+        eval__num_samples=0,
+        eval__bound_draws=1,
+        eval__draws=1,
+    )
+    check_training_values(config)
+    if (mask_rate := OmegaConf.select(config, "eval.mask_rate")) is not None:
+        check_share("eval.mask_rate", mask_rate)
+    check_states(config)
+    check_sizes(config)
+
+
+def check_training_values(config: DictConfig) -> None:
+    """The same of what training itself reads: its length, optimiser and files."""
+    check_counts(
+        config,
+        trainer__max_steps=-1,
+        trainer__max_epochs=-1,
+        trainer__check_val_every_n_epoch=1,
+        trainer__log_every_n_steps=0,
+        trainer__num_sanity_val_steps=-1,
+    )
+    _check_interval(config.trainer.get("val_check_interval"))
+    _check_at_least("trainer.gradient_clip_val", config.trainer.get("gradient_clip_val"), 0)
+    optim = config.optim
+    check_learning_rate(lr=optim.lr, lr_schedule=optim.lr_schedule, warmup_steps=optim.warmup_steps)
+    _check_at_least("optim.weight_decay", optim.weight_decay, 0)
+    check_counts(config, optim__max_skipped_steps=1)
+    decay = config.callbacks.ema_decay
+    if decay is not None and not (is_number(decay) and 0 <= decay < 1):
+        raise ValueError(f"callbacks.ema_decay={decay}: expected a number in [0, 1), or null")
+    key = "init.checkpoint" if config.resume is None else "resume"
+    check_exists(key, OmegaConf.select(config, key), "checkpoint")
+    for key in domain_of(config.data).data_files:
+        check_exists(f"data.{key}", config.data.get(key))
+
+
+def _check_interval(value: Any) -> None:
+    """Of ``trainer.val_check_interval``: a number of batches, or a share of an epoch."""
+    share = isinstance(value, float) and 0 < value <= 1
+    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    if isinstance(value, int | float) and not (share or whole):
+        raise ValueError(
+            f"trainer.val_check_interval={value}: expected a whole number of batches, or a share "
+            "of an epoch above 0 and at most 1.0"
+        )
+
+
+def _check_at_least(key: str, value: Any, least: float) -> None:
+    if value is not None and not (is_number(value) and value >= least):
+        raise ValueError(f"{key}={value}: expected a number, at least {least}")

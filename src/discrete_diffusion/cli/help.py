@@ -1,0 +1,168 @@
+"""``--help`` of a command: its groups with their choices, its keys with their comments."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.cli.compose import choices, compose_plainly, group_overrides
+from discrete_diffusion.cli.request_options import COMMANDS, options_by_title
+from discrete_diffusion.config_files import config_dir, plain
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from rich.table import Table
+
+_NO_SETTINGS = ("name", "domain", "backbones", "parameters", "counted_at", "counted_with")
+"""Keys of a group's YAML that say what it is."""
+
+_FILES = {"compare": ("train", "compare")}
+"""The YAMLs that hold the keys of a command, if not its own alone."""
+
+_LEAST_WIDTH, _MOST_WIDTH = 80, 120
+
+_FLAGS = """\
+  --cfg job            print the composed config, run nothing
+  --config-dir FOLDER  your own YAML files, one folder per group
+  --hydra-help         the flags of Hydra, such as --multirun for sweeps
+"""
+
+
+def print_help(
+    command: str, overrides: Sequence[str], user_config_dir: str | Path | None = None
+) -> None:
+    """Print what ``command`` takes. Groups that ``overrides`` choose, as ``data=plans``, are shown
+    with their keys. Raises the errors of ``compose_plainly``."""
+    from rich.console import Console
+
+    width = min(max(shutil.get_terminal_size((_MOST_WIDTH, 0)).columns, _LEAST_WIDTH), _MOST_WIDTH)
+    console = Console(highlight=False, markup=False, width=width)
+    files = [config_dir() / f"{name}.yaml" for name in _FILES.get(command, (command,))]
+    console.print(header(files[-1].read_text()) + "\n")
+    config = compose_plainly(
+        command, group_overrides(overrides, user_config_dir), user_config_dir, with_hydra=True
+    )
+    chosen = {
+        group: choice
+        for group, choice in sorted(config.hydra.runtime.choices.items())
+        if "/" not in group
+    }
+    table = _table("Groups, each with its choices")
+    for group, choice in chosen.items():
+        names = ", ".join(choices(group, user_config_dir))
+        table.add_row(f"{group}={'null' if choice is None else choice}", names)
+    console.print(table)
+    meanings = {key: said for file in files for key, said in comments(file.read_text()).items()}
+    for group, choice in chosen.items():
+        if choice is not None:
+            own = _comments_of_choice(group, choice, user_config_dir)
+            meanings |= {f"{group}.{key}": said for key, said in own.items()}
+    table = _table("Keys, each with its default")
+    options = options_by_title(command)
+    for key, value in _leaves(_container(config)):
+        section, _, name = key.rpartition(".")
+        if key.startswith("logger.") or key in options:
+            continue
+        if section in chosen and name in _NO_SETTINGS:
+            continue
+        table.add_row(f"{key}={_shown(value)}", meanings.get(key, ""))
+    console.print(table)
+    if command in COMMANDS:
+        table = _table("Keys that mean something for one kind of data")
+        for key, by_title in options.items():
+            for title, option in by_title.items():
+                table.add_row(f"{key}={_shown(option.default)}", f"({title}) {option.meaning}")
+        console.print(table)
+    console.print(_FLAGS, end="")
+
+
+def header(text: str) -> str:
+    """The comment that a YAML begins with, as one paragraph."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        if not line.startswith("# @package"):
+            lines.append(line.removeprefix("#").strip())
+    return " ".join(lines)
+
+
+def comments(text: str) -> dict[str, str]:
+    """Dotted key -> its comment, of a YAML whose keys each stand on a line. A comment goes on in
+    the comment lines that follow it."""
+    found: dict[str, str] = {}
+    path: list[tuple[int, str]] = []
+    last = None
+    for line in text.splitlines():
+        if match := re.match(r"( *)([\w-]+):(?: (.*))?$", line):
+            indent, name, rest = len(match[1]), match[2], match[3] or ""
+            path = [*(each for each in path if each[0] < indent), (indent, name)]
+            last = ".".join(part for _, part in path)
+            _, hash_sign, said = f" {rest}".partition(" #")
+            if hash_sign:
+                found[last] = said.strip()
+        elif last in found and line.lstrip().startswith("#"):
+            found[last] += " " + line.lstrip(" #")
+        else:
+            last = None
+    return found
+
+
+def _comments_of_choice(
+    group: str, choice: str, user_config_dir: str | Path | None
+) -> dict[str, str]:
+    """Of a group's YAML and of those of the same group that it starts from."""
+    from omegaconf import OmegaConf
+
+    folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
+    found: dict[str, str] = {}
+    for path in (folder / group / f"{choice}.yaml" for folder in folders):
+        if path.is_file():
+            for base in plain(OmegaConf.load(path)).get("defaults", ()):
+                if isinstance(base, str) and base != "_self_":
+                    found |= _comments_of_choice(group, base, user_config_dir)
+            found |= comments(path.read_text())
+    return found
+
+
+def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted key and value; a section without keys is a value."""
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _container(config: DictConfig) -> dict[str, Any]:
+    """Without the section of Hydra, interpolations as they are written."""
+    from omegaconf import OmegaConf
+
+    container = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items() if key != "hydra"}
+
+
+def _shown(value: Any) -> str:
+    """As it is typed on the command line."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, list):
+        return f"[{','.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{_shown(each)}" for key, each in value.items()) + "}"
+    return str(value)
+
+
+def _table(title: str) -> Table:
+    from rich.table import Table
+
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, show_header=False
+    )
+    table.add_column(no_wrap=True)
+    table.add_column()
+    return table

@@ -1,0 +1,112 @@
+"""Errors that the config alone shows: named, and refused before torch is imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from discrete_diffusion.cli import main
+
+REFUSED = {
+    "train algo.backbone=bd-denoisr": ["bd-denoisr", "'bd-denoiser'"],
+    "train algo=mdlmm": ["mdlmm", "'mdlm'"],
+    "train optim.lr=abc": ["optim.lr=abc"],
+    "train optim.lr=0": ["optim.lr=0"],
+    "train optim.lrr=1": ["lrr", "'lr'"],
+    "train optim.lr_schedule=cosin": ["optim.lr_schedule", "'cosine'"],
+    "train optim.weight_decay=-1": ["optim.weight_decay=-1"],
+    "train optm.lr=1": ["optm", "'optim'"],
+    "train trainr.max_steps=3": ["trainr", "'trainer'"],
+    "train callbacks.extraa.x=1": ["'callbacks'", "extraa", "'extra'"],
+    "train callbacks.ema_decay=1.5": ["callbacks.ema_decay=1.5"],
+    "train trainer.max_steps=1.5": ["trainer.max_steps=1.5", "whole number"],
+    "train trainer.val_check_interval=1.5": ["trainer.val_check_interval=1.5"],
+    "train trainer.gradient_clip_val=-1": ["trainer.gradient_clip_val=-1"],
+    "train model.d_model=130": ["n_heads=4", "d_model=130", "choose 1, 2, 5"],
+    "train model.n_layers=1.5": ["model.n_layers=1.5", "whole number"],
+    "train data.batch_size=0": ["data.batch_size=0"],
+    "train data=plans data.path=nope.jsonl": ["data.path=nope.jsonl"],
+    "train resume=nope.ckpt": ["resume=nope.ckpt"],
+    "train init.checkpoint=nope.ckpt": ["init.checkpoint=nope.ckpt"],
+    "train sampling=ancestrl": ["ancestrl", "'ancestral'"],
+    "train algo=masked-features data=bubble_diagrams": ["algo=masked-features", "algo=mdlm"],
+    "train algo=ar algo.backbone=bd-denoiser": ["causal", "algo.backbone=dit"],
+    "sample checkpoint=nope.ckpt": ["checkpoint=nope.ckpt"],
+    "sample checkpoint=kept.ckpt given=nope.jsonl": ["given=nope.jsonl"],
+    "sample checkpoint=kept.ckpt samplng.temperature=2": ["samplng", "'sampling'"],
+    "sample checkpoint=kept.ckpt num_samples=0": ["num_samples=0"],
+    "evaluate checkpoint=nope.ckpt": ["checkpoint=nope.ckpt"],
+    "evaluate samples=nope.jsonl": ["samples=nope.jsonl"],
+    "evaluate samples=kept.ckpt reference=nope.jsonl": ["reference=nope.jsonl"],
+    "compare algos=[mdlm] optm.lr=1": ["optm", "'optim'"],
+    "compare algos=[mdlm] trainer.max_steps=1.5": ["trainer.max_steps=1.5"],
+    "compare algos=[mdlm] data=plans data.path=nope.jsonl": ["data.path=nope.jsonl"],
+}
+"""Command -> what its one sentence names."""
+
+CODE = """
+import contextlib, io, json, sys
+from discrete_diffusion.cli import main
+
+def said(command):
+    text = io.StringIO()
+    with contextlib.redirect_stderr(text), contextlib.redirect_stdout(text):
+        try:
+            main(command.split())
+        except SystemExit as end:
+            return [end.code or 0, text.getvalue()]
+    return [0, text.getvalue()]
+
+found = {command: said(command) for command in json.loads(sys.argv[1])}
+assert not [name for name in sys.modules if name.split(".")[0] in ("torch", "lightning")]
+print(json.dumps(found))
+"""
+HELPS = ["list", "--help", *(f"{name} --help" for name in ("train", "sample", "evaluate"))]
+HELPS += ["compare --help"]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
+    """Exit status and text of every command, from one process that never imports torch."""
+    folder = tmp_path_factory.mktemp("refused")
+    (folder / "kept.ckpt").write_text("never opened")
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, json.dumps([*REFUSED, *HELPS])],
+        **{"cwd": folder, "capture_output": True, "text": True, "check": False},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_an_error_is_named_without_torch(answers, command):
+    status, text = answers[command]
+    assert status == 1
+    sentence = text.splitlines()[-1]
+    assert all(name in sentence for name in REFUSED[command]), text
+
+
+@pytest.mark.parametrize("command", HELPS)
+def test_list_and_help_need_no_torch(answers, command):
+    status, text = answers[command]
+    assert status == 0
+    assert len(text.splitlines()) > 15
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["data=text", "data.train_path=nope.txt"], "data.train_path=nope.txt"),
+        (["data=eit", "algo=regression", "data.path=nope.npz"], "data.path=nope.npz"),
+        (["data=regions", "algo=masked-features", "data.path=nope.zarr"], "data.path=nope.zarr"),
+        (["data=dialogue", "algo=latent-seq2seq", "data.path=no.jsonl"], "data.path=no.jsonl"),
+    ],
+)
+def test_every_kind_of_data_names_its_files(words, names, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["train", *words, "hydra.run.dir=run"])
+    assert names in capsys.readouterr().err
