@@ -40,6 +40,7 @@ def check_values(config: DictConfig) -> None:
         data__length=1,
         callbacks__num_samples=0,
         eval__num_samples=0,
+        eval__bound_samples=1,
         eval__bound_draws=1,
         eval__draws=1,
     )

@@ -54,7 +54,7 @@ def print_help(
     for group, choice in chosen.items():
         names = ", ".join(choices(group, user_config_dir))
         table.add_row(f"{group}={'null' if choice is None else choice}", names)
-    console.print(table)
+    console.print(table, "")
     meanings = {key: said for file in files for key, said in comments(file.read_text()).items()}
     for group, choice in chosen.items():
         if choice is not None:
@@ -69,13 +69,13 @@ def print_help(
         if section in chosen and name in _NO_SETTINGS:
             continue
         table.add_row(f"{key}={_shown(value)}", meanings.get(key, ""))
-    console.print(table)
+    console.print(table, "")
     if command in COMMANDS:
         table = _table("Keys that mean something for one kind of data")
         for key, by_title in options.items():
             for title, option in by_title.items():
                 table.add_row(f"{key}={_shown(option.default)}", f"({title}) {option.meaning}")
-        console.print(table)
+        console.print(table, "")
     console.print(_FLAGS, end="")
 
 

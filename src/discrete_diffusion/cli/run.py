@@ -36,6 +36,8 @@ class Run:
     sampler: Any
     """A sampler that fits the algorithm."""
     fingerprint: str
+    shortened: list[str]
+    """What to tell of measurements that are smaller, as the run is short."""
 
     @property
     def algorithm(self) -> Any:
@@ -114,7 +116,7 @@ class Run:
         with whole_weights(trainer), progress.task("final measurements"):
             bound = estimate_bound(
                 self.algorithm,
-                self.held_out(),
+                self.held_out(most=config.eval.bound_samples),
                 quantity=self.module.bound,
                 draws=config.eval.bound_draws,
                 seed=config.seed + BOUND_STREAM,
@@ -150,6 +152,7 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
 
     from discrete_diffusion.algorithms import build_algorithm
     from discrete_diffusion.checkpoints import checkpoint_info
+    from discrete_diffusion.cli.measurements import with_measurements
     from discrete_diffusion.domains import build_data
     from discrete_diffusion.models.compiling import check_compiler
     from discrete_diffusion.sampling import build_sampler, check_sampler
@@ -163,6 +166,9 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     sampler = build_sampler(config)
     check_sampler(sampler, algorithm)
     data = build_data(config)
+    config, shortened = with_measurements(
+        config, num_train=len(data.splits["train"]), num_held_out=len(data.splits["val"])
+    )
     algorithm.fit(data.splits["train"].batch())
     fingerprint = data.fingerprint()
     from discrete_diffusion.training import DiffusionModule  # slow, so after what may be refused
@@ -177,4 +183,4 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
         compiled=config.compile,
         **plain(config.optim),
     )
-    return Run(config, data, module, sampler, fingerprint)
+    return Run(config, data, module, sampler, fingerprint, shortened)

@@ -89,7 +89,7 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
     from discrete_diffusion.training import RunCheckpoints
 
     trainer = build_trainer(
-        config, folder, built.draw, built.report, signals=signals, resumed=resumed
+        built.config, folder, built.draw, built.report, signals=signals, resumed=resumed
     )
     if trainer.is_global_zero:
         _begin(built, trainer, folder, resumed)
@@ -127,6 +127,8 @@ def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | No
         "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{built.size:,}"
     )
     _announce_steps(built, trainer)
+    for line in built.shortened:
+        logger.info("%s", line)
 
 
 def _announce_steps(built: Run, trainer: Trainer) -> None:

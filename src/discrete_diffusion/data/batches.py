@@ -12,7 +12,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Dataset, Examples
 from discrete_diffusion.types import Batch
 
-_ORDER_STREAM, _AUGMENT_STREAM = 10, 11
+_ORDER_STREAM, _AUGMENT_STREAM, _CHOICE_STREAM = 10, 11, 12
 """Keep the randomness of batches apart from that of training steps with the same seed."""
 
 
@@ -145,7 +145,8 @@ class SplitBatches:
     come again, for which ``counts`` is False, so that nothing is measured twice.
 
     A batch is a function of (seed, its number): the seed draws the form of samples that have
-    several. ``sizes``: Int[M], of the samples in the order of the batches of all ranks.
+    several. ``sizes``: Int[M], of the samples in the order of the batches of all ranks. ``most``:
+    of a larger split as many samples, a choice that the seed draws; None is all.
 
     Raises ``ValueError`` for a batch size below 1 or an empty split.
     """
@@ -160,8 +161,13 @@ class SplitBatches:
         rank: int = 0,
         world_size: int = 1,
         even: bool = False,
+        most: int | None = None,
     ) -> None:
         self.examples = _examples(dataset, split, batch_size)
+        if most is not None and most < len(self.examples):
+            generator = make_generator(seed, _CHOICE_STREAM)
+            chosen = torch.randperm(len(self.examples), generator=generator)[:most]
+            self.examples = self.examples[chosen.sort().values]
         self.dataset, self.seed, self.rank, self.world_size = dataset, seed, rank, world_size
         sizes = dataset.sizes(self.examples)
         self._batches = bucket_batches(sizes, batch_size)

@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from discrete_diffusion.cli.compare.request import check_request, read_words, shared_overrides
 from discrete_diffusion.cli.compare.running import run_cells
 from discrete_diffusion.cli.compose import compose
+from discrete_diffusion.cli.measurements import with_terms
 from discrete_diffusion.cli.output_folder import locked
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.naming import counted
@@ -71,6 +72,9 @@ def compare(
     if config is None:
         config = compose("compare", overrides, user_config_dir=user_config_dir)
     check_request(config, user_config_dir)
+    config, shortened = with_terms(config)
+    for line in shortened:
+        logger.info("%s", line)
     from discrete_diffusion.cli.compare.cells import plan_cells  # imports torch
 
     cells = plan_cells(config, shared_overrides(overrides), user_config_dir)

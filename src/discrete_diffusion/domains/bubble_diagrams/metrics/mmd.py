@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +54,8 @@ class KernelPoints:
             for points in (self.points, other.points)
         )
         step = max(1, _CHUNK // len(theirs))
+        from scipy.spatial.distance import cdist  # slow, and few runs compare sets
+
         total = 0.0
         for start in range(0, len(ours), step):
             squared = cdist(ours[start : start + step], theirs, "sqeuclidean")

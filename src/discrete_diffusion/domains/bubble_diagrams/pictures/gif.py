@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from scipy.cluster.vq import vq
 
 from discrete_diffusion.whole_files import written_whole
 
@@ -36,6 +35,8 @@ class Palette:
         packed = _packed(picture)
         new = np.unique(packed[self._index[packed] < 0])
         if len(new):
+            from scipy.cluster.vq import vq  # slow
+
             self._index[new], _ = vq(_channels(new), self._colours)
         indices = self._index[packed].astype(np.uint8)
         image = Image.frombytes("P", (indices.shape[1], indices.shape[0]), indices.tobytes())
