@@ -142,7 +142,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
         overrides = read_words(overrides, flags)
     try:
-        if {*_HELP_FLAGS} & set(flags) - {"--hydra-help"}:
+        if {"-h", "--help"} & set(flags):
             from discrete_diffusion.cli.help import print_help
 
             return print_help(command, overrides, user_dir)
