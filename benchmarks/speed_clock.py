@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.stats import linregress
+from torch.nn.functional import conv2d
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
 
 MIB = 2**20
+_PRODUCTS = 20
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,54 @@ def rates(spent: Sequence[Spent], baseline: Sequence[Spent]) -> dict[str, Any]:
         out[f"{name}_ratio"] = {"median": median(ratio), "low": min(ratio), "high": max(ratio)}
         out[f"{name}_repeats"] = rate
     return out
+
+
+def products(work: Callable[[], object]) -> int:
+    """Floating-point operations of all matrix products and convolutions of ``work``."""
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return counter.get_total_flops()
+
+
+def product_rate(device: torch.device, dtype: torch.dtype, *, size: int = 1024) -> float:
+    """Floating-point operations per second that a product of square matrices reaches here, of CPU
+    time on the CPU: the best of repeats of a product and of a convolution of one pixel."""
+    left, right = torch.randn(2, size, size, device=device).to(dtype)
+    image = left.t()[None, :, None, :].contiguous(memory_format=torch.channels_last)
+    kernels = right[:, :, None, None].contiguous(memory_format=torch.channels_last)
+    best = 0.0
+    with torch.no_grad():
+        for work in (lambda: left @ right, lambda: conv2d(image, kernels)):
+            work()
+            for _ in range(_PRODUCTS):
+                watch = Stopwatch(device)
+                work()
+                spent = watch.stop(1)
+                seconds = spent.cpu if device.type == "cpu" else spent.wall
+                best = max(best, 2 * size**3 / seconds)
+    return best
+
+
+def shares_of_products(
+    rows: Sequence[dict[str, Any]],
+    each: Mapping[str, float],
+    low: Collection[str],
+    device: torch.device,
+) -> dict[str, float]:
+    """Add to the rows of ``rates`` their ``share_of_products``: of what products of square matrices
+    reach in the same number format. Returns those rates, by format.
+
+    ``each``: operations of a diagram by the name of a row, see ``products``; rows that are not
+    there get no share. ``low``: names of those in bfloat16.
+    """
+    clock = "per_cpu_second" if device.type == "cpu" else "per_second"
+    formats = {"float32": torch.float32, **({"bfloat16": torch.bfloat16} if low else {})}
+    reached = {name: product_rate(device, dtype) for name, dtype in formats.items()}
+    for row in rows:
+        if row["name"] in each:
+            whole = reached["bfloat16" if row["name"] in low else "float32"]
+            row["share_of_products"] = each[row["name"]] * row[clock] / whole
+    return reached
 
 
 def seconds_each(

@@ -39,10 +39,11 @@ def _training(found: Part) -> str:
         f"Batches of {found['batch_size']}, on average {found['mean_real_tokens']:.1f} real tokens "
         f"per diagram; medians of {found['repeats']} repeats of {found['steps']} steps, ratios to "
         "the baseline of the same dropout in the same repeat, with the lowest and the highest."
+        + _product_rates(found)
     )
-    rows = [[row["name"], *_speed(row)] for row in found["rows"]]
+    rows = [[row["name"], *_speed(found, row)] for row in found["rows"]]
     notes = "".join(f"\n\n{note}" for note in found["notes"])
-    return f"{facts}\n\n{markdown_table(['training', *SPEED], rows)}{notes}"
+    return f"{facts}\n\n{markdown_table(['training', *_speed_titles(found)], rows)}{notes}"
 
 
 def _profile(found: Part) -> str:
@@ -105,14 +106,21 @@ def _sampling(found: Part) -> str:
         f"{found['repeats']} repeats, ratios as above; a model of {found['steps_trained']:,} "
         "training steps. "
         f"Quality of {found['num_samples']:,} samples against {found['num_reference']:,} held-out "
-        "diagrams, with 95 % intervals over samples."
+        "diagrams, with 95 % intervals over samples." + _product_rates(found)
     )
-    head = ["sampling", "calls", *SPEED, "relation TV ↓", "valid, % ↑", "transitive, % ↑"]
+    head = [
+        "sampling",
+        "calls",
+        *_speed_titles(found),
+        "relation TV ↓",
+        "valid, % ↑",
+        "transitive, % ↑",
+    ]
     rows = [
         [
             row["name"],
             f"{row['calls']:.1f}",
-            *_speed(row),
+            *_speed(found, row),
             _interval(row["relation_tv"], 1, 4),
             _interval(row["valid"], 100, 1),
             _interval(row["transitive"], 100, 1),
@@ -195,14 +203,34 @@ def _seconds(
 SPEED = ("diagrams per CPU-second", "ratio", "diagrams per second", "ratio")
 
 
-def _speed(row: Part) -> list[str]:
+def _speed_titles(found: Part) -> list[str]:
+    """Of the columns of ``_speed``; measurements from before the share was taken have none."""
+    return [*SPEED, *(["of the product rate, %"] if "product_rate" in found else [])]
+
+
+def _speed(found: Part, row: Part) -> list[str]:
     out = []
     for clock in ("per_cpu_second", "per_second"):
         ratio = row[f"{clock}_ratio"]
         words = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
         rate = row[clock]
         out += [f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}", words]
+    if "product_rate" in found:
+        share = row.get("share_of_products")
+        out.append("–" if share is None else f"{100 * share:.0f}")
     return out
+
+
+def _product_rates(found: Part) -> str:
+    """What the shares of the product rate are of."""
+    rates = found.get("product_rate", {})
+    said = " and ".join(f"{rate / 1e9:,.0f} GFLOP/s in {name}" for name, rate in rates.items())
+    of = "Products of square matrices of 1,024 rows reach"
+    return (
+        f" {of} {said}; the share of the product rate is of that, counting matrix products alone."
+        if said
+        else ""
+    )
 
 
 def _interval(values: Sequence[float], scale: float, digits: int) -> str:

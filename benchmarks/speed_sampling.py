@@ -23,7 +23,7 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, draw_samples
 from samplers import Model
 from speed_baseline import DenseDenoiser, dense_ancestral
-from speed_clock import Spent, interleaved, rates, timed
+from speed_clock import Spent, interleaved, products, rates, shares_of_products, timed
 from speed_variants import plain_layers, precision
 
 DENSE_STEPS = 100
@@ -155,7 +155,13 @@ def sampling(
         }
         rows.append(row)
         print(f"{way.name}: {calls:.1f} calls, relation TV {row['relation_tv'][0]:.4f}", flush=True)
+    each = {}
+    for way in WAYS:
+        real = painter.real(diagrams, 1, 0)
+        each[way.name] = products(lambda w=way, r=real: painter.draw(w, r, 1, 0)) / diagrams
+    low = {way.name for way in WAYS if way.bfloat16}
     return {
+        "product_rate": shares_of_products(rows, each, low, device),
         "diagrams": diagrams,
         "repeats": repeats,
         "num_samples": num,

@@ -18,7 +18,17 @@ from torch import Tensor
 
 from discrete_diffusion.training import EMA, DiffusionModule, MetricsLog
 from discrete_diffusion.types import Batch
-from speed_clock import MemoryPeak, Spent, Stopwatch, interleaved, peak_of_tensors, rates, timed
+from speed_clock import (
+    MemoryPeak,
+    Spent,
+    Stopwatch,
+    interleaved,
+    peak_of_tensors,
+    products,
+    rates,
+    shares_of_products,
+    timed,
+)
 from speed_variants import CLIP, VARIANTS, Plans, Trainee, usable
 
 
@@ -99,7 +109,14 @@ def throughput(
         }
         for v in variants
     ]
+    each = {
+        v.name: _products_each(trainees[v.name], steps)
+        for v in variants
+        if not v.compiled  # whose products are inside of what is compiled
+    }
+    low = {v.name for v in variants if v.bfloat16}
     return {
+        "product_rate": shares_of_products(rows, each, low, device),
         "batch_size": plans.batch_size,
         "steps": steps,
         "repeats": repeats,
@@ -107,6 +124,12 @@ def throughput(
         "notes": notes,
         "rows": rows,
     }
+
+
+def _products_each(trainee: Trainee, steps: int) -> float:
+    """Operations of matrix products for a diagram of a training step."""
+    batches = trainee.rows(0, steps)
+    return products(lambda: trainee.train(batches)) / sum(map(len, batches))
 
 
 def peak_memory(

@@ -8,7 +8,16 @@ import sys
 import pytest
 import torch
 
-from speed_clock import MemoryPeak, Spent, exponent, interleaved, rates, seconds_each
+from speed_clock import (
+    MemoryPeak,
+    Spent,
+    exponent,
+    interleaved,
+    products,
+    rates,
+    seconds_each,
+    shares_of_products,
+)
 
 CPU = torch.device("cpu")
 
@@ -74,3 +83,18 @@ def test_a_peak_is_seen_after_it_is_gone():
         block.write(bytes([1]) * len(block))
     assert peak.rise() > 60
     assert MemoryPeak(CPU).rise() < 40
+
+
+def test_products_are_counted_forwards_and_backwards():
+    weight = torch.zeros(5, 3, requires_grad=True)
+    assert products(lambda: (torch.ones(2, 5) @ weight).sum().backward()) == 2 * (2 * 2 * 5 * 3)
+
+
+def test_a_share_is_of_the_rate_of_its_own_format():
+    rows = [
+        {"name": name, "per_cpu_second": 1e3, "per_second": 1.0} for name in ("a", "b", "compiled")
+    ]
+    reached = shares_of_products(rows, {"a": 1e6, "b": 1e6}, ["b"], CPU)
+    assert rows[0]["share_of_products"] == 1e9 / reached["float32"]
+    assert rows[1]["share_of_products"] == 1e9 / reached["bfloat16"]
+    assert "share_of_products" not in rows[2]
