@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -18,8 +19,10 @@ from discrete_diffusion.domains.bubble_diagrams import (
     read_diagrams,
     write_diagrams,
 )
+from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.progress import shown
 from discrete_diffusion.rooms import ROOM_TYPES
 
@@ -250,6 +253,12 @@ def test_every_command_explains_itself(capsys, command):
     assert stop.value.code == 0
     assert f"discrete-diffusion data {command}" in capsys.readouterr().out
     assert f"data {command}" in output(capsys)
+
+
+def test_plans_may_have_as_many_rooms_as_in_training():
+    parser = argparse.ArgumentParser()
+    COMMANDS["check"].add_options(parser)
+    assert parser.parse_args(["plans.jsonl"]).n_max == RPLAN_VOCAB_CONFIG.n_max
 
 
 def test_looking_at_data_needs_no_training_framework():

@@ -9,24 +9,25 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.domains.bubble_diagrams.conversion import check_target, write_target
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
-from discrete_diffusion.domains.bubble_diagrams.files.impossible_plans import impossible_plans
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
-from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
 from discrete_diffusion.domains.domain import SubCommand
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
+
+_N_MAX = 8
+"""As of ``RPLAN_VOCAB_CONFIG``, whose module imports torch."""
 
 
 def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
     parser.add_argument(
         "--n-max",
         type=int,
-        default=RPLAN_VOCAB_CONFIG.n_max,
+        default=_N_MAX,
         metavar="N",
         help="most rooms that a plan may have (default: %(default)s, as in training)",
     )
@@ -92,6 +93,8 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
+    from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+
     refuse_features(file)
     return read_report(
         file,
@@ -147,6 +150,8 @@ def _embedded_plans() -> tuple[str, list[Any]]:
 def _check(options: argparse.Namespace) -> None:
     """Read every plan and print each one that is invalid: file, line, field, reason; then warn of
     those that can be read, but whose relations no arrangement of rooms has."""
+    from discrete_diffusion.domains.bubble_diagrams.files.impossible_plans import impossible_plans
+
     report = _read(options.file, options, skip_invalid=True)
     for problem in report.problems:
         print(problem.sentence())
@@ -160,6 +165,8 @@ def _check(options: argparse.Namespace) -> None:
 
 def _convert(options: argparse.Namespace) -> None:
     """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
+    from discrete_diffusion.domains.bubble_diagrams.conversion import check_target, write_target
+
     check_target(options)  # before anything is read
     report = _read(options.source, options, skip_invalid=options.skip_invalid)
     print(report.summary())
