@@ -5,9 +5,10 @@ from __future__ import annotations
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare.cells import Cell, plan_cells
 from discrete_diffusion.cli.compare.request import read_words, shared_overrides
+from discrete_diffusion.cli.measurements import with_terms
 
 
 def plan(*overrides: str, user_config_dir: str | None = None) -> list[Cell]:
     words = read_words(overrides)
     config = compose("compare", words, user_config_dir=user_config_dir)
-    return plan_cells(config, shared_overrides(words), user_config_dir)
+    return plan_cells(with_terms(config)[0], shared_overrides(words), user_config_dir)

@@ -147,7 +147,7 @@ def test_a_plug_in_backbone_takes_part(monkeypatch):
         (["seed=1"], "give seeds=[...]"),
         (["trainer.devices=2"], "hydra/launcher=joblib"),
         (["bound_samples=1"], "bound_samples=1: expected a whole number"),
-        (["model=bd_tiny", "data=plans", "data.path=nowhere.jsonl"], "no plans file at"),
+        (["model=bd_tiny", "data=plans", "data.path=nowhere.jsonl"], "data.path=nowhere.jsonl"),
     ],
 )
 def test_refusals_name_the_key_and_the_remedy(arguments, sentence, refusal):

@@ -86,9 +86,10 @@ def plan_cells(
 ) -> list[Cell]:
     """All cells, in the order of the table, checked on the meta device.
 
-    ``config``: of the command; ``overrides``: those of ``shared_overrides``. Raises ``ValueError``
-    that lists every cell that cannot be, by name, or for an algorithm that works on another state
-    than the samples come in.
+    ``config``: of the command, from ``with_terms``; ``overrides``: those of ``shared_overrides``.
+
+    Raises ``ValueError`` that lists every cell that cannot be, by name, or for an algorithm that
+    works on another state than the samples come in.
     """
     planner = _Planner(config, overrides, user_config_dir)
     cells: list[Cell] = []
