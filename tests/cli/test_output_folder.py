@@ -137,6 +137,7 @@ def test_a_failed_command_leaves_no_folder(tmp_path, failure, words):
 
 def test_a_misspelt_folder_is_not_made(tmp_path, failure, monkeypatch):
     (tmp_path / "runs").mkdir()
+    (tmp_path / "a.ckpt").touch()
     for words in (
         [*SHORT, "hydra.run.dir=rnus/a"],
         ["sample", "checkpoint=a.ckpt", "out=rnus/a"],

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
 from torch import Tensor
 
 
@@ -33,6 +32,8 @@ def confidence_interval(values: Sequence[float], level: float = 0.95) -> Interva
     mean = statistics.fmean(values)
     if len(values) == 1:
         return Interval(mean, None, None)
+    from scipy.special import stdtrit  # slow
+
     quantile = float(stdtrit(len(values) - 1, (1 + level) / 2))
     margin = quantile * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(mean, mean - margin, mean + margin)
