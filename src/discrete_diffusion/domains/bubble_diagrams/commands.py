@@ -12,7 +12,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
-from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
 from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
 from discrete_diffusion.domains.domain import SubCommand
 
@@ -93,6 +92,7 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
+    from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
     from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 
     refuse_features(file)
