@@ -31,7 +31,7 @@ from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.layout import TokenLayout
 
 QUICK = ["floor_draws=2", "bound_draws=1", "time_bins=2", "num_samples=6", "seeds=2"]
-PLAIN = [*QUICK, "pictures=false"]
+PLAIN = [*QUICK, "pictures=false", "verdicts=0"]
 MODEL = ["bound_draws=1", "time_bins=2"]
 PICTURES = {"samples.png", "adjacency.png", "histograms.png", "relations.png"}
 BIG = [BubbleDiagram((0, *[3] * 8), ((0, 1, 2),))]

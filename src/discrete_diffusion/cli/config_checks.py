@@ -43,6 +43,7 @@ def check_values(config: DictConfig) -> None:
         eval__bound_samples=1,
         eval__bound_draws=1,
         eval__draws=1,
+        eval__verdicts=0,
     )
     check_training_values(config)
     if (mask_rate := OmegaConf.select(config, "eval.mask_rate")) is not None:

@@ -85,6 +85,13 @@ _EVALUATE = (
         least=0,
         of_files=True,
     ),
+    Option(
+        "verdicts",
+        "samples in all, and real plans, of which a solver decides whether they can be built; "
+        'null is 200, 0 leaves it out. Needs pip install "discrete-diffusion[plans]"',
+        least=0,
+        of_files=True,
+    ),
     TIME_BINS,
     Option(
         "n_max",
@@ -141,6 +148,7 @@ class BubbleDiagrams(Domain):
         "num_samples": 200,
         "seeds": 1,
         "floor_draws": 5,
+        "verdicts": 50,
         "bound_draws": 1,
         "time_bins": 5,
     }
@@ -169,7 +177,7 @@ class BubbleDiagrams(Domain):
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
 
-        return DiagramReport(data, split)
+        return DiagramReport(data, split, num_verdicts=config.eval.verdicts)
 
     def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.bubble_diagrams.sampling import (

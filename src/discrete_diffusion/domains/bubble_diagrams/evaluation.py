@@ -14,6 +14,11 @@ from discrete_diffusion.config_files import as_list
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
 from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
+from discrete_diffusion.domains.bubble_diagrams.plans.scores import (
+    NUM_VERDICTS,
+    PlanScores,
+    score_plans,
+)
 from discrete_diffusion.domains.bubble_diagrams.real_data import (
     RealData,
     read_measured,
@@ -63,7 +68,8 @@ NUM_SAMPLES = 2_000
 class DiagramEvaluation(Evaluation):
     """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file.
     ``model``: what was measured of the model itself; None of files of samples.
-    ``num_unreadable``: samples of the files that were left out.
+    ``num_unreadable``: samples of the files that were left out. ``plans``: which have a floor plan;
+    None if that was not asked, or cannot be decided without OR-Tools.
     """
 
     facts: dict[str, Any]
@@ -72,18 +78,23 @@ class DiagramEvaluation(Evaluation):
     scores: SampleScores
     model: ModelEvaluation | None
     num_unreadable: int
+    plans: PlanScores | None
 
     def sections(self) -> list[TableSection]:
         """Samples first."""
-        return self.scores.sections() + ([] if self.model is None else self.model.sections())
+        plans = [] if self.plans is None else [self.plans.section()]
+        model = [] if self.model is None else self.model.sections()
+        return [*self.scores.sections(), *plans, *model]
 
     def notes(self) -> list[str]:
         notes = [f"Real data: {self.real.name}.", *self.scores.notes(self.num_unreadable)]
+        notes += [] if self.plans is None else [self.plans.note()]
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
         """Single numbers before lists and tables."""
         found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
+        found |= {} if self.plans is None else self.plans.as_dict()
         scalars = {k: v for k, v in found.items() if not isinstance(v, dict | list)}
         return {**self.facts, **scalars, **found}
 
@@ -230,4 +241,11 @@ def _scored(
         "num_held_out": len(real.reference),
         "num_held_out_available": real.num_available,
     }
-    return DiagramEvaluation(facts, real, sets, scores, model, num_unreadable)
+    asked = NUM_VERDICTS if config.verdicts is None else int(config.verdicts)
+    plans = score_plans(sets, real.reference, asked)
+    if plans is None and asked:
+        logger.info(
+            'which samples can be built is not measured without pip install "%s"',
+            "discrete-diffusion[plans]",
+        )
+    return DiagramEvaluation(facts, real, sets, scores, model, num_unreadable, plans)

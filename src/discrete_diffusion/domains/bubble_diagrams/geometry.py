@@ -45,7 +45,7 @@ _MOST_OTHERS = 0.02
 # Where the centre of u lies against the box of v. Rows: y of the centre before, on, between, on,
 # after the box's two y edges (y grows downwards); columns: the same for x. A centre on the line
 # that prolongs an edge belongs to one sector only: the table is the same after a quarter turn.
-_SECTORS = np.array(
+SECTORS = np.array(
     [
         [0, 3, 3, 8, 8],
         [0, 0, 3, 8, 7],
@@ -95,7 +95,7 @@ def relations_from_boxes(
         + (centre >= v_high)
         + (centre > v_high)
     )  # 0 before, 1 on, 2 between, 3 on, 4 after
-    code = _SECTORS[column[..., 1], column[..., 0]]
+    code = SECTORS[column[..., 1], column[..., 0]]
     code = np.where(around, SURROUNDING, np.where(within, INSIDE, code))
 
     upper = np.triu(np.ones((box.shape[-2],) * 2, dtype=bool), k=1)

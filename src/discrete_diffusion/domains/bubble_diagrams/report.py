@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -14,8 +15,10 @@ from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagr
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
+from discrete_diffusion.domains.bubble_diagrams.plans.scores import plan_shares
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.domain import Headline
+from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.token_report import TokenReport
 
@@ -27,6 +30,7 @@ class DiagramReport(TokenReport):
         Headline("valid", share=True),
         Headline("exactly_one_living_room", share=True),
         Headline("transitive", share=True),
+        Headline("buildable", share=True),
     )
     columns = (
         Column("valid", "valid", 1, up=True, share=True, of_samples=True),
@@ -38,6 +42,14 @@ class DiagramReport(TokenReport):
     axes = (Column("transitive samples", "transitive", 1, up=True, share=True),)
     data: DiagramDataset
 
+    def __init__(
+        self, data: DiagramDataset, split: str = "val", *, num_verdicts: int | None = None
+    ) -> None:
+        """``num_verdicts``: samples of which ``findings`` says whether they can be built; None is a
+        fifth of them."""
+        super().__init__(data, split)
+        self.num_verdicts = num_verdicts
+
     @cached_property
     def reference(self) -> DiagramSet | None:
         """Measured once, for every use; None without held-out diagrams."""
@@ -48,6 +60,12 @@ class DiagramReport(TokenReport):
         if len(samples) == 0 or self.reference is None:
             return {}
         return bubble_metrics(decode(samples, self.data.vocab), self.reference)
+
+    def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
+        """Which of the samples can be built, too."""
+        num = len(samples) // 5 if self.num_verdicts is None else self.num_verdicts
+        plans = plan_shares(decode(samples[:num], self.data.vocab), num)
+        return {**super().findings(bound, samples), **plans}
 
     def save(self, samples: Tensor, folder: Path) -> None:
         if len(samples):

@@ -1,0 +1,1 @@
+"""From a diagram to boxes: which diagrams have a floor plan, by a constraint solver."""

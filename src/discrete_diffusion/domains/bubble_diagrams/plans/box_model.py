@@ -1,0 +1,159 @@
+"""``BoxModel``: the boxes of a diagram as variables of a constraint solver (CP-SAT of OR-Tools)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from itertools import combinations
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule, sectors_of
+from discrete_diffusion.rooms import NO_EDGE, RELATIONS, SURROUNDING
+
+Relations = Iterable[tuple[int, int, int]]
+"""(i, j, code) with i < j, as in ``BubbleDiagram``."""
+
+Boxes = tuple[tuple[int, int, int, int], ...]
+"""(x0, y0, x1, y1) of every room, y downwards."""
+
+_SECTORS = {code: sectors_of(code) for code in range(len(RELATIONS) - 1) if code != SURROUNDING}
+
+_AXES = (0, 1)
+
+
+def is_installed() -> bool:
+    """Whether there is a solver."""
+    return find_spec("ortools") is not None
+
+
+def cp_sat() -> Any:
+    """The module of the solver. Raises ``ImportError`` naming the extra that has it."""
+    try:
+        from ortools.sat.python import cp_model
+    except ImportError as error:
+        raise ImportError(
+            'whether a plan exists takes OR-Tools: pip install "discrete-diffusion[plans]"'
+        ) from error
+    return cp_model
+
+
+class BoxModel:
+    """All boxes that honour the relations of a diagram, as constraints on integers.
+
+    ``buildable``: moreover no two share area unless one lies within the other.
+
+    Room i is the box [low[0][i], high[0][i]] x [low[1][i], high[1][i]]. A pair of rooms i < j with
+    relation r is read in either direction: the rule of ``relations_from_boxes`` says r of (i, j),
+    or 9 - r of (j, i). A diagram whose rooms were renumbered does not say which of the two its
+    relation was measured in, and the rule is not symmetric, so both count. A pair without a
+    relation lies further apart than the threshold, which is the same in both directions.
+
+    Centres are doubled, so that they are integers too.
+    """
+
+    def __init__(
+        self, num_rooms: int, relations: Relations, rule: BoxRule, *, buildable: bool
+    ) -> None:
+        self._solver = cp_sat()
+        self.model = self._solver.CpModel()
+        self.rule, rooms = rule, range(num_rooms)
+        new = self.model.new_int_var
+        self.low = [[new(0, rule.grid, "") for _ in rooms] for _ in _AXES]
+        self.high = [[new(0, rule.grid, "") for _ in rooms] for _ in _AXES]
+        for i in rooms:
+            width, height = (self.high[a][i] - self.low[a][i] for a in _AXES)
+            for side, other in ((width, height), (height, width)):
+                self.model.add(side >= rule.min_side)
+                self.model.add(side <= rule.max_aspect * other)
+        codes = {(i, j): code for i, j, code in relations}
+        for i, j in combinations(rooms, 2):
+            code = codes.get((i, j), NO_EDGE)
+            if code == NO_EDGE:
+                self._add_far(i, j)
+                continue
+            self._add_near(i, j)
+            self.model.add_bool_or([*self._read(i, j, code), *self._read(j, i, 9 - code)])
+            if buildable:
+                self._add_apart_or_within(i, j)
+
+    def solve(self, effort: float) -> tuple[bool | None, Boxes | None]:
+        """Whether there are such boxes, and some if there are; None if the ``effort`` does not do.
+
+        ``effort``: in the solver's deterministic units, of a few CPU-seconds: the outcome does not
+        depend on how busy the machine is.
+        """
+        solver = self._solver.CpSolver()
+        solver.parameters.max_deterministic_time = effort
+        solver.parameters.num_workers = 1
+        status = solver.solve(self.model)
+        if status == self._solver.INFEASIBLE:
+            return False, None
+        if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):
+            return None, None
+        sides = (*self.low, *self.high)
+        return True, tuple(
+            (solver.value(x0), solver.value(y0), solver.value(x1), solver.value(y1))
+            for x0, y0, x1, y1 in zip(*sides, strict=True)
+        )
+
+    def _if(self, *conditions: Any) -> Any:
+        """A literal that implies the conditions."""
+        literal = self.model.new_bool_var("")
+        for condition in conditions:
+            self.model.add(condition).only_enforce_if(literal)
+        return literal
+
+    def _gaps(self, i: int, j: int) -> Iterable[Any]:
+        """How far one lies behind the other, along each axis in each direction."""
+        for a in _AXES:
+            yield self.low[a][i] - self.high[a][j]
+            yield self.low[a][j] - self.high[a][i]
+
+    def _add_far(self, i: int, j: int) -> None:
+        far = self.rule.threshold + 1
+        self.model.add_bool_or([self._if(gap >= far) for gap in self._gaps(i, j)])
+
+    def _add_near(self, i: int, j: int) -> None:
+        for gap in self._gaps(i, j):
+            self.model.add(gap <= self.rule.threshold)
+
+    def _add_apart_or_within(self, i: int, j: int) -> None:
+        """The boxes share no area, or one lies within the other."""
+        ways = [self._if(gap >= 0) for gap in self._gaps(i, j)]
+        for u, v in ((i, j), (j, i)):
+            inner = [self.low[a][u] >= self.low[a][v] for a in _AXES]
+            inner += [self.high[a][u] <= self.high[a][v] for a in _AXES]
+            ways.append(self._if(*inner))
+        self.model.add_bool_or(ways)
+
+    def _read(self, u: int, v: int, code: int) -> list[Any]:
+        """Literals of which one holds if the rule says ``code`` of (u, v)."""
+        if code == SURROUNDING:
+            around = [self.low[a][u] <= self.low[a][v] - 1 for a in _AXES]
+            around += [self.high[a][u] >= self.high[a][v] + 1 for a in _AXES]
+            return [self._if(*around)]
+        not_around = [self._if(self.low[a][u] >= self.low[a][v]) for a in _AXES]
+        not_around += [self._if(self.high[a][u] <= self.high[a][v]) for a in _AXES]
+        ways = []
+        for sector in _SECTORS[code]:
+            sides = [side for a in _AXES for side in self._between(a, u, v, *sector[a])]
+            ways.append(way := self._if(*sides))
+            self.model.add_bool_or([*not_around, way.negated()])
+        return ways
+
+    def _between(self, axis: int, u: int, v: int, first: int, last: int) -> list[Any]:
+        """The centre of u lies in the columns ``first`` to ``last`` of ``SECTORS`` against v: 0
+        before its box, 1 on its lower side, 2 between, 3 on its upper side, 4 behind it."""
+        centre = self.low[axis][u] + self.high[axis][u]
+        low, high = 2 * self.low[axis][v], 2 * self.high[axis][v]
+        least = {1: low, 2: low + 1, 3: high, 4: high + 1}
+        most = {0: low - 1, 1: low, 2: high - 1, 3: high}
+        found = [centre >= least[first]] if first in least else []
+        return found + ([centre <= most[last]] if last in most else [])
+
+
+def boxes_of(
+    graph: tuple[int, Relations], *, rule: BoxRule, buildable: bool, effort: float
+) -> tuple[bool | None, Boxes | None]:
+    """``BoxModel.solve`` of (number of rooms, relations); to be called in any process."""
+    return BoxModel(*graph, rule, buildable=buildable).solve(effort)

@@ -1,0 +1,103 @@
+"""Shares of diagrams that have a floor plan, of samples beside real plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import is_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
+from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation.table import TableRow, TableSection
+
+NUM_VERDICTS = 200
+"""Samples that are decided, if nothing else is said."""
+
+_EFFORT = 0.3
+"""Of the solver for a diagram and a level, about a CPU-second."""
+
+MEANINGS = {
+    "realisable": "share for which boxes with exactly these relations exist",
+    "buildable": "share for which such boxes exist that do not overlap, but for containment",
+    "undecided": "share that took the solver too long; counted as neither",
+}
+
+
+def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> dict[str, float]:
+    """Of the first ``num`` diagrams, the shares that are "realisable" and "buildable" (see
+    ``find_boxes``), and "undecided": that took the solver too long, which count as neither.
+    ``num_verdicts``: how many were asked. Nothing of no diagram, or without OR-Tools.
+
+    As many processes share the work as torch has threads.
+    """
+    measured = list(diagrams[:num])
+    if not measured or not is_installed():
+        return {}
+    processes = torch.get_num_threads()
+    buildable = have_plans(measured, "buildable", effort=_EFFORT, processes=processes)
+    others = [k for k, answer in enumerate(buildable) if not answer]  # who builds, realises
+    realisable = [True] * len(measured)
+    found = have_plans(
+        [measured[k] for k in others], "realisable", effort=_EFFORT, processes=processes
+    )
+    for k, answer in zip(others, found, strict=True):
+        realisable[k] = bool(answer)
+    undecided = sum(None in answers for answers in zip(buildable, realisable, strict=True))
+    return {
+        "realisable": sum(realisable) / len(measured),
+        "buildable": sum(map(bool, buildable)) / len(measured),
+        "undecided": undecided / len(measured),
+        "num_verdicts": len(measured),
+    }
+
+
+@dataclass(frozen=True)
+class PlanScores:
+    """``per_seed``: ``plan_shares`` of every set of samples, by name; ``real``: of real plans."""
+
+    per_seed: dict[str, list[float]]
+    real: dict[str, float]
+
+    @property
+    def intervals(self) -> dict[str, Interval]:
+        return {name: confidence_interval(self.per_seed[name]) for name in MEANINGS}
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``metrics.json``."""
+        means = {name: interval.mean for name, interval in self.intervals.items()}
+        num = int(sum(self.per_seed["num_verdicts"]))
+        return {**means, "num_verdicts": num, "plans": self.real}
+
+    def section(self) -> TableSection:
+        rows = []
+        for name, interval in self.intervals.items():
+            value = f"{interval.mean:.4f}"
+            if interval.low is not None:
+                value += f" ± {interval.mean - interval.low:.4f}"
+            rows.append(TableRow(name, value, f"{self.real[name]:.4f}", "", MEANINGS[name]))
+        return TableSection("floor plans, decided by a constraint solver", tuple(rows))
+
+    def note(self) -> str:
+        num, real = int(sum(self.per_seed["num_verdicts"])), int(self.real["num_verdicts"])
+        return (
+            f"Floor plans: of {num:,} samples, the first ones of each set, and of {real:,} real "
+            "plans; transitive is necessary for a plan, realisable and buildable are exact."
+        )
+
+
+def score_plans(
+    sample_sets: Sequence[Sequence[BubbleDiagram]], real: Sequence[BubbleDiagram], num: int
+) -> PlanScores | None:
+    """``num`` samples, as many of every set, and ``num`` of the real plans; None for 0, or without
+    OR-Tools."""
+    if num == 0 or not is_installed():
+        return None
+    of_each = -(-num // len(sample_sets))
+    found = [plan_shares(samples, of_each) for samples in sample_sets]
+    return PlanScores(
+        {name: [shares[name] for shares in found] for name in found[0]}, plan_shares(real, num)
+    )
