@@ -88,7 +88,8 @@ def claimed_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
 @contextmanager
 def claimed_run(folder: Path, config: DictConfig) -> Iterator[None]:
     """The folder of a run, made and locked inside the block. With ``config.overwrite`` a run that
-    it holds is put aside first, as ``FOLDER.replaced-1``.
+    it holds is put aside first, as ``FOLDER.replaced-1``, and back if the block fails before it has
+    written anything. Of a link, what it leads to is put aside.
 
     Raises ``ValueError`` if it holds another run than the one that is resumed.
     """
@@ -98,12 +99,18 @@ def claimed_run(folder: Path, config: DictConfig) -> Iterator[None]:
                 with _without_a_lone_config(folder):
                     yield
                 return
+            folder = folder.resolve()
             aside = put_aside(folder)
             (aside / LOCK).unlink()
         logger.info("the earlier run is now %s", aside)
-        folder.mkdir(exist_ok=True)
-        with locked(folder), _without_a_lone_config(folder):
-            yield
+        try:
+            with made(folder), locked(folder), _without_a_lone_config(folder):
+                yield
+        except BaseException:
+            if not folder.exists():
+                aside.rename(folder)
+                logger.info("the earlier run is %s again", folder)
+            raise
 
 
 @contextmanager
