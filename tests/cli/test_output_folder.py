@@ -136,6 +136,34 @@ def test_a_second_run_that_is_killed_leaves_the_first_as_it_was(run):
     assert not (run / LOCK).exists()
 
 
+WITHOUT_FLOCK = """
+import errno, fcntl, os, sys
+
+def flock(file, operation):
+    raise OSError(errno.ENOSYS, "no flock")
+
+fcntl.flock = flock
+
+from pathlib import Path
+from discrete_diffusion.cli.output_folder import locked
+
+with locked(Path(".")):
+    try:
+        locked(Path(".")).__enter__()
+    except ValueError as error:
+        assert f"in use by process {os.getpid()} on " in str(error), error
+    else:
+        raise AssertionError("two have the lock")
+    os._exit(9)
+"""
+
+
+def test_the_lock_of_a_killed_process_is_void_on_a_disk_without_flock(tmp_path):
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", WITHOUT_FLOCK], cwd=tmp_path).returncode == 9
+        assert (tmp_path / LOCK).exists()
+
+
 @pytest.mark.parametrize(
     "words",
     [
