@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
+from hydra.core.global_hydra import GlobalHydra
 
 from checkpoints.made_checkpoints import training_state
 from discrete_diffusion import load
@@ -40,6 +43,25 @@ def test_the_command_writes_the_same_diagrams(checkpoint, model, tmp_path):
     assert {diagram.num_rooms for diagram in drawn} == {7}
     assert drawn == model.sample(6, num_rooms=7)
     assert drawn != model.sample(num=6, seed=1, rooms=7)
+
+
+def test_numbers_may_be_of_numpy_or_a_range(model):
+    assert model.sample(np.int64(3), rooms=range(1, 3)) == model.sample(3, rooms=[1, 2])
+    with pytest.raises(ValueError, match="rooms and num_rooms are one option"):
+        model.sample(rooms=5, num_rooms=6)
+
+
+def test_the_global_random_numbers_are_left_alone(checkpoint):
+    before = torch.get_rng_state()
+    load(checkpoint).sample(num=1)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_several_threads_draw(model):
+    with ThreadPoolExecutor(3) as pool:
+        drawn = list(pool.map(lambda seed: model.sample(num=1, seed=seed), range(6)))
+    assert drawn == [model.sample(num=1, seed=seed) for seed in range(6)]
+    assert not GlobalHydra.instance().is_initialized()
 
 
 def test_nothing_is_written(model, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
+from numbers import Integral
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -94,15 +95,27 @@ class SampleFunction:
         short = {key.removeprefix(_COUNT): key for key in keys}
         for name in options.keys() - keys:
             check_name("option of sample", name, short.keys() | _EXPLICIT)
+            if short[name] in options:
+                raise ValueError(f"{name} and {short[name]} are one option; give one of them")
         defaults = compose("sample")
         config = defaults.copy()
         with open_dict(config):
             config.merge_with(
-                {**asked, **{short.get(name, name): x for name, x in options.items()}}
+                {
+                    short.get(name, name): _as_config(value)
+                    for name, value in {**asked, **options}.items()
+                }
             )
             config.checkpoint = self.path
         check_kinds(config, defaults)
         return config
+
+
+def _as_config(value: Any) -> Any:
+    """A whole number of NumPy, or a range, as a config can hold it; anything else as it is."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    return [*value] if isinstance(value, range) else value
 
 
 def _written(given: Any, path: Path) -> Path:

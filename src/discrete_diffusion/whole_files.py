@@ -42,7 +42,8 @@ def written_whole(path: Path) -> Iterator[Path]:
                 raise
             raise OSError(error.errno, error.strerror, str(path)) from error
         finally:
-            unfinished.unlink(missing_ok=True)
+            with suppress(OSError):  # not there, or in a folder that cannot be written to
+                unfinished.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -62,6 +62,22 @@ def test_overwrite_puts_the_earlier_run_aside(run, capsys):
     assert "seed: 1" in (run.with_name("run.replaced-2") / "config.yaml").read_text()
 
 
+def test_a_run_that_fails_at_once_takes_no_place(run, failure):
+    before = content(run)
+    failure(*SHORT, "hydra.run.dir=run", "overwrite=true", "data.split=[0,0,1]")
+    assert content(run) == before
+    assert not run.with_name("run.replaced-1").exists()
+
+
+def test_of_a_link_its_target_is_put_aside(run, tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(run.rename(tmp_path / "disk" / "run"))
+    main([*SHORT, "hydra.run.dir=link", "seed=1", "overwrite=true"])
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "disk" / "run.replaced-1" / "metrics.json").exists()
+    assert "seed: 1" in (tmp_path / "disk" / "run" / "config.yaml").read_text()
+
+
 def test_a_resumed_run_stays_in_its_folder_and_takes_no_other(run, failure):
     other = put_aside(shutil.copytree(run, run.with_name("other")))
     longer = ["trainer.max_steps=2", f"resume={LAST}"]
@@ -118,6 +134,34 @@ def test_a_second_run_that_is_killed_leaves_the_first_as_it_was(run):
     main([*SHORT, "hydra.run.dir=run", "overwrite=true"])
     assert (run / "metrics.json").exists()
     assert not (run / LOCK).exists()
+
+
+WITHOUT_FLOCK = """
+import errno, fcntl, os, sys
+
+def flock(file, operation):
+    raise OSError(errno.ENOSYS, "no flock")
+
+fcntl.flock = flock
+
+from pathlib import Path
+from discrete_diffusion.cli.output_folder import locked
+
+with locked(Path(".")):
+    try:
+        locked(Path(".")).__enter__()
+    except ValueError as error:
+        assert f"in use by process {os.getpid()} on " in str(error), error
+    else:
+        raise AssertionError("two have the lock")
+    os._exit(9)
+"""
+
+
+def test_the_lock_of_a_killed_process_is_void_on_a_disk_without_flock(tmp_path):
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", WITHOUT_FLOCK], cwd=tmp_path).returncode == 9
+        assert (tmp_path / LOCK).exists()
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,8 @@ def read_checkpoint(
     found = read_contents(path)
     info, config = found.info, OmegaConf.create(found.info["config"])
     try:
-        algorithm = build_algorithm(config)
+        with torch.random.fork_rng(devices=[]):  # its first weights are drawn, and replaced below
+            algorithm = build_algorithm(config)
     except (ValueError, TypeError, OmegaConfBaseException) as error:
         if missing := missing_plugin(info):
             raise ValueError(f"{found.path} {missing}") from error

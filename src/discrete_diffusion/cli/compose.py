@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
@@ -19,6 +20,8 @@ from discrete_diffusion.plugins import import_plugins
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+_HYDRA = RLock()
 
 
 def compose(
@@ -137,7 +140,8 @@ def compose_plainly(
 
 @contextmanager
 def own_hydra(user_config_dir: str | Path | None = None) -> Iterator[list[str]]:
-    """Hydra with our configs inside the block; afterwards the one that ran before.
+    """Hydra with our configs inside the block, in one thread at a time, as it is one for all of
+    them; afterwards the one that ran before.
 
     Yields the overrides that add ``user_config_dir`` to its search path.
     """
@@ -145,13 +149,14 @@ def own_hydra(user_config_dir: str | Path | None = None) -> Iterator[list[str]]:
     from hydra.core.global_hydra import GlobalHydra
 
     folder = None if user_config_dir is None else Path(user_config_dir).absolute()
-    running = GlobalHydra.instance().hydra
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_dir(str(config_dir()), version_base="1.3"):
-            yield [] if folder is None else [f"hydra.searchpath=[{quoted(f'file://{folder}')}]"]
-    finally:
-        GlobalHydra.instance().hydra = running
+    with _HYDRA:
+        running = GlobalHydra.instance().hydra
+        GlobalHydra.instance().clear()
+        try:
+            with initialize_config_dir(str(config_dir()), version_base="1.3"):
+                yield [] if folder is None else [f"hydra.searchpath=[{quoted(f'file://{folder}')}]"]
+        finally:
+            GlobalHydra.instance().hydra = running
 
 
 def quoted(text: str) -> str:

@@ -34,7 +34,7 @@ def locked(folder: Path) -> Iterator[None]:
 
     Raises ``ValueError`` naming the process that does; the lock of a killed process is void.
     """
-    from filelock import FileLock, Timeout
+    from filelock import FileLock, SoftFileLock, Timeout
 
     path, lock = folder / LOCK, FileLock(folder / LOCK)
     try:
@@ -44,8 +44,9 @@ def locked(folder: Path) -> Iterator[None]:
             f"{folder} is in use by {_holder(path) or 'another command'}; wait for its end, or "
             "give another folder"
         ) from None
-    since = time.strftime("%Y-%m-%d %H:%M:%S")
-    path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
+    if not isinstance(lock, SoftFileLock):  # on a disk without flock, where the text is the lock
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
     own = path.stat()
     try:
         yield
@@ -56,11 +57,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _holder(path: Path) -> str:
-    """What a lock file says."""
+    """What a lock file says: a line of ours, or on a disk without flock the number of a process, a
+    machine, and more, on lines of their own."""
     try:
-        return path.read_text().strip()
+        lines = path.read_text().splitlines()
     except OSError:
         return ""
+    return "process {} on {}".format(*lines) if len(lines) > 1 else "".join(lines)
 
 
 @contextmanager
@@ -88,7 +91,8 @@ def claimed_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
 @contextmanager
 def claimed_run(folder: Path, config: DictConfig) -> Iterator[None]:
     """The folder of a run, made and locked inside the block. With ``config.overwrite`` a run that
-    it holds is put aside first, as ``FOLDER.replaced-1``.
+    it holds is put aside first, as ``FOLDER.replaced-1``, and back if the block fails before it has
+    written anything. Of a link, what it leads to is put aside.
 
     Raises ``ValueError`` if it holds another run than the one that is resumed.
     """
@@ -98,12 +102,18 @@ def claimed_run(folder: Path, config: DictConfig) -> Iterator[None]:
                 with _without_a_lone_config(folder):
                     yield
                 return
+            folder = folder.resolve()
             aside = put_aside(folder)
             (aside / LOCK).unlink()
         logger.info("the earlier run is now %s", aside)
-        folder.mkdir(exist_ok=True)
-        with locked(folder), _without_a_lone_config(folder):
-            yield
+        try:
+            with made(folder), locked(folder), _without_a_lone_config(folder):
+                yield
+        except BaseException:
+            if not folder.exists():
+                aside.rename(folder)
+                logger.info("the earlier run is %s again", folder)
+            raise
 
 
 @contextmanager

@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 _SCORE = "val/nelbo"
 
+_OF_WRITING = ("inline_container", "PytorchStreamWriter")
+"""What torch's errors in writing a file name, and those of a GPU do not."""
+
 
 class CheckpointFiles(TorchCheckpointIO):
     """Files that are whole at any moment, with the averaged weights as ``.safetensors`` beside.
@@ -39,6 +42,8 @@ class CheckpointFiles(TorchCheckpointIO):
             try:
                 torch.save(checkpoint, unfinished)
             except RuntimeError as error:  # torch has no other for a disk that is full
+                if not any(word in str(error) for word in _OF_WRITING):
+                    raise
                 raise OSError(f"{path} cannot be written: is the disk full?") from error
         if INFO_KEY in checkpoint:
             _export(Path(path), checkpoint)
