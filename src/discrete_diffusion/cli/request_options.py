@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config_files import config_dir, plain
 from discrete_diffusion.domains import available_domains, get_domain
 
 if TYPE_CHECKING:
@@ -33,8 +33,20 @@ def offer_options(command: str) -> None:
     for name, options in _options(command).items():
         node[name] = next(iter(options.values())).default
         lines += [f"  {name}  ({title}) {each.meaning}" for title, each in options.items()]
-    node["hydra"] = {"help": {"footer": "\n".join(lines)}}
+    text = f"{_keys_with_comments(command)}\n" + "\n".join(lines)
+    node["hydra"] = {"help": {"template": text.replace("$", "$$")}}
     ConfigStore.instance().store(f"{command}_options", node, package="_global_")
+
+
+def _keys_with_comments(command: str) -> str:
+    """The keys of ``sample.yaml`` or ``evaluate.yaml`` as they stand there, and the samplers."""
+    text = (config_dir() / f"{command}.yaml").read_text(encoding="utf-8")
+    keys = text.partition("\nsampling:")[2].partition("\nhydra:")[0]
+    samplers = sorted(path.stem for path in (config_dir() / "sampling").glob("*.yaml"))
+    return (
+        f"discrete-diffusion {command} [key=value ...]: keys, their defaults, what they mean.\n\n"
+        f"sampling=NAME: {', '.join(samplers)}\nsampling:{keys}"
+    )
 
 
 def _options(command: str) -> dict[str, dict[str, Option]]:
