@@ -263,6 +263,7 @@ def test_help_list_and_the_composed_config(capsys):
         (["sample", "."], "did you mean checkpoint=.?"),
         (["train", "--overwrite"], "--overwrite: keys have no dashes; write overwrite=..."),
         (["train", "--trainer.max_steps=3"], "write trainer.max_steps=..."),
+        (["train", "--lr=0.1"], "--lr=0.1: keys have no dashes; write lr=..."),
         (["sample", "--num-samples=4"], "write num_samples=..."),
         (["train", "steps=30"], "'steps'; did you mean trainer.max_steps=...?"),
         (["train", "seed=1,2"], "seed=[1,2]; to run each, add --multirun"),

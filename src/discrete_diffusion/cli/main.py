@@ -71,6 +71,12 @@ _FLAGS_WITH_VALUES = (
     *("--package", "-p", "--cfg", "-c", "--info", "-i"),
 )
 
+_LONG_FLAGS = (
+    *("--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run"),
+    *("--multirun", "--shell-completion", "--config-path", "--config-name", "--config-dir"),
+    *("--experimental-rerun", "--info"),
+)
+
 _PATIENCE = 2.0
 """Seconds that processes of rank > 0 wait before they print an error: where rank 0 has it too, it
 prints it first, and the launcher ends the others."""
@@ -189,7 +195,7 @@ def _sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[s
     overrides: list[str] = []
     flags: list[str] = []
     for argument in arguments:
-        if name := _dashed_key(command, argument):
+        if name := _dashed_key(argument):
             raise ValueError(f"{argument}: keys have no dashes; write {name}=...")
         if argument.startswith("-") or (flags and flags[-1] in _FLAGS_WITH_VALUES):
             flags.append(argument)
@@ -208,18 +214,12 @@ def _sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[s
     return overrides, flags, user_dir
 
 
-def _dashed_key(command: str, argument: str) -> str | None:
-    """The key that ``--key`` or ``--key=value`` means, None if it is none of the command's."""
-    from discrete_diffusion.config_files import config_dir
-
-    name = argument.partition("=")[0].lstrip("-").replace("-", "_")
-    if not argument.startswith("--"):
+def _dashed_key(argument: str) -> str | None:
+    """The key that ``--key`` or ``--key=value`` means; None for a flag of Hydra's, or its start."""
+    flag = argument.partition("=")[0]
+    if not flag.startswith("--") or any(known.startswith(flag) for known in _LONG_FLAGS):
         return None
-    text = (config_dir() / f"{command}.yaml").read_text(encoding="utf-8")
-    keys = {line.partition(":")[0] for line in text.splitlines()} - {"defaults", "hydra"}
-    if command in ("train", "compare"):
-        keys |= {path.name for path in config_dir().iterdir()}
-    return name if name.partition(".")[0] in keys else None
+    return flag.lstrip("-").replace("-", "_")
 
 
 def _neither(command: str, argument: str, arguments: Sequence[str]) -> str:
