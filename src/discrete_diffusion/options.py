@@ -166,7 +166,8 @@ def check_kinds(config: DictConfig, defaults: DictConfig) -> None:
         if got == wanted or off or known:
             continue
         shown = "null" if value is None else value
-        raise ValueError(f"{key}={shown}: expected {wanted}, as in the default {key}={default}")
+        usual = str(default).lower() if isinstance(default, bool) else default
+        raise ValueError(f"{key}={shown}: expected {wanted}, as in the default {key}={usual}")
 
 
 def _pairs(key: str, given: Any, default: Any) -> Iterator[tuple[str, Any, Any]]:

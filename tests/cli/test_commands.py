@@ -190,6 +190,8 @@ def test_a_bare_command_says_what_it_needs(capsys, failure):
 def test_help_list_and_the_composed_config(capsys):
     main(["--help"])
     assert "discrete-diffusion train" in capsys.readouterr().out
+    main(["list", "--help"])
+    assert "list plugins=[my_module]" in capsys.readouterr().out
     main(["list"])
     listing = capsys.readouterr().out
     for name in ("bd-denoiser", "dit_small", "mdlm", "first-hitting", "per_group", "plans"):
@@ -255,7 +257,21 @@ def test_help_list_and_the_composed_config(capsys):
             ["train", "data.symmetry=mirorr", *TINY],
             "'mirorr'; did you mean 'mirror'?",
         ),
-        (["train", "foo"], "'foo' is neither key=value nor a flag"),
+        (["train", "foo"], "'foo' is neither key=value nor a flag; see discrete-diffusion train"),
+        (["train", "seed", "=", "3"], "'seed' is neither key=value nor a flag; leave no spaces"),
+        (["sample", "checkpoint=a", "num_rooms=[5,", "6]"], "leave no spaces inside key=value"),
+        (["sample", "."], "did you mean checkpoint=.?"),
+        (["train", "--overwrite"], "--overwrite: keys have no dashes; write overwrite=..."),
+        (["train", "--trainer.max_steps=3"], "write trainer.max_steps=..."),
+        (["train", "--lr=0.1"], "--lr=0.1: keys have no dashes; write lr=..."),
+        (["sample", "--num-samples=4"], "write num_samples=..."),
+        (["train", "steps=30"], "'steps'; did you mean trainer.max_steps=...?"),
+        (["train", "seed=1,2"], "seed=[1,2]; to run each, add --multirun"),
+        (["train", "compile=yes"], "as in the default compile=false"),
+        (["sample", "checkpoint=a", "num_rooms=5,6"], "a list stands in brackets, num_rooms=[5,6]"),
+        (["sample", "checkpoint=a", "algo=mdlm"], "algo is for train; sample goes by the"),
+        (["evaluate", "checkpoint=a", "+model.d_model=3"], "model is for train; evaluate goes by"),
+        (["sample", "checkpoint=a", "+num_sample=3"], "sample takes no keys beside its own"),
         (["train", "--config-dir", "nowhere"], "--config-dir nowhere: "),
         (
             ["train", "precision=32"],

@@ -101,8 +101,9 @@ def test_samples_in_files_are_measured_by_one_process(failure):
 def test_more_processes_than_gpus_are_refused(monkeypatch):
     config = config_with(devices=3, accelerator="cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="accelerator=cuda: "):
-        where_to_compute(config)
+    for name in ("cuda", "gpu"):
+        with pytest.raises(ValueError, match=f"accelerator={name}: "):
+            where_to_compute(OmegaConf.merge(config, {"accelerator": name}))
     assert where_to_compute(config_with(devices="auto")).per_node == 1
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)

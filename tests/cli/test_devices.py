@@ -71,8 +71,9 @@ def test_more_gpus_than_there_are_or_none_at_all(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="fsdp: torch finds no GPU here"):
         settled("trainer=fsdp", "callbacks.ema_decay=null")
-    with pytest.raises(ValueError, match="accelerator=cuda: "):
-        settled("trainer.accelerator=cuda")
+    for name in ("cuda", "gpu"):
+        with pytest.raises(ValueError, match=f"accelerator={name}: "):
+            settled(f"trainer.accelerator={name}")
 
 
 def test_one_process_needs_no_strategy_and_more_are_ddp():

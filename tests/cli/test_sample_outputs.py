@@ -62,7 +62,7 @@ def test_several_numbers_of_rooms_are_drawn_as_often_as_in_the_data(model, tmp_p
 
 @pytest.mark.parametrize(
     ("asked", "named"),
-    [("9", "num_rooms=9: "), ("[2,9]", "num_rooms=9: "), ("[2,3]", "num_rooms=3 alone")],
+    [("9", "train with data.n_max=9"), ("[2,9]", "num_rooms=9: "), ("[2,3]", "num_rooms=3 alone")],
 )
 def test_numbers_of_rooms_that_the_model_lacks_are_named(model, failure, asked, named):
     assert named in failure("sample", f"checkpoint={model}", f"num_rooms={asked}")
@@ -270,3 +270,15 @@ def test_completions_that_are_finished_are_kept(model, monkeypatch, capsys):
     assert len(cut) == 40
     assert cut == [diagram for diagram in whole if diagram.num_rooms == 3]  # large ones first
     assert Path("cut/samples.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("command", ["sample", "evaluate"])
+def test_help_says_what_each_key_means_and_no_key_of_train(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    said = capsys.readouterr().out
+    for key in compose(command):
+        assert f"\n{key}:" in said or f"\n  {key}  (" in said
+    assert "\ncheckpoint: null # " in said
+    assert "max_steps" not in said
+    assert "entropy-bounded" in said

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 _HYDRA = RLock()
 
 
+_OF_TRAINING = (
+    *("algo", "callbacks", "debug", "eval", "experiment", "forward_process", "init", "logger"),
+    *("model", "noise", "optim", "resume", "trainer"),
+)
+"""Keys of ``train`` that ``sample`` and ``evaluate`` do not have."""
+
+
 def compose(
     config_name: str = "train",
     overrides: Sequence[str] = (),
@@ -99,11 +106,19 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
     ``data.key=value`` and, unless a sampler is named, before ``sampling.key=value``, as only the
     checkpoint knows these keys.
 
-    Raises ``ValueError`` for ``data=``: the data set is that of the checkpoint.
+    Raises ``ValueError`` for ``data=`` and keys of ``train``, which the checkpoint decides, and for
+    ``+key=value``, which nothing would read.
     """
     if config_name not in COMMANDS:
         return [*overrides]
     for word in overrides:
+        root = re.split(r"[.=@]", word.lstrip("+~"))[0]
+        if root in _OF_TRAINING:
+            raise ValueError(
+                f"{word}: {root} is for train; {config_name} goes by the checkpoint; leave it out"
+            )
+        if word[:1] == "+" != word[1:2] and root not in ("data", "sampling", "hydra"):
+            raise ValueError(f"{word}: {config_name} takes no keys beside its own; leave out the +")
         if word.lstrip("+~").startswith("data="):
             raise ValueError(
                 f"{word}: {config_name} takes the data of the checkpoint; leave it out, or replace "

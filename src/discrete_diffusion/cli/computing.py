@@ -18,7 +18,7 @@ from discrete_diffusion.shards import Shard
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-ACCELERATORS = ("auto", "cpu", "cuda")
+ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
 
 
 def check_computing(config: DictConfig) -> None:
@@ -69,8 +69,10 @@ def where_to_compute(config: DictConfig) -> Computing:
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     uses_gpu = config.accelerator != "cpu" and torch.cuda.is_available()
-    if config.accelerator == "cuda" and not uses_gpu:
-        raise ValueError("accelerator=cuda: torch finds no GPU here; take accelerator=cpu")
+    if config.accelerator in ("cuda", "gpu") and not uses_gpu:
+        raise ValueError(
+            f"accelerator={config.accelerator}: torch finds no GPU here; take accelerator=cpu"
+        )
     check_units("precision", str(config.precision), on_gpu=uses_gpu)
     num_gpus = torch.cuda.device_count() if uses_gpu else 0
     per_node, num_nodes = num_processes(

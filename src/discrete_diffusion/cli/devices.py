@@ -74,7 +74,8 @@ def set_devices(options: dict[str, Any]) -> None:
     if name == "fsdp" and not num_gpus:
         raise ValueError("trainer.strategy=fsdp: torch finds no GPU here; take trainer=ddp")
     if on_gpu and not num_gpus:
-        raise ValueError("trainer.accelerator=cuda: torch finds no GPU here; leave it out")
+        asked = options["accelerator"]
+        raise ValueError(f"trainer.accelerator={asked}: torch finds no GPU here; leave it out")
     per_node, num_nodes = num_processes(
         options, num_gpus, defaults=(None, 1, -1, "auto"), prefix="trainer."
     )

@@ -10,6 +10,7 @@ from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import choices, compose_plainly, group_overrides
+from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.config_files import sampler_settings
 from discrete_diffusion.naming import unknown_name
 
@@ -34,6 +35,10 @@ def explain(
     for group in (word.lstrip("+").removesuffix("=null") for word in overrides):
         if f"{group}=null" in overrides and (known := choices(group, user_config_dir)):
             return f"{group}=null: leave it out for the default, or choose: {', '.join(known)}"
+    if several := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'\n", str(error)):
+        key, values = several.groups()
+        sweep = "" if config_name in COMMANDS else "; to run each, add --multirun"
+        return f"{key}={values}: a list stands in brackets, {key}=[{values}]{sweep}"
     if isinstance(error, ConfigCompositionException):
         return _unknown_key(error, config_name, overrides, user_config_dir) or str(error)
     return str(error)
@@ -77,6 +82,8 @@ def _unknown_key(
         return f"unknown config key '{found.group(1)}'; did you mean {' or '.join(meant)}?"
     where = f"config key under '{parent}'" if parent else "config key"
     sentence = unknown_name(where, key, map(str, node))
+    if config_name in COMMANDS:  # no new ones, see with_open_keys
+        return sentence
     return f"{sentence} (+{found.group(1)}=... adds a new one)"
 
 
@@ -96,5 +103,7 @@ def _elsewhere(config: DictConfig, key: str) -> list[str]:
     """The full names of keys called ``key`` in the sections of a config."""
     if key in ("out", "run_dir", "output_dir") and "out" not in config:
         return ["hydra.run.dir=FOLDER"]
+    if key in ("steps", "num_steps", "maxsteps", "iterations") and "trainer" in config:
+        return ["trainer.max_steps=..."]
     sections = {str(name): node for name, node in config.items() if isinstance(node, DictConfig)}
     return [f"{name}.{key}=..." for name, node in sections.items() if key in node and key != "name"]

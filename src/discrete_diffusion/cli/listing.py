@@ -55,9 +55,9 @@ def print_listing() -> None:
     console.print(groups)
     console.print(
         "\nData, backbone, algorithm and sampler of a run are of one state; algo=NAME chooses a "
-        "sampler that fits,\nand a forward process; the first process stands first. A sampler fits "
-        "the algorithms beside it,\nwith forward_process=absorbing if it is for absorbing noise. "
-        "Every algorithm takes every schedule\nbut noise=learned, which is for meld."
+        "sampler that fits, and a forward process; the first process stands first. A sampler fits "
+        "the algorithms beside it, with forward_process=absorbing if it is for absorbing noise. "
+        "Every algorithm takes every schedule but noise=learned, which is for meld."
     )
 
 

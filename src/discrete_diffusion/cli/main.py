@@ -27,16 +27,16 @@ HELP = """\
 discrete-diffusion: train and sample discrete diffusion models.
 
   discrete-diffusion train   [key=value ...]   train a model; no arguments: the defaults
-  discrete-diffusion sample  checkpoint=FILE   draw samples from a trained model
-  discrete-diffusion sample  checkpoint=FILE given=FILE   complete diagrams, fill rows, summarise
-  discrete-diffusion evaluate checkpoint=FILE | samples=FILE   measure samples and model
+  discrete-diffusion sample  checkpoint=RUN    draw samples from a run folder, or a .ckpt file
+  discrete-diffusion sample  checkpoint=RUN given=FILE   complete diagrams, fill rows, summarise
+  discrete-diffusion evaluate checkpoint=RUN | samples=FILE   measure samples and model
   discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
   discrete-diffusion data    describe | check | convert | cache   look at plans and the cache
   discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
 
 Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sample it:
 
-  discrete-diffusion train hydra.run.dir=runs/first trainer.max_steps=1000
+  discrete-diffusion train hydra.run.dir=runs/first trainer.max_steps=3000
   discrete-diffusion sample checkpoint=runs/first num_samples=64 out=samples
 
 Every setting is a config value; key=value on the command line overrides it:
@@ -49,13 +49,18 @@ Every setting is a config value; key=value on the command line overrides it:
   trainer.max_steps=5000   optim.lr=5e-4           hydra.run.dir=runs/a   where the run is written
   plugins=[my_module]      your own modules, imported first, with backbones, algorithms, ...
 
-  discrete-diffusion train --help              every group and value of a command
+  discrete-diffusion train --help              every group and key of a command, and the defaults
   discrete-diffusion train --cfg job           the composed config, without running it
   HYDRA_FULL_ERROR=1                           before a command: the whole trace of an error
 """
 
 COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare")}
 """Sub-commands that take a config -> the module of ``cli`` that runs them."""
+
+_HELP_OF_LIST = """\
+discrete-diffusion list                        backbones, algorithms, samplers, data; what fits what
+discrete-diffusion list plugins=[my_module]    the same, with those of your own modules
+"""
 
 _HELP_FLAGS = ("--help", "-h", "--hydra-help")
 _ASKING = (*_HELP_FLAGS, "--cfg", "-c", "--info", "-i")
@@ -64,6 +69,12 @@ _ASKING = (*_HELP_FLAGS, "--cfg", "-c", "--info", "-i")
 _FLAGS_WITH_VALUES = (
     *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
     *("--package", "-p", "--cfg", "-c", "--info", "-i"),
+)
+
+_LONG_FLAGS = (
+    *("--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run"),
+    *("--multirun", "--shell-completion", "--config-path", "--config-name", "--config-dir"),
+    *("--experimental-rerun", "--info"),
 )
 
 _PATIENCE = 2.0
@@ -87,6 +98,9 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
 
         print(__version__)
     elif command == "list":
+        if {*_HELP_FLAGS} & {*arguments[1:]}:
+            print(_HELP_OF_LIST, end="")
+            return
         from discrete_diffusion.cli.listing import print_listing
 
         _import_named(arguments[1:])
@@ -134,7 +148,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.config_files import config_dir
 
-    overrides, flags, user_dir = _sort_out(arguments)
+    overrides, flags, user_dir = _sort_out(command, arguments)
     overrides = with_open_keys(command, overrides)
     sweeps = bool({"-m", "--multirun"} & set(flags))
     if command == "compare":
@@ -180,7 +194,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         sys.argv = own_arguments
 
 
-def _sort_out(arguments: Sequence[str]) -> tuple[list[str], list[str], str | None]:
+def _sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str], str | None]:
     """Overrides (``key=value``, ``~key``), Hydra's own flags, and the value of ``--config-dir``.
 
     Hydra wants all overrides side by side; here they may stand anywhere.
@@ -188,14 +202,14 @@ def _sort_out(arguments: Sequence[str]) -> tuple[list[str], list[str], str | Non
     overrides: list[str] = []
     flags: list[str] = []
     for argument in arguments:
+        if name := _dashed_key(argument):
+            raise ValueError(f"{argument}: keys have no dashes; write {name}=...")
         if argument.startswith("-") or (flags and flags[-1] in _FLAGS_WITH_VALUES):
             flags.append(argument)
         elif "=" in argument or argument.startswith("~"):
             overrides.append(argument)
         else:
-            raise ValueError(
-                f"'{argument}' is neither key=value nor a flag; see discrete-diffusion --help"
-            )
+            raise ValueError(_neither(command, argument, arguments))
     user_dir = None
     for flag, value in zip([*flags, ""], [*flags[1:], "", ""], strict=False):
         if flag in ("--config-dir", "-cd"):
@@ -205,6 +219,25 @@ def _sort_out(arguments: Sequence[str]) -> tuple[list[str], list[str], str | Non
     if user_dir is not None and not os.path.isdir(user_dir):
         raise ValueError(f"--config-dir {user_dir}: there is no such folder")
     return overrides, flags, user_dir
+
+
+def _dashed_key(argument: str) -> str | None:
+    """The key that ``--key`` or ``--key=value`` means; None for a flag of Hydra's, or its start."""
+    flag = argument.partition("=")[0]
+    if not flag.startswith("--") or any(known.startswith(flag) for known in _LONG_FLAGS):
+        return None
+    return flag.lstrip("-").replace("-", "_")
+
+
+def _neither(command: str, argument: str, arguments: Sequence[str]) -> str:
+    """What is wrong with a word that is neither ``key=value`` nor a flag."""
+    said = f"'{argument}' is neither key=value nor a flag"
+    before = arguments[: list(arguments).index(argument)]
+    if "=" in arguments or (before and before[-1].count("[") > before[-1].count("]")):
+        return f"{said}; leave no spaces inside key=value, or quote all of it"
+    if command in ("sample", "evaluate") and os.path.exists(argument):
+        return f"{said}; did you mean checkpoint={argument}?"
+    return f"{said}; see discrete-diffusion {command} --help"
 
 
 def _guarded(function: Callable[..., Any], *arguments: Any) -> None:

@@ -97,7 +97,7 @@ def draw_samples(
                 raise
             batches, outputs = map(list, zip(*drawn, strict=True))
             logger.warning(
-                "%s of %s samples are finished, the large ones first: small ones are missing",
+                "%s of %s samples are finished; large ones come first, so small ones are missing",
                 *(f"{sum(map(len, batches)):,}", f"{len(real):,}"),
             )
     return _joined(outputs, torch.cat(batches), trajectories)

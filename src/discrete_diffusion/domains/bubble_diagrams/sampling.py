@@ -102,7 +102,7 @@ def _asked_rooms(
         if size > vocab.n_max:
             raise ValueError(
                 f"num_rooms={size}: {trained.path} was trained on diagrams of at most "
-                f"{vocab.n_max} rooms"
+                f"{vocab.n_max} rooms; ask for fewer, or train with data.n_max={size}"
             )
         if several and size not in seen:
             raise ValueError(
@@ -220,5 +220,6 @@ def _sampled(
 ) -> Sampled:
     numbers = structure_metrics(diagrams)
     shares = ", ".join(f"{k} {100 * numbers[k]:.1f} %" for k in ("valid", "transitive"))
-    picture = Path(str(config.out)) / config.picture
-    return Sampled({**facts, **numbers}, f"{what} in {facts['seconds']:.1f} s: {shares}; {picture}")
+    folder = Path(str(config.out))
+    files = f"{folder / 'samples.jsonl'}, {folder / config.picture}"
+    return Sampled({**facts, **numbers}, f"{what} in {facts['seconds']:.1f} s: {shares}; {files}")
