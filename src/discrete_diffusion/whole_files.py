@@ -9,6 +9,15 @@ from difflib import get_close_matches
 from pathlib import Path
 
 
+def check_folder(key: str, path: str | Path) -> None:
+    """``ValueError`` naming ``key`` if ``path`` is something else than a folder, or would be made
+    where ``check_parent`` refuses it."""
+    folder = Path(path)
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise ValueError(f"{key}={path}: this is no folder; choose another name")
+    check_parent(key, path)
+
+
 @contextmanager
 def made(folder: Path) -> Iterator[None]:
     """The folder is there inside the block; what was made and is still empty goes after it."""

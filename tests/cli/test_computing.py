@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -78,21 +79,24 @@ def test_values_are_refused(key, value, message):
 
 
 def test_commands_refuse_before_anything_is_read(failure):
+    Path("nowhere.ckpt").touch()
     for command in ("sample", "evaluate"):
         words = [command, "checkpoint=nowhere.ckpt", "precision=bf16-true"]
         assert "choose one of 32-true, bf16-mixed" in failure(*words)
     error = failure("sample", "checkpoint=nowhere.ckpt", "num_nodes=2")
     assert all(name in error for name in ("num_nodes=2: ", "torchrun", "srun"))
-    assert "no checkpoint at" in failure("sample", "checkpoint=nowhere.ckpt", "devices=2")
+    assert "no checkpoint at" in failure("sample", "checkpoint=missing.ckpt", "devices=2")
 
 
 def test_a_sweep_is_of_single_processes(capsys):
+    Path("nowhere.ckpt").touch()
     with pytest.raises(SystemExit):
         main(["sample", "checkpoint=nowhere.ckpt", "devices=2", "-m", "seed=0,1"])
     assert "devices=2 does not go with --multirun" in capsys.readouterr().err
 
 
 def test_samples_in_files_are_measured_by_one_process(failure):
+    Path("nowhere.jsonl").touch()
     error = failure("evaluate", "samples=nowhere.jsonl", "devices=2")
     assert "devices=2: " in error
     assert "leave devices out" in error

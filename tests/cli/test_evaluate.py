@@ -131,7 +131,7 @@ def test_quick_measures_less_and_says_so(plans_model, capsys):
     found, head = metrics(), Path("evaluation/table.md").read_text().splitlines()[0]
     assert found["quick"] == {
         **{"num_held_out": 10, "num_samples": 6},  # what is given counts
-        **{"seeds": 1, "floor_draws": 5, "bound_draws": 1, "time_bins": 5},
+        **{"seeds": 1, "floor_draws": 5, "verdicts": 50, "bound_draws": 1, "time_bins": 5},
     }
     assert (found["num_reference"], found["nelbo_num_samples"], found["num_samples"]) == (10, 10, 6)
     assert found["floor_sizes"] == {"num_samples": 6, "num_reference": 10, "draws": 5}
@@ -156,8 +156,9 @@ def test_fewer_held_out_samples_are_the_same_ones_every_time(plans_model):
 
 def test_quick_measures_files_against_fewer_plans(plans_model):
     words = ["samples=plans.jsonl", "reference=plans.jsonl", "num_held_out=20", "quick=true"]
+    words.append("verdicts=0")
     main(["evaluate", *words, "pictures=false"])
-    assert metrics()["quick"] == {"num_held_out": 20, "floor_draws": 5}
+    assert metrics()["quick"] == {"num_held_out": 20, "floor_draws": 5, "verdicts": 0}
     assert metrics()["num_reference"] == 20
     assert "20 of 90 held-out samples" in Path("evaluation/table.md").read_text()
 

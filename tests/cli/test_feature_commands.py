@@ -256,7 +256,7 @@ def test_what_is_wrong_with_given_windows_is_named(content, sentence):
 
 
 def test_a_file_that_is_none(model, refused):
-    assert refused("sample", model, "given=no.npz").startswith("no windows at /")
+    assert refused("sample", model, "given=no.npz").startswith("given=no.npz: ")
     Path("bad.npz").write_text("rows")
     assert "bad.npz is not an .npz file" in refused("sample", model, "given=bad.npz")
     np.savez("cut.npz", rows=windows())
@@ -381,6 +381,8 @@ def test_features_are_no_samples_of_plans(refused):
 )
 def test_settings_that_make_no_sense(model, refused, command, words, sentence):
     path = model.removeprefix("checkpoint=")
+    for name in ("a.npz", "a.jsonl"):
+        Path(name).touch()
     assert sentence.replace("CKPT", path) in refused(command, model, *words)
 
 
@@ -390,6 +392,7 @@ def test_a_mask_rate_is_for_features(refused, tmp_path):
     for command in ("sample", "evaluate"):
         error = refused(command, "checkpoint=tokens.ckpt", "mask_rate=0.5")
         assert error == "mask_rate=0.5: tokens.ckpt was not trained on features; leave it out"
+    Path("a.jsonl").touch()
     assert "mask_rate=0.5 is for checkpoint=" in refused(
         "evaluate", "samples=a.jsonl", "mask_rate=0.5"
     )

@@ -220,10 +220,12 @@ def test_a_file_of_measurements(command):
 )
 def test_settings_that_make_no_sense(trained, command, name, word, names):
     """The message names the key and its value, and what does not go with them or would."""
+    key, value = word.split("=")
+    if value.startswith("a."):
+        Path(value).touch()
     with pytest.raises(ValueError) as error:
         command(name, "field", word)
     said = str(error.value)
-    key, value = word.split("=")
     assert key.removeprefix("data.") in said
     assert value in said or key == "data.fantoms"
     assert names.replace("CKPT", str(trained("field"))) in said

@@ -253,3 +253,25 @@ def test_a_checkpoint_on_a_full_disk_is_named(run, failure, disk_of):
     longer = ["trainer.max_steps=2", f"resume={LAST}", "hydra.run.dir=run"]
     assert "checkpoints/last.ckpt" in failure(*SHORT, *longer)
     assert (run / "checkpoints" / "last.ckpt").read_bytes() == before
+
+
+def test_what_is_no_folder_is_named(tmp_path, failure):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("file", "link"):
+        assert f"hydra.run.dir={name}: " in failure(*SHORT, f"hydra.run.dir={name}")
+        assert f"out={name}" in failure("evaluate", "samples=file", f"out={name}")
+
+
+def test_a_wrong_value_is_named_before_a_taken_folder(run, failure):
+    assert "optim.lr=-1" in failure(*SHORT, "hydra.run.dir=run", "optim.lr=-1")
+    assert "given=none.jsonl" in failure(
+        "sample", f"checkpoint={LAST}", "out=run", "given=none.jsonl"
+    )
+
+
+def test_a_sweep_into_its_old_folder_names_its_own_key(run, failure):
+    (run.parent / "sweep").mkdir()
+    run.rename(run.parent / "sweep" / "0")
+    error = failure(*SHORT, "-m", "seed=1", "hydra.sweep.dir=sweep")
+    assert "hydra.sweep.dir=FOLDER" in error

@@ -133,6 +133,8 @@ def test_a_gpu_that_only_imitates_bfloat16(monkeypatch):
     ],
 )
 def test_commands_refuse_before_anything_is_read(failure, tmp_path, words):
+    for name in ("nowhere.jsonl", "nowhere.ckpt"):
+        (tmp_path / name).touch()
     error = failure(*words)
     (key,) = (w.partition("=")[0] for w in words if "precision=" in w)
     assert f"{key}=bf16-mixed: " in error

@@ -111,9 +111,8 @@ def test_an_option_of_its_own(folder, capsys):
             main([*words_of("sample"), asked, "overwrite=true"])
         assert asked in (error := capsys.readouterr().err)
         assert said in error
-    with pytest.raises(SystemExit):
-        main(["sample", "--help"])
-    assert "num_atoms  (molecules) of every molecule" in capsys.readouterr().out
+    main(["sample", "--help"])
+    assert re.search(r"num_atoms.*of every molecule", capsys.readouterr().out)
 
 
 def test_completing_keeps_what_is_given(folder, capsys):

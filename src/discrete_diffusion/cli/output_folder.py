@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from discrete_diffusion.cli.launch_environment import is_first
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.options import leaves
-from discrete_diffusion.whole_files import check_parent, made, put_aside
+from discrete_diffusion.whole_files import check_folder, made, put_aside
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -77,7 +77,7 @@ def claimed_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
         yield
         return
     folder = Path(str(config.out))
-    check_parent("out", folder)
+    check_folder("out", folder)
     with made(folder), locked(folder):
         there = [name for name in dict.fromkeys(names) if (folder / name).exists()]
         if there and not config.overwrite:
@@ -143,21 +143,29 @@ def _must_go(folder: Path, config: DictConfig) -> bool:
     if not config.overwrite:
         resume = f"go on with it by resume={last}, " if last.exists() else ""
         raise ValueError(
-            f"{folder} holds a run: {resume}put it aside by overwrite=true, or give another "
-            "hydra.run.dir=FOLDER"
+            f"{folder} holds a run: {resume}put it aside by overwrite=true, or {_another()}"
         )
     if _is_inside(Path.cwd(), folder):
         raise ValueError(
             f"overwrite=true cannot put {folder} aside: it is the current folder, or holds it; "
-            "give another hydra.run.dir=FOLDER"
+            f"{_another()}"
         )
     for key, value in leaves(plain(config)):
         if isinstance(value, str) and _is_inside(value, folder):
             raise ValueError(
                 f"{key}={value} is in {folder}, which overwrite=true would put aside; leave one "
-                "out, or give another hydra.run.dir=FOLDER"
+                f"out, or {_another()}"
             )
     return True
+
+
+def _another() -> str:
+    """How to choose the folder of a run, or of the runs of a sweep."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    sweeps = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+    return f"give another hydra.{'sweep' if sweeps else 'run'}.dir=FOLDER"
 
 
 def _is_inside(path: str | Path, folder: Path) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from discrete_diffusion.cli.launch_environment import is_first, started
-from discrete_diffusion.whole_files import check_parent
+from discrete_diffusion.whole_files import check_folder
 
 
 def run_folder(
@@ -33,7 +33,7 @@ def run_folder(
     assert isinstance(patterns, dict)
     where.dir = shared_time_stamp(patterns["dir"])
     if not sweeps and is_first() and any(o.startswith("hydra.run.dir=") for o in overrides):
-        check_parent("hydra.run.dir", where.dir)
+        check_folder("hydra.run.dir", where.dir)
     return None if sweeps else Path(where.dir), [f"hydra.{kind}.dir={quoted(where.dir)}"]
 
 

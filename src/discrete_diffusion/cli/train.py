@@ -47,6 +47,7 @@ def run(config: DictConfig) -> None:
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     hush_other_ranks()
+    check_values(config)
     try:
         with claimed_run(folder, config) if is_first() else nullcontext():
             train(config, folder)
