@@ -270,15 +270,3 @@ def test_completions_that_are_finished_are_kept(model, monkeypatch, capsys):
     assert len(cut) == 40
     assert cut == [diagram for diagram in whole if diagram.num_rooms == 3]  # large ones first
     assert Path("cut/samples.png").stat().st_size > 0
-
-
-@pytest.mark.parametrize("command", ["sample", "evaluate"])
-def test_help_says_what_each_key_means_and_no_key_of_train(command, capsys):
-    with pytest.raises(SystemExit):
-        main([command, "--help"])
-    said = capsys.readouterr().out
-    for key in compose(command):
-        assert f"\n{key}:" in said or f"\n  {key}  (" in said
-    assert "\ncheckpoint: null # " in said
-    assert "max_steps" not in said
-    assert "entropy-bounded" in said
