@@ -31,7 +31,8 @@ from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.layout import TokenLayout
 
 QUICK = ["floor_draws=2", "bound_draws=1", "time_bins=2", "num_samples=6", "seeds=2"]
-PLAIN = [*QUICK, "pictures=false", "verdicts=0"]
+QUICK.append("verdicts=0")
+PLAIN = [*QUICK, "pictures=false"]
 MODEL = ["bound_draws=1", "time_bins=2"]
 PICTURES = {"samples.png", "adjacency.png", "histograms.png", "relations.png"}
 BIG = [BubbleDiagram((0, *[3] * 8), ((0, 1, 2),))]
@@ -127,11 +128,12 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
 
 def test_quick_measures_less_and_says_so(plans_model, capsys):
     words = [f"checkpoint={plans_model}", "quick=true", "num_held_out=10", "num_samples=6"]
+    words.append("verdicts=2")
     main(["evaluate", *words, "pictures=false", "threads=1"])
     found, head = metrics(), Path("evaluation/table.md").read_text().splitlines()[0]
     assert found["quick"] == {
         **{"num_held_out": 10, "num_samples": 6},  # what is given counts
-        **{"seeds": 1, "floor_draws": 5, "verdicts": 50, "bound_draws": 1, "time_bins": 5},
+        **{"seeds": 1, "floor_draws": 5, "verdicts": 2, "bound_draws": 1, "time_bins": 5},
     }
     assert (found["num_reference"], found["nelbo_num_samples"], found["num_samples"]) == (10, 10, 6)
     assert found["floor_sizes"] == {"num_samples": 6, "num_reference": 10, "draws": 5}
@@ -202,6 +204,7 @@ def test_samples_files_of_any_origin(capsys):
     main(
         [
             "evaluate",
+            "verdicts=0",
             "samples=[a.jsonl,b.jsonl]",
             "reference=real.jsonl",
             "training=a.jsonl",
@@ -231,6 +234,7 @@ def test_files_of_different_size_are_pointed_out(capsys):
     main(
         [
             "evaluate",
+            "verdicts=0",
             "samples=[a.jsonl,b.jsonl]",
             "reference=b.jsonl",
             "floor_draws=0",
@@ -245,7 +249,7 @@ def test_without_a_reference_fresh_plans_of_the_generator_are_it(monkeypatch, ca
     monkeypatch.setattr(real_data, "NUM_KNOWN", 120)
     monkeypatch.setattr(real_data, "NUM_REFERENCE", 30)
     write_diagrams("a.jsonl", generate_plans(10, seed=1))
-    main(["evaluate", "samples=a.jsonl", "floor_draws=2", "pictures=false"])
+    main(["evaluate", "samples=a.jsonl", "floor_draws=2", "verdicts=0", "pictures=false"])
     found, seed = metrics(), real_data.REFERENCE_SEED
     assert found["reference"] == f"30 fresh plans of the embedded generator, plan_seed={seed}"
     fresh = generate_plans(30, seed=seed)
@@ -291,6 +295,7 @@ def test_unreadable_samples_are_counted(capsys):
     main(
         [
             "evaluate",
+            "verdicts=0",
             "samples=[a.jsonl,b.jsonl]",
             "reference=b.jsonl",
             "skip_invalid=true",
