@@ -10,11 +10,12 @@ from pathlib import Path
 
 
 def check_folder(key: str, path: str | Path) -> None:
-    """``ValueError`` naming ``key`` if ``path`` is something else than a folder, or would be made
-    where ``check_parent`` refuses it."""
-    folder = Path(path)
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise ValueError(f"{key}={path}: this is no folder; choose another name")
+    """``ValueError`` naming ``key`` if ``path`` or what it lies in is something else than a folder,
+    or if it would be made where ``check_parent`` refuses it."""
+    for part in (Path(path), *Path(path).parents):
+        if os.path.lexists(part) and not part.is_dir():
+            what = "a file" if part.exists() else "a broken link"
+            raise ValueError(f"{key}={path}: {part} is {what}; give another folder")
     check_parent(key, path)
 
 

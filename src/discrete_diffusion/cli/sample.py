@@ -27,7 +27,7 @@ from discrete_diffusion.cli.request_options import (
 )
 from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model, with_sampler
 from discrete_diffusion.stopping import Stop, StopSignals
-from discrete_diffusion.whole_files import growing_file, is_same_file
+from discrete_diffusion.whole_files import check_folder, growing_file, is_same_file
 
 if TYPE_CHECKING:
     from discrete_diffusion.checkpoints import Checkpoint
@@ -137,9 +137,7 @@ def check_outputs(config: DictConfig) -> None:
     """``ValueError`` for an ``out`` that is no folder, a ``picture`` of another kind or with the
     name of another output, and a file to read that would be overwritten."""
     folder, picture = Path(str(config.out)), Path(str(config.picture))
-    for part in (folder, *folder.parents):
-        if part.exists() and not part.is_dir():
-            raise ValueError(f"out={folder}: {part} is a file; choose a folder")
+    check_folder("out", folder)
     if picture.suffix.lower() not in (".png", ".svg"):
         raise ValueError(f"picture={picture}: choose a name that ends in .png or .svg")
     taken = {(folder / name).resolve(): name for name in OUTPUTS}

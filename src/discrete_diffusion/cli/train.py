@@ -50,7 +50,7 @@ def run(config: DictConfig) -> None:
     check_values(config)
     try:
         with claimed_run(folder, config) if is_first() else nullcontext():
-            train(config, folder)
+            _watched(config, folder)
     except Stop as stop:
         if not is_first():  # only the first one's exit status tells how the run ended
             raise SystemExit(0) from None
@@ -67,6 +67,11 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
     Raises ``Stop`` on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
     """
     check_values(config)
+    return _watched(config, folder)
+
+
+def _watched(config: DictConfig, folder: Path) -> dict[str, Any]:
+    """``train`` of a checked config."""
     with stop_signals() as signals:
         return _train(config, folder, signals)
 

@@ -17,7 +17,7 @@ from discrete_diffusion.cli.output_folder import locked
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.naming import counted
 from discrete_diffusion.stopping import Stop
-from discrete_diffusion.whole_files import check_folder, made, put_aside
+from discrete_diffusion.whole_files import made, put_aside
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell
@@ -78,7 +78,6 @@ def compare(
     from discrete_diffusion.cli.compare.cells import plan_cells  # imports torch
 
     cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
-    check_folder("out", config.out)
     with made(cells[0].out), locked(cells[0].out):
         return _compare(cells, config, overrides, launcher, user_config_dir)
 

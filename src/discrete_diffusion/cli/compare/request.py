@@ -13,6 +13,7 @@ from discrete_diffusion.cli.config_checks import check_training_values
 from discrete_diffusion.cli.launch_environment import started
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.naming import check_name, unknown_name
+from discrete_diffusion.whole_files import check_folder
 
 _LISTS = {"algos": "[mdlm,udlm]", "backbones": "[bd-denoiser,dit]", "seeds": "[0,1,2]"}
 _OWN_KEYS = (*_LISTS, "out", "bound_samples", "bound_draws", "overwrite")
@@ -117,8 +118,7 @@ def _check_folder(out: str | None) -> None:
         raise ValueError("out= is empty: give the folder to write into, as in out=compared")
     path = Path(str(out)).absolute()
     there = next(p for p in (path, *path.parents) if p.exists())
-    if not there.is_dir():
-        raise ValueError(f"out={out}: {there} is a file; give another folder")
+    check_folder("out", str(out))
     if not os.access(there, os.W_OK | os.X_OK):
         raise ValueError(f"out={out}: {there} cannot be written to; give another folder")
 
