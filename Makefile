@@ -19,13 +19,16 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)
 	$(BIN)/discrete-diffusion train experiment=demo hydra.run.dir=$(DEMO) overwrite=true
-	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_samples=6 num_rooms=7 trajectory=6 out=$(DEMO)/animation
+	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_samples=6 num_rooms=7 trajectory=6 realise=true out=$(DEMO)/animation
 	@echo
-	@echo "Sampled diagrams: $(DEMO)/samples.png, coming out of the noise: $(DEMO)/animation/trajectory.gif, numbers: $(DEMO)/metrics.json"
+	@echo "Sampled diagrams: $(DEMO)/samples.png, coming out of the noise: $(DEMO)/animation/trajectory.gif,"
+	@echo "floor plans of them: $(DEMO)/animation/floor_plans.svg, numbers: $(DEMO)/metrics.json"
 	@echo
-	@echo "To go on: draw plans of six rooms, complete a partial plan, measure the model on plans that it has not seen:"
+	@echo "To go on: draw diagrams of six rooms that can be built, find their floor plans in metres, complete a partial"
+	@echo "diagram, measure the model on plans that it has not seen:"
 	@echo
-	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_rooms=6 num_samples=16 out=$(DEMO)/six_rooms"
+	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_rooms=6 num_samples=16 buildable=true out=$(DEMO)/six_rooms"
+	@echo "  $(BIN)/discrete-diffusion plans realise $(DEMO)/six_rooms/samples.jsonl total_area=90 out=$(DEMO)/floor_plans"
 	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO) given=examples/partial.jsonl out=$(DEMO)/completed"
 	@echo "  $(BIN)/discrete-diffusion evaluate checkpoint=$(DEMO) quick=true out=$(DEMO)/evaluation"
 

@@ -71,8 +71,12 @@ def draw(log_probs: Tensor, generator: torch.Generator) -> Tensor:
     An id of probability 0 is never drawn: the chosen id is the first whose cumulative
     probability exceeds a uniform u < 1 of the row's total. The rows need not be normalised.
     """
+    return pick(log_probs, uniform_draws(tuple(log_probs.shape[:-1]), generator, log_probs.device))
+
+
+def pick(log_probs: Tensor, u: Tensor) -> Tensor:
+    """``draw`` with its uniform numbers ``u``, Float64[...] in [0, 1), drawn before."""
     cumulative = log_probs.double().exp().cumsum(dim=-1)
-    u = uniform_draws(tuple(log_probs.shape[:-1]), generator, log_probs.device)
     threshold = u.unsqueeze(-1) * cumulative[..., -1:]
     return (cumulative <= threshold).sum(dim=-1)
 

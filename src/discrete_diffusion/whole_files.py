@@ -71,7 +71,7 @@ def growing_file(path: Path) -> Iterator[Callable[[str], None]]:
     Of a text that cannot be written, as on a full disk, nothing is there; ``OSError`` names the
     file.
     """
-    unfinished = path.with_name(f"{path.stem}.partial{path.suffix}")
+    unfinished = growing_name(path)
     length = 0
 
     def append(text: str) -> None:
@@ -90,6 +90,11 @@ def growing_file(path: Path) -> Iterator[Callable[[str], None]]:
     unfinished.unlink(missing_ok=True)
     yield append
     unfinished.unlink(missing_ok=True)
+
+
+def growing_name(path: Path) -> Path:
+    """What ``growing_file`` appends to until ``path`` is there."""
+    return path.with_name(f"{path.stem}.partial{path.suffix}")
 
 
 def is_same_file(path: Path, other: Path) -> bool:

@@ -283,6 +283,26 @@ def test_what_a_comparison_writes(finished):
     assert (out / "pareto.png").stat().st_size > 0
 
 
+def test_a_comparison_says_which_samples_can_be_built(finished, copy):
+    pytest.importorskip("ortools", reason="OR-Tools decides it")
+    assert "verdicts" not in finished[1]["terms"]  # a fifth of 6 samples is too few
+    written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    measured = again(copy, "eval.verdicts=4")
+    for model in measured["models"]:
+        share = model["buildable"]
+        assert 4 * share == round(4 * share)
+        assert model["buildable_standard_error"] == pytest.approx((share * (1 - share) / 4) ** 0.5)
+    assert measured["real_data"]["metrics"]["num_verdicts"] == 4
+    assert measured["real_data"]["metrics"]["buildable"] == 1
+    table = (copy.parents[1] / "table.md").read_text()
+    assert "| realisable, % ↑ | buildable, % ↑ |" in table
+    assert "of the first 4 samples, decided by a constraint solver" in table
+    assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
+    without = again(copy, "eval.verdicts=0")
+    assert "buildable" not in without["models"][0]
+    assert "buildable" not in (copy.parents[1] / "table.md").read_text()
+
+
 def test_all_cells_are_measured_on_the_same_rows(finished):
     cells = [
         json.loads((finished[0] / "cells" / f"mdlm-{b}-seed0" / "cell.json").read_text())

@@ -20,6 +20,8 @@ from discrete_diffusion.domains.bubble_diagrams import (
     write_diagrams,
 )
 from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS
+from discrete_diffusion.domains.bubble_diagrams.files import impossible_plans
+from discrete_diffusion.domains.bubble_diagrams.plans import box_model
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.domain import SubCommand
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
@@ -106,6 +108,33 @@ def test_check_warns_of_plans_that_cannot_be_built(capsys, folder):
     assert in_a_circle.endswith("; and 2 more")
     assert against.startswith("warning: 1 of 12 diagrams")
     assert "plans.jsonl, line 12: room 0 right-of room 1" in against
+
+
+def test_check_says_which_relations_no_plan_has(capsys, folder, monkeypatch):
+    pytest.importorskip("ortools", reason="OR-Tools looks for floor plans")
+    nested = BubbleDiagram((0, 2, 3), ((0, 1, 5), (1, 2, 2)))
+    write_diagrams("plans.jsonl", [*PLANS[:2], *[nested] * 4])
+    counts, without, scope = output(capsys, "check", "plans.jsonl", "--plans", "3").splitlines()
+    assert without.startswith(
+        "warning: 1 of the first 3 diagrams with relations that no floor plan"
+    )
+    assert "plans.jsonl, line 3: living room surrounding kitchen, kitchen left-of" in without
+    assert "bathroom not related to living room" in without
+    assert "of the first 3 diagrams" in scope
+    counts, without = output(capsys, "check", "plans.jsonl").splitlines()
+    assert without.startswith("warning: 4 of 6 diagrams")
+    assert without.endswith("; and 1 more")
+    assert output(capsys, "check", "plans.jsonl", "--plans", "0") == counts + "\n"
+    monkeypatch.setattr(impossible_plans, "_EFFORT", 1e-9)
+    assert "6 diagrams more" in output(capsys, "check", "plans.jsonl")
+
+
+def test_check_without_or_tools(capsys, folder, failure, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ortools", None)
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    assert "discrete-diffusion[plans]" in failure("data", "check", "plans.jsonl", "--plans", "9")
+    monkeypatch.setattr(box_model, "find_spec", lambda name: None)
+    assert output(capsys, "check", "plans.jsonl").endswith("all can be read\n")
 
 
 def test_check_prints_every_problem_and_ends_with_status_1(capsys, folder):
@@ -212,6 +241,7 @@ def test_tables_of_regions_are_for_other_commands(failure, folder, command):
         (["check", "plans.jsonl", "other.jsonl"], "'other.jsonl' is one argument too many"),
         (["check", "plans.jsonl", "--n-mx", "9"], "did you mean '--n-max'"),
         (["check", "plans.jsonl", "--n-max", "many"], "invalid int value: 'many'"),
+        (["check", "plans.jsonl", "--plans", "-1"], "--plans -1: expected at least 0"),
         (["check", "plans.jsonl", "--n-max", "0"], "n_max=0: expected at least 1"),
         (["check", "plans.jsonl", "--threshold", "nan"], "threshold=nan: expected"),
         (["describe", "folder.json"], "is a folder without a .json"),

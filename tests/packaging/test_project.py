@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import tomllib
@@ -16,6 +17,7 @@ import discrete_diffusion
 from discrete_diffusion.cli import config_dir
 from discrete_diffusion.cli.compose import complete_overrides, with_open_keys
 from discrete_diffusion.domains.bubble_diagrams import read_partials
+from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -67,8 +69,14 @@ def test_commands_of_the_documents_compose():
 def test_the_demo_ends_with_commands_that_can_be_typed():
     pattern = r'@echo "  \$\(BIN\)/discrete-diffusion (\w+) (.*)"'
     printed = re.findall(pattern, (ROOT / "Makefile").read_text())
-    assert len(printed) == 3
-    for command, words in printed:
+    assert len(printed) == 4
+    (realise,) = [words.split() for command, words in printed if command == "plans"]
+    parser = argparse.ArgumentParser()
+    COMMANDS[realise[0]].add_options(parser)
+    known = {word for action in parser._actions for word in action.option_strings}
+    for word in realise[2:]:
+        assert f"--{word.partition('=')[0].replace('_', '-')}" in known
+    for command, words in [each for each in printed if each[0] != "plans"]:
         overrides = words.replace("$(DEMO)", "demo").split()
         complete_overrides(command, with_open_keys(command, overrides))
         for file in (word.removeprefix("given=") for word in overrides if "given=" in word):
@@ -123,6 +131,9 @@ def test_numbers_of_the_readme_come_from_the_results():
     pair, flat = (real["networks"][name] for name in ("bd-denoiser-pair", "bd-denoiser"))
     worst, best = (100 * f(run["valid"] for run in demo) for f in (min, max))
     cells = json.loads((folder / "samplers.json").read_text())["results"]["cells"]
+    runs = json.loads((folder / "unbuildable.json").read_text())["results"]
+    built = {name: f"{100 * run['buildable']:.1f} %" for name, run in runs.items()}
+    assert {run["num"] for run in runs.values()} == {300}
     exact = mean_of(cells, {"name": "first-hitting"})
     bounded = mean_of(cells, {"name": "entropy-bounded", "budget": 1.2, "order": "random"})
     quoted = [
@@ -137,6 +148,9 @@ def test_numbers_of_the_readme_come_from_the_results():
         f"{quality['training']['cpu_seconds'] / 60:.0f} CPU-minutes of training",
         f"{100 * samples['valid']:.1f} % are valid",
         f"{100 * samples['transitive']:.1f} % transitive",
+        f"{built['demo']} of 300 samples of one seed",
+        f"{built['real plans recipe, pair network']} and "
+        f"{built['half-hour recipe, pair network']} of 300 samples of these two are buildable",
         f"{samples['edges_per_diagram']:.2f} relations each",
         f"{bounded['calls']:.1f} calls instead of {exact['calls']:.1f}",
         f"{100 * bounded['transitive']:.1f} % instead\nof {100 * exact['transitive']:.1f} % trans",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+from pathlib import Path
 from typing import NoReturn
 
 from discrete_diffusion.domains import available_domains, get_domain
@@ -20,36 +21,67 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(f"{message}; see {self.prog} --help")
 
 
-def run(arguments: list[str]) -> None:
-    """Run a sub-command with its command-line arguments.
+def kinds_with_commands() -> list[str]:
+    """Data sets whose kind of data has sub-commands: ``discrete-diffusion plans check FILE``."""
+    domains = [get_domain(name) for name in available_domains()]
+    return sorted(name for each in domains if each.commands() for name in each.data_sets)
+
+
+def run(arguments: list[str], kind: str = "data") -> None:
+    """Run a sub-command with its command-line arguments: of every kind of data, or of one of
+    ``kinds_with_commands``. ``key=value`` is the same as ``--key value``.
 
     Raises ``ValueError`` or ``OSError`` for what a user can mend; ``SystemExit(1)`` if ``check``
     found something invalid.
     """
-    name, commands = arguments[0] if arguments else "--help", _commands()
+    name, commands = arguments[0] if arguments else "--help", _commands(kind)
     if name in ("--help", "-h", "help"):
-        print(_help(commands), end="")
+        print(_help(commands, kind), end="")
         return
     if name not in commands:
-        raise ValueError(unknown_name("data command", name, commands))
+        raise ValueError(unknown_name(f"{kind} command", name, commands))
     command = commands[name]
     parser = _Parser(
-        prog=f"discrete-diffusion data {name}",
+        prog=f"discrete-diffusion {kind} {name}",
         description=command.run.__doc__,
         allow_abbrev=False,
     )
     command.add_options(parser)
-    words = ["--overwrite" if word == "overwrite=true" else word for word in arguments[1:]]
+    known = set(re.findall(r"--[a-z-]+", parser.format_help()))
+    for word in arguments[1:]:
+        key = re.match("([a-z_]+)=", word)
+        if key and _flag(key[1]) not in known and not Path(word).exists():
+            names = {each.removeprefix("--").replace("-", "_") for each in known}
+            raise ValueError(unknown_name(f"option of {kind} {name}", key[1], names))
+    switches = {flag for a in parser._actions if a.nargs == 0 for flag in a.option_strings}
+    words = [each for word in arguments[1:] for each in _as_flags(word, known, switches)]
     options, unknown = parser.parse_known_args(words)
     for argument in unknown:
         if argument.startswith("-"):
-            known = re.findall(r"--[a-z-]+", parser.format_help())
-            raise ValueError(unknown_name(f"option of data {name}", argument, set(known)))
+            raise ValueError(unknown_name(f"option of {kind} {name}", argument, known))
         raise ValueError(f"'{argument}' is one argument too many; see {parser.prog} --help")
     command.run(options)
 
 
-def _commands() -> dict[str, SubCommand]:
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def _as_flags(word: str, known: set[str], switches: set[str]) -> list[str]:
+    """``--out=DIR`` for ``out=DIR``, ``--overwrite`` for ``overwrite=true``, nothing for false."""
+    key, equals, value = word.partition("=")
+    flag = _flag(key)
+    if not equals or flag not in known:
+        return [word]
+    if flag in switches and value in ("true", "false"):
+        return [flag] if value == "true" else []
+    return [f"{flag}={value}"]
+
+
+def _commands(kind: str) -> dict[str, SubCommand]:
+    if kind != "data":
+        names = [name for name in available_domains() if kind in get_domain(name).data_sets]
+        return dict(get_domain(names[0]).commands())
     cache = SubCommand("[--clear]   where generated data is kept", _options, _cache)
     found: dict[str, SubCommand] = {}
     for domain in available_domains():
@@ -60,15 +92,15 @@ def _commands() -> dict[str, SubCommand]:
     return found | {"cache": cache}
 
 
-def _help(commands: dict[str, SubCommand]) -> str:
-    lines = ["discrete-diffusion data: look at data before training on it.", ""]
-    lines += [f"  discrete-diffusion data {name} {each.usage}" for name, each in commands.items()]
+def _help(commands: dict[str, SubCommand], kind: str) -> str:
+    lines = [f"discrete-diffusion {kind}: look at data, convert it, build on it.", ""]
+    lines += [f"  discrete-diffusion {kind} {name} {each.usage}" for name, each in commands.items()]
     modules = dict.fromkeys(inspect.getmodule(each.run) for each in commands.values())
     for module in modules:
         _, _, more = (inspect.getdoc(module) or "").partition("\n")
         if more.strip():
             lines += ["", more.strip()]
-    lines += ["", "  discrete-diffusion data COMMAND --help    the options of a command", ""]
+    lines += ["", f"  discrete-diffusion {kind} COMMAND --help    the options of a command", ""]
     return "\n".join(lines)
 
 

@@ -32,6 +32,7 @@ discrete-diffusion: train and sample discrete diffusion models.
   discrete-diffusion evaluate checkpoint=RUN | samples=FILE   measure samples and model
   discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
   discrete-diffusion data    describe | check | convert | cache   look at plans and the cache
+  discrete-diffusion plans   realise FILE out=DIR   floor plans in metres from diagrams
   discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
 
 Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sample it:
@@ -106,10 +107,7 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
         _import_named(arguments[1:])
         print_listing()
     elif command == "data":
-        from discrete_diffusion.cli.data import run
-
-        with shown(partial(print, file=sys.stderr, flush=True)):
-            run(arguments[1:])
+        _look_at_data(arguments[1:])
     elif arguments == ["compare"]:
         raise ValueError(
             "compare trains a model per algorithm, backbone and seed: say which, as in "
@@ -120,9 +118,20 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
     elif "=" in command or command.startswith("-"):
         _run("train", arguments, of_this_program)
     else:
-        from discrete_diffusion.naming import unknown_name
+        from discrete_diffusion.cli.data import kinds_with_commands
 
-        raise ValueError(unknown_name("command", command, [*COMMANDS, "data", "list"]))
+        if command not in (kinds := kinds_with_commands()):
+            from discrete_diffusion.naming import unknown_name
+
+            raise ValueError(unknown_name("command", command, [*COMMANDS, "data", "list", *kinds]))
+        _look_at_data(arguments[1:], command)
+
+
+def _look_at_data(arguments: list[str], kind: str = "data") -> None:
+    from discrete_diffusion.cli.data import run
+
+    with shown(partial(print, file=sys.stderr, flush=True)):
+        run(arguments, kind)
 
 
 def _import_named(words: Sequence[str]) -> None:

@@ -41,6 +41,7 @@ OUTPUTS = (
     *("samples.jsonl", "samples.txt", "samples.npz", "metrics.json"),
     *("samples.partial.jsonl", "samples.partial.txt"),
     *("trajectory.gif", "trajectory.png"),
+    *("plans.jsonl", "plans.partial.jsonl", "plans.json", "floor_plans.svg"),
 )
 """What ``out`` may receive beside ``picture``."""
 

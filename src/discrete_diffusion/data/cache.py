@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 CACHE_VARIABLE = "DISCRETE_DIFFUSION_CACHE"
 """Environment variable that names the cache folder."""
 
-_PATTERNS = ("*-v*.npz", ".*-v*.unfinished")
-"""Cached files are called ``KIND-vVERSION-...npz``."""
+_PATTERNS = ("*-v*.npz", ".*-v*.unfinished", "*-v*.sqlite3*")
+"""Cached files are called ``KIND-vVERSION-...npz``, or ``.sqlite3`` with a journal beside it."""
 
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 

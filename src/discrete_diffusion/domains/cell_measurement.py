@@ -12,6 +12,8 @@ from discrete_diffusion.evaluation.comparison import BOUND, Column, Measure
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from discrete_diffusion.algorithms import Algorithm
     from discrete_diffusion.evaluation.comparison import Baseline, Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
@@ -57,9 +59,14 @@ class CellMeasurement(ABC):
         """What is guessed without a network, of the first ``num`` held-out samples."""
         return ()
 
-    def real_data(self, data: Any, num_samples: int) -> dict[str, float]:
-        """Metrics of real data in the place of ``num_samples`` samples of a model."""
+    def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
+        """Metrics of real data in the place of ``num_samples`` samples of a model; the slow ones in
+        the place of ``verdicts``."""
         return {}
+
+    def num_verdicts(self, config: DictConfig) -> int:
+        """Samples of which slow metrics are measured, by the config of a cell; 0 without such."""
+        return 0
 
     def notes(self, comparison: Comparison) -> list[str]:
         """Sentences under the table."""
@@ -80,8 +87,9 @@ class TokenCells(CellMeasurement):
         self._report = report
         self.columns, self.axes = report.columns, report.axes
 
-    def report(self, data: Any) -> TokenReport:
-        """Of the split that is held out."""
+    def report(self, data: Any, verdicts: int = 0) -> TokenReport:
+        """Of the split that is held out. ``verdicts``: samples of which slow metrics, if there are
+        any, are measured."""
         from discrete_diffusion.evaluation.held_out import held_out_split
 
         return self._report(data, held_out_split(data))
@@ -90,10 +98,10 @@ class TokenCells(CellMeasurement):
         from discrete_diffusion.evaluation.equal_terms import held_out_bounds, score_samples_drawn
 
         bounds = held_out_bounds(model.algorithm, data, terms, device=model.device)
-        metrics = score_samples_drawn(model, data, terms, self.report(data))
+        metrics = score_samples_drawn(model, data, terms, self.report(data, terms.verdicts))
         return {**bounds.as_dict(), "metrics": metrics}
 
-    def real_data(self, data: Any, num_samples: int) -> dict[str, float]:
+    def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
         from discrete_diffusion.evaluation.equal_terms import score_real_data
 
         return score_real_data(data, num_samples, self.report(data))

@@ -15,6 +15,8 @@ class Option:
     ``least``, with it ``most``: bounds of a whole number; ``share``: a number between 0 and 1. Null
     always passes.
 
+    ``words``: all that it may be.
+
     ``listed``: a list of such whole numbers is taken too, as in ``num_rooms=[5,6]``.
 
     ``is_file``: names one file that is read, so that no output may take its place.
@@ -31,6 +33,7 @@ class Option:
     least: int | None = None
     most: int | None = None
     share: bool = False
+    words: tuple[Any, ...] = ()
     listed: bool = False
     is_file: bool = False
     with_given: bool = False
@@ -44,6 +47,9 @@ class Option:
         """``ValueError`` naming the key for a value out of its bounds."""
         if value is None:
             return
+        if self.words and (type(value), value) not in [(type(word), word) for word in self.words]:
+            known = ", ".join(str(word).lower() for word in self.words)
+            raise ValueError(f"{self.name}={value}: expected one of {known}")
         if self.share:
             check_share(self.name, value)
         if self.is_file and not isinstance(value, str | int):

@@ -36,8 +36,9 @@ class EqualTerms:
 
     ``bound_samples``: held-out samples at most; ``bound_draws``: noise draws of the bound for each;
     ``num_samples``: samples drawn, 0 for none. Where samples are drawn from a condition, ``draws``
-    of each of the first ``num_samples`` held-out ones; else ``draws`` is 0. ``seed``: of rows,
-    noise and samples, the same for all models whatever seed they were trained with.
+    of each of the first ``num_samples`` held-out ones; else ``draws`` is 0. ``verdicts``: samples
+    of which a slow metric is measured, where there is one; else 0. ``seed``: of rows, noise and
+    samples, the same for all models whatever seed they were trained with.
     """
 
     bound_samples: int = 600
@@ -46,10 +47,12 @@ class EqualTerms:
     batch_size: int = 256
     seed: int = 0
     draws: int = 0
+    verdicts: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        """For ``cell.json``; without ``draws`` where there are none."""
-        return {name: n for name, n in asdict(self).items() if n or name != "draws"}
+        """For ``cell.json``; without ``draws`` and ``verdicts`` where there are none."""
+        optional = ("draws", "verdicts")
+        return {name: n for name, n in asdict(self).items() if n or name not in optional}
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TokenSamples:
-    """``tokens``: Int[num, L]; ``network_calls``: per sample, mean; ``seconds``: to draw them all;
-    ``trajectory``: the states on the way of the first ``trajectories``, Int[K, at most so many, L],
-    or None."""
+    """``tokens``: Int[num, L]; ``nfe``, ``log_weights``: as in ``SampleOutput``; ``seconds``: to
+    draw them all; ``trajectory``: the states on the way of the first ``trajectories``, Int[K, at
+    most so many, L], or None."""
 
     tokens: Tensor
-    network_calls: float
+    nfe: Tensor
+    log_weights: Tensor
     seconds: float
     trajectory: Tensor | None = None
+
+    @property
+    def network_calls(self) -> float:
+        """Per sample, mean."""
+        return float(self.nfe.double().mean()) if len(self.nfe) else 0.0
 
 
 def draw_token_samples(
@@ -59,17 +65,19 @@ def draw_fresh(
     num: int,
     seed: int,
     *,
+    stream: tuple[int, ...] = (),
     size: int | Sequence[int] | None = None,
     trajectories: int = 0,
 ) -> TokenSamples:
-    """``num`` samples of a checkpoint, of sizes as for ``draw_token_samples``."""
+    """``num`` samples of a checkpoint, of sizes as for ``draw_token_samples``; ``stream`` keeps
+    them apart from other draws with that seed."""
     domain, data = trained.domain, trained.data_config
     return draw_token_samples(
         model,
         lambda sizes: domain.real_positions(data, sizes),
         num,
         size_counts=trained.checkpoint.size_counts,
-        entropy=(seed,),
+        entropy=(seed, *stream),
         size=size,
         trajectories=trajectories,
     )
@@ -101,10 +109,10 @@ def _drawn(
         steps=model.steps,
         batch_size=model.batch_size,
         clamp=clamp,
+        narrowing=model.narrowing,
         trajectories=trajectories,
         shard=model.shard,
         on_drawn=model.on_drawn,
     )
     seconds = time.perf_counter() - start
-    calls = float(output.nfe.double().mean()) if len(real) else 0.0
-    return TokenSamples(output.x0, calls, seconds, output.trajectory)
+    return TokenSamples(output.x0, output.nfe, output.log_weights, seconds, output.trajectory)

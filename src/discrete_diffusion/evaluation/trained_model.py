@@ -31,6 +31,7 @@ class Model:
     ``on_drawn``: of a process by itself, told the rows Int[b] of every batch of samples and what
     was drawn, as soon as it is; with it a ``Stop`` ends the drawing and the samples are those that
     were finished by then; before the first of them it is raised.
+    ``narrowing``: makes the one of every batch, see ``TokenSampler.sample``; of tokens only.
 
     Raises ``ValueError`` for ``batch_size`` below 1.
     """
@@ -42,6 +43,7 @@ class Model:
     batch_size: int | None = None
     shard: Shard = field(default_factory=Shard)
     on_drawn: Callable[[Tensor, Any], None] | None = None
+    narrowing: Callable[[], Any] | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size is not None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.fields import Ode as Ode
     from discrete_diffusion.sampling.first_hitting import FirstHitting as FirstHitting
     from discrete_diffusion.sampling.generate import Generate as Generate
+    from discrete_diffusion.sampling.narrowing import Narrowing as Narrowing
     from discrete_diffusion.sampling.remdm import ReMDM as ReMDM
     from discrete_diffusion.sampling.row_ancestral import RowAncestral as RowAncestral
     from discrete_diffusion.sampling.tokens import TokenSampler as TokenSampler
@@ -65,6 +66,7 @@ _BUILT_IN = {
 }
 _OTHERS = (
     *(_declared("base:Sampler"), _declared("tokens:TokenSampler")),
+    _declared("narrowing:Narrowing"),
     *(_declared("drawing:draw_samples"), _declared("drawing:rows_at_once")),
 )
 

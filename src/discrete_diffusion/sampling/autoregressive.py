@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import AR, TokenAlgorithm
-from discrete_diffusion.categorical import draw
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
 
@@ -62,10 +61,9 @@ class Autoregressive(TokenSampler):
             if not is_free[position]:
                 continue
             legal = algorithm.layout.support[position]
-            support = None if draft.support is None else draft.support[rows, position] & legal
             found = [reader.log_d0(draft.x[rows], k) for reader in readers]
-            log_d0, log_kept = self._shaped(self._guidance.mix_log_probs(found, legal), support)
-            draft.x[rows, position] = draw(log_d0, draft.generator)
-            draft.log_weights[rows] += log_kept.double()
+            where = torch.zeros_like(draft.free)
+            where[rows, position] = True
+            self._draw_at(draft, where, self._guidance.mix_log_probs(found, legal))
             draft.nfe[rows] += self._guidance.calls
             draft.record()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.types import SampleOutput
 
 
@@ -44,6 +45,7 @@ class Draft:
     log_weights: Tensor
     steps: int | None = None
     support: Tensor | None = None
+    narrowing: Narrowing | None = None
     conditions: dict[str, Any] = field(default_factory=dict)
     frames: list[Tensor] | None = None
 
@@ -87,12 +89,23 @@ class Draft:
         """The conditions of the samples ``rows`` Int[R]."""
         return {name: value[rows] for name, value in self.conditions.items()}
 
+    def legal_at(self, rows: Tensor, position: Tensor) -> Tensor:
+        """The legal ids Bool[N, V] at ``position`` Int[N] of the samples ``rows`` Int[N], narrowed
+        by ``support``."""
+        legal = self.algorithm.layout.support[position]
+        return legal if self.support is None else legal & self.support[rows, position]
+
     def support_at(self, rows: Tensor, here: Tensor) -> Tensor | None:
         """The narrowed legal ids Bool[N, V] of the samples ``rows`` Int[R] at their N positions
-        ``here`` Bool[R, L]."""
-        if self.support is None:
+        ``here`` Bool[R, L]; None if nothing narrows them. All that are legal where none is left."""
+        if self.support is None and self.narrowing is None:
             return None
-        return (self.support[rows] & self.algorithm.layout.support)[here]
+        row, position = here.nonzero(as_tuple=True)
+        legal = self.legal_at(rows[row], position)
+        if self.narrowing is None:
+            return legal
+        kept = legal & self.narrowing.support(self.x[rows[row]], position)
+        return torch.where(kept.any(dim=-1, keepdim=True), kept, legal)
 
     def write(self, where: Tensor, tokens: Tensor, log_weights: Tensor | None = None) -> None:
         """Put tokens Int[N] at the N positions ``where`` Bool[B, L], row by row, and add their log

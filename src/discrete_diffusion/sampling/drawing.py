@@ -11,6 +11,7 @@ from torch import Tensor
 from discrete_diffusion import progress
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.sampling.tokens import TokenSampler
 from discrete_diffusion.shards import Shard
 from discrete_diffusion.stopping import Stop
@@ -39,15 +40,16 @@ def draw_samples(
     steps: int | None = None,
     batch_size: int | None = None,
     clamp: Tensor | None = None,
+    narrowing: Callable[[], Narrowing | None] | None = None,
     trajectories: int = 0,
     shard: Shard | None = None,
     on_drawn: OnDrawn | None = None,
 ) -> SampleOutput:
     """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
 
-    ``clamp``: Int[M, L], see ``TokenSampler.sample``. Rows of one size are sampled together, so
-    that their batches hold no PAD; in a trajectory, those that are finished early keep their last
-    state.
+    ``clamp``: Int[M, L], see ``TokenSampler.sample``; ``narrowing``: makes the one of each batch.
+    Rows of one size are sampled together, so that their batches hold no PAD; in a trajectory, those
+    that are finished early keep their last state.
     ``batch_size``: rows at most, by default those of ``rows_at_once``. ``trajectories``: keep the
     states of the first so many rows, Int[K, min(trajectories, M), L].
 
@@ -74,6 +76,7 @@ def draw_samples(
             generator=make_generator(seed, device=generator.device),
             steps=steps,
             clamp=None if clamp is None else clamp[rows].to(device),
+            narrowing=None if narrowing is None else narrowing(),
             keep_trajectory=bool(kept.any()),
         )
         states = output.trajectory

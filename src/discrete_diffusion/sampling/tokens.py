@@ -11,12 +11,24 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.algorithms.base import eval_mode
-from discrete_diffusion.categorical import draw, log_softmax_on, mask_logits, nucleus, temper
+from discrete_diffusion.categorical import (
+    log_softmax_on,
+    mask_logits,
+    neg_inf,
+    nucleus,
+    pick,
+    temper,
+    uniform_draws,
+)
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.guidance import Guidance, check_given
+from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.types import Conditions, SampleOutput
+
+_LEAST = 1e-100
+"""A mass below which nothing is drawn: of the least float64 numbers no share can be taken."""
 
 
 @dataclass(kw_only=True)
@@ -74,6 +86,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         clamp: Tensor | None = None,
         conditions: Conditions | None = None,
         support: Tensor | None = None,
+        narrowing: Narrowing | None = None,
         keep_trajectory: bool = False,
     ) -> SampleOutput:
         """Draw one sample per row of ``real``: Bool[B, L], the positions to fill; see ``Sampler``.
@@ -91,6 +104,11 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         ``autoregressive``, ``margin``, ``entropy``, ``entropy-bounded`` at budget 0), and as steps
         grow of ``ancestral``, and of ``predictor-corrector`` where noise is not absorbing; of other
         samplers they do not.
+        ``narrowing``: a narrowing that reads the tokens drawn so far. It is always satisfied, but
+        for samples of weight 0: the tokens of one call are drawn one after the other from what D
+        says of each, so that they heed each other. The weights undo its tilt as they do that of
+        ``support``. Of noise that leaves no MASK, and of orders that read the tokens drawn, it is
+        refused.
         ``conditions``: what the network makes of them alone is computed once
         (``Algorithm.encoded``).
         ``keep_trajectory``: return the states on the way, too.
@@ -100,17 +118,29 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         """
         clamp = torch.full_like(real, -1, dtype=torch.long) if clamp is None else clamp
         self.check(algorithm, steps)
+        if narrowing is not None:
+            self._check_narrowing(algorithm)
         _check_request(algorithm.layout, real, clamp, support)
         if algorithm.condition_dropout == 0:  # it has never done without
             check_given(algorithm, conditions)
         self._guidance.check_conditions(algorithm, conditions)
         with eval_mode(algorithm):
             draft = Draft.start(algorithm, real, clamp, generator)
-            draft.steps, draft.support = steps, support
+            draft.steps, draft.support, draft.narrowing = steps, support, narrowing
+            if narrowing is not None:
+                narrowing.begin(draft.x)
             draft.conditions = algorithm.encoded(conditions)
             draft.frames = [draft.x.clone()] if keep_trajectory else None
             self._run(draft)
         return draft.output()
+
+    def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
+        """Raise ``ValueError`` if a narrowing cannot read which tokens are drawn."""
+        if not algorithm.process.absorbing:
+            raise ValueError(
+                f"{algorithm.name} with {algorithm.process.name} noise: a narrowing by the tokens "
+                "drawn so far needs absorbing noise, which shows them; train with algo=mdlm"
+            )
 
     @abstractmethod
     def _run(self, draft: Draft) -> None:
@@ -125,11 +155,69 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         if rows.numel() == 0:
             return
         here = reveal[rows]
-        log_d0 = self._log_d0(draft, rows, t[rows])[here]
-        log_d0, log_kept = self._shaped(log_d0, draft.support_at(rows, here))
-        tokens = draw(log_d0, draft.generator)
-        draft.write(reveal, tokens, log_kept)
-        draft.probs[reveal] = log_d0.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double().exp()
+        self._draw_at(draft, reveal, self._log_d0(draft, rows, t[rows])[here])
+
+    def _draw_at(self, draft: Draft, where: Tensor, log_d0: Tensor) -> None:
+        """Draw the tokens at the N positions ``where`` Bool[B, L], row by row, from log D
+        Float[N, V]."""
+        rows, position = where.nonzero(as_tuple=True)
+        u = uniform_draws(tuple(rows.shape), draft.generator, log_d0.device)
+        if draft.narrowing is None:
+            support = None if draft.support is None else draft.legal_at(rows, position)
+            log_d0, log_kept = self._shaped(log_d0, support)
+            tokens = pick(log_d0, u)
+            draft.write(where, tokens, log_kept)
+            draft.probs[where] = _prob_of(tokens, log_d0)
+            return
+        turn = where.cumsum(dim=1)[where]
+        for k in range(1, int(turn.max()) + 1):
+            now = turn == k
+            self._draw_narrowed(draft, rows[now], position[now], log_d0[now], u[now])
+
+    def _draw_narrowed(
+        self, draft: Draft, rows: Tensor, position: Tensor, log_d0: Tensor, u: Tensor
+    ) -> None:
+        """Draw a token at ``position`` Int[R] of each of the samples ``rows`` Int[R] from log D
+        Float[R, V], with uniform numbers Float64[R] for the first try, until it is not refused."""
+        assert draft.narrowing is not None
+        legal = draft.legal_at(rows, position)
+        support = legal & draft.narrowing.support(draft.x[rows], position)
+        while len(rows):
+            dead = ~support.any(dim=-1)
+            shaped, log_kept = self._shaped(log_d0, torch.where(dead.unsqueeze(-1), legal, support))
+            tokens = pick(shaped, u)
+            draft.x[rows, position] = tokens
+            refused = draft.narrowing.refuses(rows, draft.x[rows], position) & ~dead
+            log_kept = log_kept.double().masked_fill(dead, neg_inf(log_kept.dtype))
+            if draft.narrowing.probes:
+                log_kept += self._probed(draft, rows, position, shaped, ~refused & ~dead)
+            draft.log_weights[rows[~refused]] += log_kept[~refused]
+            draft.probs[rows, position] = _prob_of(tokens, shaped)
+            support = support[refused].scatter(-1, tokens[refused].unsqueeze(-1), False)
+            rows, position, log_d0, legal = (a[refused] for a in (rows, position, log_d0, legal))
+            u = uniform_draws(tuple(rows.shape), draft.generator, log_d0.device)
+
+    def _probed(
+        self, draft: Draft, rows: Tensor, position: Tensor, log_probs: Tensor, asked: Tensor
+    ) -> Tensor:
+        """Float64[R]: log of D(v) + (1 - D(v)) [y is not refused], 0 unless ``asked`` Bool[R]; D
+        being Float[R, V] and v the ids that stand at ``position`` Int[R] of ``rows`` Int[R]."""
+        assert draft.narrowing is not None
+        log_kept = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+        drawn = draft.x[rows, position].unsqueeze(-1)
+        others = log_probs.double().exp().scatter(-1, drawn, 0.0)
+        missing = others.sum(dim=-1)
+        asked = asked & (missing > _LEAST)
+        if not asked.any():
+            return log_kept
+        rows, position, others = rows[asked], position[asked], others[asked]
+        u = uniform_draws(tuple(rows.shape), draft.generator, others.device)
+        x = draft.x[rows]
+        x[torch.arange(len(x), device=x.device), position] = pick(others.log(), u)
+        refused = draft.narrowing.refuses(rows, x, position)
+        lost = torch.where(refused, missing[asked], 0.0)
+        log_kept[asked] = torch.log1p(-lost.clamp(max=1.0)).clamp(min=neg_inf(lost.dtype))
+        return log_kept
 
     def _log_d0(self, draft: Draft, rows: Tensor, t: Tensor) -> Tensor:
         """log D Float[R, L, V], guided, of the samples ``rows`` Int[R] at times t Float64[R]: one
@@ -147,9 +235,17 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         log_d0 = temper(log_d0, self.temperature)
         log_kept = torch.zeros_like(log_d0[..., 0])
         if support is not None:
-            log_kept = torch.logsumexp(mask_logits(log_d0, support), dim=-1)
-            log_d0 = log_softmax_on(log_d0, support)
+            # what keeps all mass changes no bit
+            cuts = (~support & (log_d0 > neg_inf(log_d0.dtype) / 2)).any(dim=-1)
+            kept = torch.logsumexp(mask_logits(log_d0, support), dim=-1)
+            log_kept = torch.where(cuts, kept, log_kept)
+            log_d0 = torch.where(cuts.unsqueeze(-1), log_softmax_on(log_d0, support), log_d0)
         return nucleus(log_d0, self.top_p), log_kept
+
+
+def _prob_of(tokens: Tensor, log_probs: Tensor) -> Tensor:
+    """Float64[N]: of the tokens Int[N], Float[N, V] being the log-probabilities of all."""
+    return log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double().exp()
 
 
 def _check_request(

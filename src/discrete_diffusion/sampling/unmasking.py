@@ -71,6 +71,14 @@ class Unmasking(TokenSampler):
 
     groups_in_turn: bool = False
 
+    def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
+        super()._check_narrowing(algorithm)
+        if self.order in READ_TOKENS:
+            raise ValueError(
+                f"the order '{self.order}' reads tokens before they are narrowed by each other; "
+                "use sampling=first-hitting"
+            )
+
     @abstractmethod
     def _number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
@@ -101,9 +109,9 @@ class Unmasking(TokenSampler):
                 return
             here = waiting[rows]
             t = time_of_masked_share(draft.algorithm, masked[rows], block.real[rows])
-            wide_d0, support = self._log_d0(draft, rows, t)[here], draft.support_at(rows, here)
-            log_d0, log_kept = self._shaped(wide_d0, support)  # (N, V), (N,)
-            wide_d0 = log_d0 if support is None else self._shaped(wide_d0, None)[0]
+            raw_d0, support = self._log_d0(draft, rows, t)[here], draft.support_at(rows, here)
+            log_d0, log_kept = self._shaped(raw_d0, support)  # (N, V), (N,)
+            wide_d0 = log_d0 if support is None else self._shaped(raw_d0, None)[0]
             tokens = draw(log_d0, draft.generator) if self.order in READ_TOKENS else None
             score = torch.full(here.shape, -torch.inf, dtype=torch.float64, device=here.device)
             score[here] = SCORES[self.order](log_d0, tokens, draft.generator).double()
@@ -113,8 +121,10 @@ class Unmasking(TokenSampler):
             picked = chosen[here]  # (N,)
             reveal = torch.zeros_like(waiting)
             reveal[rows] = chosen
-            new = draw(log_d0[picked], draft.generator) if tokens is None else tokens[picked]
-            draft.write(reveal, new, log_kept[picked])
+            if tokens is None:
+                self._draw_at(draft, reveal, raw_d0[picked])
+            else:
+                draft.write(reveal, tokens[picked], log_kept[picked])
             draft.record()
 
 

@@ -39,6 +39,8 @@ FOREIGN = {
     "weights.pt": (arrays(np.savez, np.zeros(9)), "PyTorch"),
     "plans.zip": (arrays(np.savez, np.zeros(9)), "archive; unpack it first"),
     "plan.png": (b"\x89PNG\r\n\x1a\n" + bytes(99), "a picture"),
+    "plan.dwg": (b"AC1027" + bytes(99), "a DWG drawing; save it as DXF"),
+    "plan.dxf": (b"AutoCAD Binary DXF\r\n\x1a\x00", "a binary DXF drawing; save it as text"),
     "plan.pdf": (b"%PDF-1.7\n" + b"1 0 obj\n" * 99, "a PDF"),
     "plans.jsonl": (b"\n".join(LINES).decode().encode("utf-16"), "UTF-16; save it as UTF-8"),
     "plans.dat": (np.random.default_rng(0).bytes(9999), "not text"),
@@ -63,7 +65,7 @@ def test_one_sentence_says_what_it_is_and_what_is_read(tmp_path, name):
     sentence = str(caught.value)
     assert sentence.startswith(f"{path}: ")
     assert "\n" not in sentence
-    for known in ("JSON lines", "GraphML", "data.mat"):
+    for known in ("JSON lines", "GraphML", "DXF", "GeoJSON", "WKT", "data.mat"):
         assert known in sentence
     report = read_report(path, skip_invalid=True)
     assert [problem.sentence() for problem in report.problems] == [sentence]

@@ -62,6 +62,11 @@ def test_rendered_plans_translate_coarse_rooms_and_keep_their_relations():
     assert diagram.rooms == (0, 7, 1, 2, 3, 9, 11)  # the larger bedroom is the master room
     assert diagram.relations == ((0, 1, 8), (1, 2, 7))
     assert diagram.metadata == {"name": "1", "area_px": RENDERED["area_px"]}
+    with_door = parse(RENDERED | {"front_door": [3, 4, 5, 6]})
+    assert with_door.metadata["doors"] == [{"type": "front-door", "box": [3, 4, 5, 6]}]
+    assert "front_door" not in with_door.metadata
+    with pytest.raises(DiagramError, match="field 'front_door': expected 4 numbers"):
+        parse(RENDERED | {"front_door": 3})
     assert parse_plan(RENDERED | {"duplicate": True}, n_max=8, threshold=9.0).duplicate
     no_bedroom = {"room_type": [0, 2], "boxes": BOXES[:2], "rel": []}
     assert parse(no_bedroom).rooms == (0, 2)
@@ -79,6 +84,10 @@ def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
             {"type": "interior-door", "box": [4.0, 10.0, 8.0, 12.0]},
         ],
     }
+    first, second = (k for k, room in enumerate(HOUSE_GAN["room_type"]) if room in (15, 17))
+    walls = [[first, 3], [first], [1, 2], [second], [second, 0], [second, 2], [second, first]]
+    behind = parse(HOUSE_GAN | {"ed_rm": walls}).metadata["doors"]
+    assert [door["rooms"] for door in behind] == [[3, "outside"], [0, 2]]
     bare = {"rooms": ["LivingRoom", "Kitchen"], "boxes": BOXES[:2], "codes": "houseganpp"}
     assert parse(bare).metadata == {}  # no list of doors where there are none
     for walls in (HOUSE_GAN, {k: v for k, v in HOUSE_GAN.items() if k != "edges"}):

@@ -97,6 +97,7 @@ def _compare(
         bound_draws=config.bound_draws,
         num_samples=config.eval.num_samples,
         draws=config.eval.draws if cells[0].measurement.draws_several else 0,
+        verdicts=cells[0].measurement.num_verdicts(config),
     )
     replaced = [
         f"{cell.algorithm} cannot use {cell.instead_of}: {cell.backbone} (model={cell.model}, "

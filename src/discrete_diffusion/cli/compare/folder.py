@@ -87,7 +87,7 @@ class CellFolder:
             return False
         asked = {**terms.as_dict(), "sampling": _as_json(plain(config.sampling))}
         found = {**result["terms"], "sampling": result.get("sampling")}
-        of_samples = () if terms.num_samples else ("num_samples", "draws", "sampling")
+        of_samples = () if terms.num_samples else ("num_samples", "draws", "verdicts", "sampling")
         return all(
             asked.get(key) == found.get(key) for key in asked | found if key not in of_samples
         )

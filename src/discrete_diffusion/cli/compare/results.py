@@ -49,7 +49,7 @@ def write_comparison(
     found = {cell.name: cell.folder.result or {} for cell in cells}
     first, first_data = found[cells[0].name], data[cells[0].data]
     comparison = _comparison(cells, found, first_data, terms)
-    real = _real_data(out / "real_data.json", first_data, comparison, measurement)
+    real = _real_data(out / "real_data.json", first_data, comparison, measurement, terms)
     heads, rows = table_cells(comparison, real.get("metrics", {}))
     setting = _setting(comparison, first["steps"])
     notes = [
@@ -164,7 +164,11 @@ def _summary(result: Mapping[str, Any], measurement: CellMeasurement) -> dict[st
 
 
 def _real_data(
-    path: Path, data: Dataset, comparison: Comparison, measurement: CellMeasurement
+    path: Path,
+    data: Dataset,
+    comparison: Comparison,
+    measurement: CellMeasurement,
+    terms: EqualTerms,
 ) -> dict[str, Any]:
     """What real data scores at the sizes of the samples, kept in ``path``; {} without samples, and
     where these are measured against true ones."""
@@ -173,9 +177,11 @@ def _real_data(
         return {}
     num = min(int(drawn[0]), len(data.splits["train"]))
     made_of = {"data_fingerprint": data.fingerprint(), "num_samples": num, "draws": REAL_DRAWS}
+    if terms.verdicts:
+        made_of["verdicts"] = terms.verdicts
     kept = read_json(path, ("metrics", *made_of))
     if kept is None or any(kept[key] != value for key, value in made_of.items()):
-        kept = {**made_of, "metrics": measurement.real_data(data, num)}
+        kept = {**made_of, "metrics": measurement.real_data(data, num, terms.verdicts)}
         write_json(path, kept)
     return kept if kept["metrics"] else {}
 

@@ -1,7 +1,7 @@
 """``discrete-diffusion data describe | check | convert``: files of plans.
 
 FILE may be JSON lines (rooms and relations, or rooms and boxes), a JSON file, a House-GAN++ plan,
-Graph2Plan's data.mat, a GraphML file, or a folder of such .json, .jsonl and .graphml files.
+Graph2Plan's data.mat, a GraphML file, a drawing (.dxf, .geojson, .wkt), or a folder of such files.
 """
 
 from __future__ import annotations
@@ -9,10 +9,15 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
 from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
+from discrete_diffusion.domains.bubble_diagrams.plans.command import (
+    realise_options,
+    run_realise,
+)
 from discrete_diffusion.domains.domain import SubCommand
 
 if TYPE_CHECKING:
@@ -20,6 +25,9 @@ if TYPE_CHECKING:
 
 _N_MAX = 8
 """As of ``RPLAN_VOCAB_CONFIG``, whose module imports torch."""
+
+DIALECTS = ("houseganpp", "rlvr")
+"""Formats of dimensioned plans in .json, which its ending does not tell."""
 
 
 def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
@@ -67,6 +75,14 @@ def _describe_options(parser: argparse.ArgumentParser) -> None:
 def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE")
     _reading_options(parser, may_skip=False)
+    parser.add_argument(
+        "--plans",
+        type=int,
+        metavar="N",
+        help="look for floor plans of the first N diagrams, 0.05 s each, and say which relations "
+        "contradict each other where there is none; this takes OR-Tools (default: 100 with it, 0 "
+        "without)",
+    )
 
 
 def _convert_options(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +91,8 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
         "target",
         metavar="OUT",
         help="its ending says the format: .jsonl (one plan a line), .json (one list), .graphml "
-        "(several plans: a folder of that name, a file each), .svg or .png (one picture)",
+        "(several plans: a folder of that name, a file each), .svg or .png (one picture); of plans "
+        "with boxes, .dxf, .geojson or .wkt (several: a folder)",
     )
     _reading_options(parser)
     parser.add_argument(
@@ -83,6 +100,12 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--node-link", action="store_true", help=".json: the node-link objects of networkx"
+    )
+    parser.add_argument(
+        "--format",
+        choices=DIALECTS,
+        help=".json, of plans with boxes: the format of House-GAN++ (houseganpp) or of "
+        "floor-plan-rlvr (rlvr); several plans: a folder, a file each",
     )
     parser.add_argument(
         "--each", action="store_true", help=".svg and .png: a folder of that name, a file each"
@@ -150,8 +173,20 @@ def _embedded_plans() -> tuple[str, list[Any]]:
 def _check(options: argparse.Namespace) -> None:
     """Read every plan and print each one that is invalid: file, line, field, reason; then warn of
     those that can be read, but whose relations no arrangement of rooms has."""
-    from discrete_diffusion.domains.bubble_diagrams.files.impossible_plans import impossible_plans
+    from discrete_diffusion.domains.bubble_diagrams.files.impossible_plans import (
+        NUM_DECIDED,
+        impossible_plans,
+        without_floor_plan,
+    )
+    from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat, is_installed
 
+    num = options.plans
+    if num is None:
+        num = NUM_DECIDED if is_installed() else 0
+    elif num < 0:
+        raise ValueError(f"--plans {num}: expected at least 0")
+    elif num:
+        cp_sat()  # before anything is read
     report = _read(options.file, options, skip_invalid=True)
     for problem in report.problems:
         print(problem.sentence())
@@ -159,6 +194,10 @@ def _check(options: argparse.Namespace) -> None:
         print(report.counts() + ("" if report.problems else "; all can be read"))
     for warning in impossible_plans(report):
         print(f"warning: {warning}")
+    for warning in without_floor_plan(report, num) if num else ():
+        print(f"warning: {warning}")
+    if 0 < num < len(report.diagrams):
+        print(f"floor plans were looked for of the first {num:,} diagrams; --plans N: of N")
     if report.problems:
         raise SystemExit(1)
 
@@ -173,6 +212,18 @@ def _convert(options: argparse.Namespace) -> None:
     print(write_target(options, report.diagrams))
 
 
+def _realise_options(parser: argparse.ArgumentParser) -> None:
+    realise_options(parser)
+    _reading_options(parser)
+
+
+def _realise(options: argparse.Namespace) -> None:
+    """Find a dimensioned floor plan for every diagram of FILE: boxes whose relations are exactly
+    the diagram's, with doors and areas near their targets. Writes plans.jsonl, a line for each
+    diagram in their order, a picture, and numbers."""
+    run_realise(options, partial(_read, options=options, skip_invalid=options.skip_invalid))
+
+
 COMMANDS = {
     "describe": SubCommand(
         "[FILE]   what is in it; without FILE, the embedded plans", _describe_options, _describe
@@ -181,7 +232,12 @@ COMMANDS = {
         "FILE        every plan that cannot be read, and why", _check_options, _check
     ),
     "convert": SubCommand(
-        "IN OUT    write it as .jsonl, .json, .graphml, .svg or .png", _convert_options, _convert
+        "IN OUT    write it in another format: .jsonl, .json, .graphml, .dxf, .svg, ...",
+        _convert_options,
+        _convert,
+    ),
+    "realise": SubCommand(
+        "FILE out=DIR   dimensioned floor plans of diagrams", _realise_options, _realise
     ),
 }
 """Sub-commands of ``discrete-diffusion data``."""

@@ -18,6 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.arranging import (
 )
 from discrete_diffusion.domains.bubble_diagrams.dataset import NODE_ORDERS
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
 from discrete_diffusion.domains.bubble_diagrams.tokens import relabel
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.naming import unknown_name
@@ -43,14 +44,16 @@ class Completions:
     ``diagrams``: those of the first partial diagram, then those of the second, ...; rooms numbered
     as in the partial one, whose metadata they carry, with ``given``, its line.
     ``network_calls``, ``num_unknown``: Int64[M], of each diagram, its network calls and how many
-    tokens were drawn. ``num_scored``: sequences that the network scored to weigh arrangements, in
-    ``num_batches`` forward passes. ``arrangement_errors``: ``Weighed.error`` of the lines of which
-    only a random part of the arrangements was weighed.
+    tokens were drawn. ``log_weights``: Float64[M], see ``SampleOutput``. ``num_scored``: sequences
+    that the network scored to weigh arrangements, in ``num_batches`` forward passes.
+    ``arrangement_errors``: ``Weighed.error`` of the lines of which only a random part of the
+    arrangements was weighed.
     ``trajectory``: Int64[K, trajectories, L], numbered as in the file, or None.
     """
 
     diagrams: list[BubbleDiagram]
     network_calls: Tensor
+    log_weights: Tensor
     num_unknown: Tensor
     num_scored: int
     num_batches: int
@@ -72,6 +75,7 @@ def complete(
     max_arrangements: int | None = None,
     lines: Sequence[int] | None = None,
     trajectories: int = 0,
+    way: Way | None = None,
     shard: Shard | None = None,
     on_drawn: Callable[[Tensor, list[BubbleDiagram]], None] | None = None,
 ) -> Completions:
@@ -79,6 +83,7 @@ def complete(
 
     ``lines``: the numbers of the partial diagrams in ``given`` and in errors; 1, 2, ... by default.
     ``trajectories``: the number of diagrams, the first ones, whose intermediate states are kept.
+    ``way``: "lookahead" gives them a floor plan, and their ``log_weight``, if one is possible.
     ``batch_size``, ``shard``: as for ``draw_samples``; each line is weighed by one process.
     ``on_drawn``: of a process by itself, told which diagrams are in each batch, and them, as soon
     as they are drawn; with it a ``Stop`` ends the drawing, and those drawn by then are returned.
@@ -107,7 +112,7 @@ def complete(
     arranger = Arranger(
         algorithm, vocab, node_order, max_arrangements, batch_size, generator.device, completions
     )
-    shard = shard or Shard()
+    shard, way = shard or Shard(), way or Way("", vocab)
     seeds = draw_seeds(generator, len(partials))
     with progress.task("weighing arrangements", len(partials), "lines") as weighing:
 
@@ -125,7 +130,7 @@ def complete(
     def tell(rows: Tensor, output: SampleOutput) -> None:
         finished.append(rows)
         if on_drawn is not None:
-            drawn = _numbered_as_given(output, arranged, num_unknown, rows, vocab)
+            drawn = _numbered_as_given(output, arranged, num_unknown, rows, way)
             on_drawn(rows, drawn.diagrams)
 
     output = draw_samples(
@@ -136,12 +141,13 @@ def complete(
         steps=steps,
         batch_size=batch_size,
         clamp=torch.where(known, tokens, -1),
+        narrowing=way.narrowing,
         trajectories=trajectories,
         shard=shard,
         on_drawn=None if on_drawn is None else tell,
     )
     rows = torch.cat(finished).sort().values if finished else torch.arange(len(real))
-    return _numbered_as_given(output, arranged, num_unknown, rows, vocab)
+    return _numbered_as_given(output, arranged, num_unknown, rows, way)
 
 
 def _numbered_as_given(
@@ -149,9 +155,10 @@ def _numbered_as_given(
     arranged: Sequence[Arranged],
     num_unknown: Tensor,
     rows: Tensor,
-    vocab: VocabConfig,
+    way: Way,
 ) -> Completions:
     """The samples, of some ``rows`` Int[M], with the rooms back at their own numbers."""
+    vocab = way.vocab
     back = torch.cat([part.orders for part in arranged])[rows].argsort(dim=1)
     num_rooms = (output.x0[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
 
@@ -165,8 +172,11 @@ def _numbered_as_given(
     diagrams = zip(decode(numbered(output.x0), vocab), found, strict=True)
     frames = output.trajectory
     return Completions(
-        diagrams=[replace(diagram, metadata=known) for diagram, known in diagrams],
+        diagrams=way.weighted(
+            [replace(diagram, metadata=known) for diagram, known in diagrams], output.log_weights
+        ),
         network_calls=output.nfe,
+        log_weights=output.log_weights,
         num_unknown=num_unknown[rows],
         num_scored=sum(part.num_scored for part in arranged),
         num_batches=sum(part.num_batches for part in arranged),
@@ -189,6 +199,8 @@ def approximations(
     reasons += _approximate_order(sampler, algorithm, completed)
     if sampler.temperature != 1 or sampler.top_p != 1:
         reasons.append("temperature and top_p change the distribution")
+    if completed.log_weights.any():
+        reasons.append("what has no plan is not drawn, which the weights (log_weight) undo")
     if completed.arrangement_errors:
         errors = completed.arrangement_errors.items()
         lines = ", ".join(f"{line} ({100 * error:.2g} %)" for line, error in errors)

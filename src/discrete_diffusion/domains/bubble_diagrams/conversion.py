@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.domains.bubble_diagrams.files import writers
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import check_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
+from discrete_diffusion.naming import counted
 from discrete_diffusion.whole_files import check_parent, is_same_file, put_aside
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 
-SUFFIXES = (".jsonl", ".json", ".graphml", ".svg", ".png")
+SUFFIXES = (".jsonl", ".json", ".graphml", ".dxf", ".geojson", ".wkt", ".svg", ".png")
 PICTURES = (".svg", ".png")
 MAX_DRAWN = 100
 """More diagrams than this in one picture cannot be read."""
@@ -25,6 +29,12 @@ def check_target(options: argparse.Namespace) -> None:
     suffix, name = target.suffix.lower(), target.name
     if suffix not in SUFFIXES:
         raise ValueError(f"'{name}': expected a name that ends in {', '.join(SUFFIXES)}")
+    if options.format is not None and (suffix != ".json" or options.node_link or options.codes):
+        raise ValueError(
+            f"--format {options.format} writes .json, without --codes and --node-link; got '{name}'"
+        )
+    if _plan_format(options) is not None:
+        check_installed()
     if options.codes and (suffix not in (".jsonl", ".json") or options.node_link):
         raise ValueError(f"--codes is for .jsonl and .json; '{name}' is written with names")
     if options.node_link and suffix != ".json":
@@ -44,21 +54,39 @@ def check_target(options: argparse.Namespace) -> None:
         raise ValueError(f"{target} is there already; give --overwrite to replace it")
 
 
+def _plan_format(options: argparse.Namespace) -> str | None:
+    """The name in ``FORMATS`` of what is written; None if diagrams are, without dimensions."""
+    ending = Path(options.target).suffix.lower().removeprefix(".")
+    return options.format or (ending if ending in FORMATS else None)
+
+
 def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram]) -> str:
     """Write the diagrams; returns what was written, in a sentence.
 
-    Raises ``ValueError`` if there are none, too many for one picture, or metadata that cannot be
-    written as JSON.
+    Raises ``ValueError`` if there are none, too many for one picture, metadata that cannot be
+    written as JSON, or no boxes in a diagram that is to be written as a plan.
     """
     target = Path(options.target)
     suffix, folder = target.suffix.lower(), target.with_suffix("")
+    format = _plan_format(options)
+    num_bare = 0
+    if format is not None and options.skip_invalid:
+        with_boxes = [diagram for diagram in diagrams if diagram.boxes is not None]
+        num_bare = len(diagrams) - len(with_boxes)
+        diagrams = with_boxes
     taken = diagrams[: options.first]
     if not taken:
         raise ValueError("no diagram was read, so nothing is written")
-    in_folder = options.each or (suffix == ".graphml" and len(taken) > 1)
+    one_each = suffix == ".graphml" or format is not None
+    in_folder = options.each or (one_each and len(taken) > 1)
+    plans = [] if format is None else _plans(taken, options)
     if in_folder and folder.exists() and options.overwrite:
         print(f"what was there is now {put_aside(folder)}")
-    if suffix in PICTURES:
+    if format is not None and in_folder:
+        writers.write_each(folder, suffix, plans, lambda path, plan: write_plan(path, plan, format))
+    elif format is not None:
+        write_plan(target, plans[0], format)
+    elif suffix in PICTURES:
         _draw(taken, target, folder if in_folder else None)
     elif suffix == ".jsonl":
         writers.write_diagrams(target, taken, names=not options.codes)
@@ -71,9 +99,30 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     else:
         writers.write_graphml(target, taken[0])
     count = f"{len(taken):,} of {len(diagrams):,}" if options.first else f"{len(taken):,}"
+    left_out = f"; {num_bare:,} without boxes left out" if num_bare else ""
     if in_folder:
-        return f"{folder}: {count} diagrams written, a file each"
-    return f"{target}: {count} diagrams written"
+        return f"{folder}: {count} diagrams written, a file each{left_out}"
+    return f"{target}: {count} diagrams written{left_out}"
+
+
+def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> list[FloorPlan]:
+    """The dimensioned plans of diagrams with boxes; ``ValueError`` if one has none, or doors or a
+    boundary that cannot be."""
+    bare = [number for number, diagram in enumerate(diagrams, start=1) if diagram.boxes is None]
+    if bare:
+        raise ValueError(
+            f"{len(bare):,} of {counted(len(diagrams), 'diagram')} have no boxes, the first of "
+            f"them number {bare[0]}; {Path(options.target).name} is of dimensioned plans. First "
+            f"give them boxes: discrete-diffusion plans realise {options.source} out=FOLDER; or "
+            "leave them out with --skip-invalid"
+        )
+    plans = []
+    for number, diagram in enumerate(diagrams, start=1):
+        try:
+            plans.append(FloorPlan.of(diagram, options.unit))
+        except ValueError as error:
+            raise ValueError(f"diagram {number}: {error}") from error
+    return plans
 
 
 def _draw(diagrams: Sequence[BubbleDiagram], target: Path, folder: Path | None) -> None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from discrete_diffusion.layout import VocabConfig
 
 
+BUILDABLE = (False, True, "narrowing", "lookahead")
+"""What ``buildable`` may be."""
+
 _SAMPLE = (
     Option(
         "num_rooms",
@@ -53,6 +56,25 @@ _SAMPLE = (
         "what integer room codes of given diagrams mean, rplan | housegan | houseganpp | coarse; "
         "null recognises it",
         with_given=True,
+    ),
+    Option(
+        "buildable",
+        "all diagrams have a floor plan: true rejects others, narrowing draws no circle of "
+        "relations and rejects the rest, lookahead draws only what still has a plan; see "
+        'docs/floor_plans.md. Needs pip install "discrete-diffusion[plans]"',
+        words=BUILDABLE,
+    ),
+    Option(
+        "tries",
+        "samples drawn for each asked one, at most, with buildable=true or narrowing; null is 50",
+        least=1,
+    ),
+    Option(
+        "realise",
+        "true: also a floor plan in metres of every sample, plans.jsonl and floor_plans.svg, with "
+        "areas as in the training data; plans realise takes areas and outlines of your own",
+        default=False,
+        written=True,
     ),
     Option(
         "trajectory",
@@ -199,10 +221,9 @@ class BubbleDiagrams(Domain):
         return evaluate_files(config)
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
-        from discrete_diffusion.domains.cell_measurement import TokenCells
+        from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells
 
-        return TokenCells(DiagramReport)
+        return DiagramCells()
 
     def commands(self) -> Mapping[str, SubCommand]:
         from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS

@@ -17,6 +17,9 @@ DEFAULT_THRESHOLD = 9.0
 _METRES_PER_PIXEL = 18 / 256
 """RPLAN draws 18 m on 256 pixels."""
 
+_STEPS = 128_000
+"""Of a metre: a millimetre has 128 of them, a pixel 9,000."""
+
 _PER_PIXEL = {
     "pixels": 1.0,
     "metres": _METRES_PER_PIXEL,
@@ -102,6 +105,13 @@ def relations_from_boxes(
     return np.where(near & upper, code, NO_EDGE)
 
 
+def relations_in_metres(boxes: ArrayLike, gap: float) -> NDArray[np.int64]:
+    """``relations_from_boxes`` of boxes in metres, in steps that millimetres and pixels are whole
+    numbers of: a centre on the line of an edge is on it after a change of unit too."""
+    steps = np.round(np.asarray(boxes, dtype=np.float64) * _STEPS)
+    return relations_from_boxes(steps, round(gap * _STEPS))
+
+
 def threshold_of(unit: str, threshold: float | None) -> float:
     """The gap up to which boxes in ``unit`` are related: ``threshold``, which is in that unit, or,
     if it is None, as long as ``DEFAULT_THRESHOLD`` pixels. ``ValueError`` for what cannot be."""
@@ -113,6 +123,21 @@ def threshold_of(unit: str, threshold: float | None) -> float:
     if not (number and math.isfinite(threshold) and threshold >= 0):
         raise ValueError(f"threshold={threshold}: expected a number of at least 0")
     return threshold
+
+
+def metres_per(unit: str) -> float:
+    """How many metres a unit of ``UNITS`` has; ``ValueError`` for another."""
+    if unit not in _PER_PIXEL:
+        raise ValueError(f"unit={unit}: {unknown_name('unit', unit, UNITS)}")
+    return _METRES_PER_PIXEL / _PER_PIXEL[unit]
+
+
+def in_metres(
+    boxes: Sequence[Sequence[float]], unit: str
+) -> tuple[tuple[float, float, float, float], ...]:
+    """Boxes given in ``unit``, one of ``UNITS``."""
+    factor = metres_per(unit)
+    return tuple((factor * x0, factor * y0, factor * x1, factor * y1) for x0, y0, x1, y1 in boxes)
 
 
 def check_scale(

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.bubble_diagrams import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.arranging import UnseenError
@@ -28,6 +30,19 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
     CompletedRow,
     draw_completions,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import SolverWork
+from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
+    TRIES,
+    DrawnDiagram,
+    keep_buildable,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.sampled_plans import (
+    check_given,
+    check_realise,
+    realise_samples,
+    say_earlier,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.ways import REJECTING, Way, check_partial
 from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
@@ -37,6 +52,7 @@ from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
     from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -63,16 +79,28 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
     Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
     size = _asked_rooms(config, trained, vocab)
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+    way = Way.asked(config, vocab)
+    check_realise(config)
+    if way.name in REJECTING:
+        return _sample_rejecting(config, trained, way, num, size)
+
+    def diagrams_of(drawn: Any, tokens: Tensor) -> list[BubbleDiagram]:
+        return way.weighted(decode(tokens, vocab), drawn.log_weights)
+
     with trained.sharing() as shard:
+        model = trained.on(shard, lambda _, output: lines_of(diagrams_of(output, output.x0)))
         drawn = draw_fresh(
             trained,
-            trained.on(shard, lambda _, output: lines_of(decode(output.x0, vocab))),
+            way.on(model),
             num,
             config.seed,
             size=size,
             trajectories=config.trajectory,
         )
-    diagrams = Diagrams(decode(drawn.tokens, vocab))
+        weights = way.facts(drawn.log_weights, way.work(shard))
+    diagrams = Diagrams(diagrams_of(drawn, drawn.tokens))
+    if weights:
+        logger.info("%s", way.said(weights))
 
     def write() -> Sampled:
         save_diagrams(diagrams, Path(str(config.out)), config.picture)
@@ -81,8 +109,54 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
             "num_samples": len(diagrams),
             "network_calls_per_sample": drawn.network_calls,
             "seconds": drawn.seconds,
+            **weights,
         }
-        return _sampled(config, counted(len(diagrams), "sample"), diagrams, facts)
+        return _sampled(config, trained, counted(len(diagrams), "sample"), diagrams, facts)
+
+    return Drawn(diagrams, write)
+
+
+def _sample_rejecting(
+    config: DictConfig,
+    trained: TrainedModel,
+    way: Way,
+    num: int,
+    size: int | Sequence[int] | None,
+) -> Drawn:
+    """The same, drawn until ``num`` have a floor plan. The first round draws what is drawn without
+    ``buildable``, unless that narrows it."""
+    start, vocab = time.perf_counter(), way.vocab
+    with trained.sharing() as shard:
+        model = way.on(trained.on(shard))
+
+        def draw(turn: int, asked: int) -> list[DrawnDiagram]:
+            stream = (turn,) if turn else ()
+            drawn = draw_fresh(trained, model, asked, config.seed, stream=stream, size=size)
+            found = way.weighted(decode(drawn.tokens, vocab), drawn.log_weights)
+            numbers = (drawn.nfe.tolist(), drawn.log_weights.tolist())
+            return [DrawnDiagram(*each) for each in zip(found, *numbers, strict=True)]
+
+        def write_kept(kept: Sequence[DrawnDiagram]) -> None:
+            if trained.append is not None and shard.world_size == 1:
+                trained.append(lines_of(each.diagram for each in kept))
+
+        kept = keep_buildable(
+            draw, num, tries=config.tries or TRIES, shard=shard, on_kept=write_kept
+        )
+    diagrams = Diagrams(each.diagram for each in kept.samples)
+    log_weights = torch.tensor([each.log_weight for each in kept.samples], dtype=torch.float64)
+    facts = {
+        "num_samples": len(diagrams),
+        "seconds": time.perf_counter() - start,
+        **kept.facts,
+        **way.facts(log_weights, SolverWork()),
+    }
+
+    def write() -> Sampled:
+        save_diagrams(diagrams, Path(str(config.out)), config.picture)
+        save_trajectory(None, Path(str(config.out)), vocab)
+        what = counted(len(diagrams), "buildable sample")
+        return _sampled(config, trained, what, diagrams, facts)
 
     return Drawn(diagrams, write)
 
@@ -124,7 +198,13 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             f"given={config.given}: {trained.path} was trained on diagrams; give partial diagrams, "
             "JSON lines (docs/completion.md)"
         )
+    way = Way.asked(config, vocab)
+    check_realise(config)
     partials = numbered_partials(str(config.given), n_max=vocab.n_max, codes=config.codes)
+    if config.realise:
+        check_given(str(config.given), partials)
+    for line, partial in partials.items() if way.name else ():
+        check_partial(partial, f"{config.given}, line {line}")
     _warn_of_never_valid(str(config.given), partials)
     each = COMPLETIONS if config.completions is None else config.completions
     with trained.sharing() as shard:
@@ -140,7 +220,8 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
                 generator=make_generator(config.seed, 1, device=trained.device),
                 completions=each,
                 steps=trained.steps,
-                batch_size=trained.batch_size,
+                way=way,
+                batch_size=way.rows_at_once(trained.batch_size),
                 max_arrangements=config.max_arrangements,
                 trajectories=config.trajectory,
                 shard=shard,
@@ -149,6 +230,9 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
         except UnseenError as error:
             raise ValueError(f"{config.given}, {error}") from error
         seconds = time.perf_counter() - start
+        weights = way.facts(completed.log_weights, way.work(shard))
+    if weights:
+        logger.info("%s", way.said(weights))
     if reasons := "; ".join(approximations(trained.sampler, trained.algorithm, completed)):
         logger.info("the completions are approximate: %s", reasons)
 
@@ -158,14 +242,16 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             "seconds": seconds,
             "exact": not reasons,
             "approximate_because": reasons or None,
+            **weights,
         }
-        return _write_completed(config, partials, completed, facts, vocab)
+        return _write_completed(config, trained, partials, completed, facts, vocab)
 
     return Drawn(Diagrams(completed.diagrams), write)
 
 
 def _write_completed(
     config: DictConfig,
+    trained: TrainedModel,
     partials: Mapping[int, PartialDiagram],
     completed: Completions,
     facts: dict[str, Any],
@@ -187,7 +273,7 @@ def _write_completed(
         **facts,
     }
     what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
-    return _sampled(config, what, diagrams, facts)
+    return _sampled(config, trained, what, diagrams, facts)
 
 
 def _warn_of_never_valid(path: str, partials: Mapping[int, PartialDiagram]) -> None:
@@ -216,10 +302,20 @@ def _draw(
 
 
 def _sampled(
-    config: DictConfig, what: str, diagrams: list[BubbleDiagram], facts: dict[str, Any]
+    config: DictConfig,
+    trained: TrainedModel,
+    what: str,
+    diagrams: list[BubbleDiagram],
+    facts: dict[str, Any],
 ) -> Sampled:
     numbers = structure_metrics(diagrams)
     shares = ", ".join(f"{k} {100 * numbers[k]:.1f} %" for k in ("valid", "transitive"))
     folder = Path(str(config.out))
     files = f"{folder / 'samples.jsonl'}, {folder / config.picture}"
-    return Sampled({**facts, **numbers}, f"{what} in {facts['seconds']:.1f} s: {shares}; {files}")
+    said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
+    if config.realise:
+        plans, found = realise_samples(config, trained.data_config, diagrams)
+        facts, said = {**facts, "plans": plans}, f"{said}\n{found}"
+    else:
+        say_earlier(folder)
+    return Sampled({**facts, **numbers}, said)

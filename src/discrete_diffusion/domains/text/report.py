@@ -88,9 +88,9 @@ def numbered_texts(texts: Sequence[str], rows: Sequence[int]) -> str:
 class TextCells(TokenCells):
     """Bits per character, and the words of samples."""
 
-    def real_data(self, data: Any, num_samples: int) -> dict[str, float]:
+    def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
         """The share of known words is that of the reference: training knows all of its own."""
-        scores = super().real_data(data, num_samples)
+        scores = super().real_data(data, num_samples, verdicts)
         if (known := scores.get("words_in_training_reference")) is not None:
             scores["words_in_training"] = known
         return scores

@@ -7,66 +7,22 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from all_boxes import diagram_of, free_sides_around, is_apart, triples_of_all_boxes
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
+from discrete_diffusion.domains.bubble_diagrams.plans import verdict
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import (
     LEVELS,
     find_boxes,
     have_plans,
 )
-from discrete_diffusion.rooms import NO_EDGE
+from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 pytest.importorskip("ortools", reason="OR-Tools decides which diagrams have a plan")
 
 SMALL = BoxRule(grid=6, threshold=1, min_side=1, max_aspect=6)
-PAIRS = list(combinations(range(3), 2))
-
-
-def boxes_of_grid(rule: BoxRule) -> np.ndarray:
-    """Int[K, 4]: all that the rule allows."""
-    sides = list(combinations(range(rule.grid + 1), 2))
-    found = [(x0, y0, x1, y1) for (x0, x1), (y0, y1) in product(sides, sides)]
-    boxes = np.array(found)
-    width, height = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
-    short, long = np.minimum(width, height), np.maximum(width, height)
-    return boxes[(short >= rule.min_side) & (long <= rule.max_aspect * short)]
-
-
-def codes_of_pairs(boxes: np.ndarray, threshold: int) -> tuple[np.ndarray, np.ndarray]:
-    """Int[K, K] and Int[K, K]: the code of (i, j) read in its first and in its second direction."""
-    pairs = np.stack(np.broadcast_arrays(boxes[:, None], boxes[None]), axis=2)
-    first = relations_from_boxes(pairs, threshold)[..., 0, 1]
-    second = first.T
-    return first, np.where(second == NO_EDGE, NO_EDGE, 9 - second)
-
-
-def is_apart_or_within(boxes: np.ndarray) -> np.ndarray:
-    """Bool[K, K]."""
-    low, high = boxes[:, :2], boxes[:, 2:]
-    apart = ((low[:, None] >= high[None]) | (low[None] >= high[:, None])).any(-1)
-    within = ((low[:, None] >= low[None]) & (high[:, None] <= high[None])).all(-1)
-    return apart | within | within.T
-
-
-def triples_of_all_boxes(rule: BoxRule, *, buildable: bool) -> set[tuple[int, int, int]]:
-    """Codes of (0, 1), (0, 2), (1, 2) that some three boxes have."""
-    boxes = boxes_of_grid(rule)
-    both = codes_of_pairs(boxes, rule.threshold)
-    fine = is_apart_or_within(boxes) if buildable else np.ones(both[0].shape, bool)
-    seen = np.zeros(11**3, bool)
-    for a in range(len(boxes)):
-        kept = fine[a][:, None] & fine[a][None] & fine
-        for ab, ac, bc in product(both, both, both):
-            codes = 121 * ab[a][:, None] + 11 * ac[a][None] + bc
-            seen[np.unique(codes[kept])] = True
-    return {(*divmod(code // 11, 11), code % 11) for code in np.flatnonzero(seen).tolist()}
-
-
-def diagram_of(codes: tuple[int, ...]) -> BubbleDiagram:
-    relations = [(i, j, r) for (i, j), r in zip(PAIRS, codes, strict=True) if r != NO_EDGE]
-    return BubbleDiagram((0, 1, 2), relations)
 
 
 @pytest.mark.slow
@@ -107,21 +63,26 @@ def test_the_boxes_honour_the_diagram():
             reverse = int(second[j, i])
             read = (int(first[i, j]), NO_EDGE if reverse == NO_EDGE else 9 - reverse)
             assert codes.get((i, j), NO_EDGE) in read
-        apart = is_apart_or_within(np.array(boxes))
-        assert all(apart[i, j] for i, j, _ in plan.relations)
+        apart, free = is_apart(np.array(boxes)), free_sides_around(np.array(boxes), rule)
+        for i, j, code in plan.relations:
+            if code in (INSIDE, SURROUNDING):
+                assert free[i, j] if code == INSIDE else free[j, i]
+            else:
+                assert apart[i, j]
         sides = np.array(boxes)[:, 2:] - np.array(boxes)[:, :2]
         assert sides.min() >= rule.min_side
         assert (sides.max(1) <= rule.max_aspect * sides.min(1)).all()
 
 
-def test_numbering_of_rooms_and_processes_do_not_matter():
+def test_numbering_of_rooms_and_threads_do_not_matter(monkeypatch):
     plans = generate_plans(3, seed=1)
     circle = BubbleDiagram((0, 1, 2), [(0, 1, 2), (1, 2, 2), (0, 2, 7)])
     other = [plan.relabelled(range(plan.num_rooms)[::-1]) for plan in plans]
     diagrams = [*plans, circle, *other, circle.relabelled([2, 0, 1])]
     expected = [True] * 3 + [False] + [True] * 3 + [False]
     assert have_plans(diagrams) == expected
-    assert have_plans(diagrams[:4], processes=2) == expected[:4]
+    monkeypatch.setattr(verdict, "kept_verdicts", lambda asked, diagrams: {})
+    assert have_plans(diagrams[:4], threads=2) == expected[:4]
     assert have_plans([]) == []
 
 
@@ -150,5 +111,5 @@ def test_without_or_tools_the_extra_is_named(monkeypatch):
         return there(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ImportError, match=r"discrete-diffusion\[plans\]"):
+    with pytest.raises(ValueError, match=r"discrete-diffusion\[plans\]"):
         have_plans([])

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from discrete_diffusion.data.text_files import is_gzipped, suffix_of
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import opened
 
-WHAT_IS_READ = "plans are read from JSON lines, JSON, GraphML and Graph2Plan's data.mat"
+WHAT_IS_READ = (
+    "plans are read from JSON lines, JSON, GraphML, DXF, GeoJSON, WKT and Graph2Plan's data.mat"
+)
 
 
 class _Format(NamedTuple):
@@ -62,6 +64,8 @@ _FORMATS = (
         (),
         (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*"),
     ),
+    _Format("a DWG drawing; save it as DXF", (".dwg",), (b"AC10",)),
+    _Format("a binary DXF drawing; save it as text", (), (b"AutoCAD Binary DXF",)),
     _Format("a PDF document; trace its rooms first", (), (b"%PDF",)),
     _Format("an HDF5 file; convert it to JSON lines", (), (b"\x89HDF",)),
     _Format("text in UTF-16; save it as UTF-8", (), (b"\xff\xfe", b"\xfe\xff")),

@@ -21,6 +21,12 @@ from discrete_diffusion.rooms import INSIDE, RELATION_X_ORDER, RELATION_Y_ORDER,
 
 _MAX_NAMED = 3
 
+NUM_DECIDED = 100
+"""Plans that a solver looks for, if nothing else is said: about 5 CPU-seconds."""
+
+_EFFORT = 0.3
+"""Of the solver for a diagram, about a CPU-second."""
+
 
 def impossible_plans(report: ReadReport) -> list[str]:
     """A sentence for each kind of contradiction, with how many plans have it and the first few."""
@@ -33,11 +39,41 @@ def impossible_plans(report: ReadReport) -> list[str]:
     return [_sentence(report, kind, plans) for kind, plans in found.items() if plans]
 
 
-def _sentence(report: ReadReport, kind: str, plans: Mapping[int, str]) -> str:
+def without_floor_plan(report: ReadReport, num: int) -> list[str]:
+    """What a solver says of the first ``num`` diagrams that have no relations in a circle: a
+    sentence if some have no buildable plan (see ``find_boxes``), with the relations of the first
+    few that contradict each other; one if some were not decided.
+
+    Raises ``ValueError`` without OR-Tools.
+    """
+    from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
+    from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
+
+    asked = report.diagrams[:num]
+    circles = relations_in_a_circle(asked) if asked else {}
+    rows = [k for k in range(len(asked)) if k not in circles]
+    answers = have_plans([asked[k] for k in rows], effort=_EFFORT)
+    without = [k for k, answer in zip(rows, answers, strict=True) if answer is False]
+    found = dict.fromkeys(without, "")
+    for k in without[:_MAX_NAMED]:
+        why = contradiction(asked[k], effort=_EFFORT)
+        found[k] = why.sentence() if why else "which relations contradict each other is unknown"
+    lines = [_sentence(report, "relations that no floor plan has", found, num)] if found else []
+    if undecided := answers.count(None):
+        lines.append(f"whether {counted(undecided, 'diagram')} more have a floor plan is undecided")
+    return lines
+
+
+def _sentence(
+    report: ReadReport, kind: str, plans: Mapping[int, str], num: int | None = None
+) -> str:
+    """``num``: of so many diagrams, the first ones."""
     named = [f"{report.places[k]}: {why}" for k, why in [*plans.items()][:_MAX_NAMED]]
     if len(plans) > _MAX_NAMED:
         named.append(f"and {len(plans) - _MAX_NAMED:,} more")
     total = counted(len(report.diagrams), "diagram")
+    if num is not None and num < len(report.diagrams):
+        total = f"the first {counted(num, 'diagram')}"
     return f"{len(plans):,} of {total} with {kind}: {'; '.join(named)}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -36,7 +36,15 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
     check_spelling,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
-from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
+from discrete_diffusion.domains.bubble_diagrams.geometry import (
+    metres_per,
+    relations_from_boxes,
+    relations_in_metres,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import Drawing
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.geojson import read_geojson
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import FRAME, read_frame
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.rlvr import read_rlvr
 from discrete_diffusion.rooms import NO_EDGE
 
 _FIELDS = ("rooms", "relations", "boxes", "room_type")
@@ -48,21 +56,25 @@ WALLS = "walls"
 
 def room_codes(data: object) -> RoomCodes:
     """How a JSON object writes its rooms."""
-    if not isinstance(data, Mapping):
+    if not isinstance(data, Mapping) or _format(data) in _DRAWINGS:
         return RoomCodes()
     own, _ = _FORMATS[_format(data)]
     key = "rooms" if "rooms" in data and own is None else "room_type"
     return codes_of(data.get(key), data.get(CODES_FIELD, own))
 
 
-def parse_plan(data: object, *, n_max: int, threshold: float, codes: str | None = None) -> Plan:
+def parse_plan(
+    data: object, *, n_max: int, threshold: float, unit: str = "pixels", codes: str | None = None
+) -> Plan:
     """The diagram of one JSON object.
 
     * ``rooms``, ``relations``: the interchange format;
     * ``room_type``, ``boxes``, ``rel``: a rendered plan with coarse room codes, relations as given;
     * ``room_type``, ``boxes``, ``ed_rm``: a House-GAN++ plan;
+    * ``features``: GeoJSON, see ``geojson.read_geojson``; ``spaces``: RLVR, see ``read_rlvr``;
     * ``rooms`` or ``room_type``, ``boxes``: relations by ``relations_from_boxes(.., threshold)``.
 
+    ``threshold`` is in ``unit``, as boxes are; formats that are in metres get it in metres.
     ``codes``: the table of its room codes where neither it nor its format says it; None is that of
     ``ROOM_TYPES``.
 
@@ -75,6 +87,11 @@ def parse_plan(data: object, *, n_max: int, threshold: float, codes: str | None 
     check_keys(data)
     check_spelling(data, _FIELDS)
     field = _format(data)
+    if field in _DRAWINGS:
+        drawing = _DRAWINGS[field](data)
+        plan = drawing.plan(n_max=n_max, gap=threshold * metres_per(unit))
+        check_metadata(plan.diagram.metadata)
+        return plan
     own, parse = _FORMATS[field]
     if own is not None and (named := own_table(data)) not in (None, own):
         reason = f"{named}, but a plan with {field!r} has room codes of {own}"
@@ -87,7 +104,8 @@ def parse_plan(data: object, *, n_max: int, threshold: float, codes: str | None 
 
 def _format(data: Mapping[str, Any]) -> str:
     """The field that tells the format of an object."""
-    return next((field for field in _FORMATS if field in data), "relations")
+    fields = _FORMATS if "rooms" in data else (*_FORMATS, *_DRAWINGS)
+    return next((field for field in fields if field in data), "relations")
 
 
 def _parse_interchange(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
@@ -105,11 +123,15 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: 
     places = [f"room_type[{k}]" for k in range(len(given))]
     areas = partial(_pixels, data.get("area_px"), len(given))
     types = room_types(given, CODE_TABLES[codes], places, areas)
+    metadata = _rest(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD)
+    if "front_door" in metadata and "doors" not in metadata:
+        box = checked_box(metadata.pop("front_door"), "front_door")
+        metadata["doors"] = [{"type": "front-door", "box": list(box)}]
     diagram = BubbleDiagram(
         rooms=tuple(room_code(room, place) for room, place in zip(types, places, strict=True)),
         relations=read_relations(data["rel"], len(given), "rel"),
         boxes=tuple(required_list(data, "boxes")),
-        metadata=_rest(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD),
+        metadata=metadata,
     )
     return Plan(diagram, duplicate=duplicate)
 
@@ -127,7 +149,7 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
     Doors are no rooms: they are kept in the metadata, as ``doors``. The walls of a House-GAN++
     plan (``edges`` and the rooms beside them, ``ed_rm``) are not part of a diagram.
     """
-    walls = ("edges", "ed_rm") if "ed_rm" in data else ()
+    walls = ("edges", "ed_rm", FRAME) if "ed_rm" in data else ()
     key = "rooms" if "rooms" in data and not walls else "room_type"
     table = CODE_TABLES[own_table(data) or codes]
     given = required_list(data, key)
@@ -143,10 +165,14 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
     places = [f"{key}[{k}]" for k in range(len(given))]
     types = room_types(given, table, places, partial(areas_of, boxes), doors=True)
     rooms, room_boxes, doors = [], [], []
-    for k, (room, box) in enumerate(zip(types, boxes, strict=True)):
-        sides = checked_box(box, f"boxes[{k}]")
-        if room in table.doors.values():
-            doors.append({"type": room, "box": list(sides)})
+    checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
+    if walls:
+        checked = read_frame(data, checked)
+    is_door = [room in table.doors.values() for room in types]
+    for k, (room, sides) in enumerate(zip(types, checked, strict=True)):
+        if is_door[k]:
+            leads = _rooms_of_door(k, is_door, data["ed_rm"]) if walls else {}
+            doors.append({"type": room, "box": list(sides), **leads})
         else:
             rooms.append(room_code(room, places[k]))
             room_boxes.append(sides)
@@ -157,11 +183,31 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
     if doors:
         metadata["doors"] = doors
     bare = BubbleDiagram(tuple(rooms), (), tuple(room_boxes), metadata)
-    measured = relations_from_boxes(np.array(bare.boxes), threshold)
+    if walls:  # pixels that were metres
+        factor = metres_per("pixels")
+        measured = relations_in_metres(np.array(bare.boxes) * factor, threshold * factor)
+    else:
+        measured = relations_from_boxes(np.array(bare.boxes), threshold)
     related = np.argwhere(measured != NO_EDGE).tolist()
     diagram = replace(bare, relations=tuple((i, j, int(measured[i, j])) for i, j in related))
     listed = data.get("edges", data["ed_rm"]) if walls else []
     return Plan(diagram, (WALLS,) * (len(listed) if isinstance(listed, list) else 1), measured=True)
+
+
+def _rooms_of_door(node: int, is_door: Sequence[bool], walls: object) -> dict[str, Any]:
+    """The rooms behind a door of House-GAN++, numbered without the doors, as ``Door`` has them;
+    nothing if its walls do not say one for a front door, two for another."""
+    numbers = {
+        k: number for number, k in enumerate(k for k, door in enumerate(is_door) if not door)
+    }
+    found: list[Any] = []
+    for behind in walls if isinstance(walls, list) else []:
+        if isinstance(behind, list) and node in behind:
+            found += [numbers[k] for k in behind if type(k) is int and k in numbers]
+    found = list(dict.fromkeys(found))
+    if len(found) == 1:
+        found.append("outside")
+    return {"rooms": found} if len(found) == 2 else {}
 
 
 def _rest(data: Mapping[str, Any], *used: str) -> dict[str, Any]:
@@ -179,3 +225,9 @@ _FORMATS: dict[str, tuple[str | None, _Parser]] = {
 }
 """Field that tells a format, the first of these that a plan has -> the table of its room codes, if
 it is the format that says it, and what parses it."""
+
+_DRAWINGS: dict[str, Callable[[Mapping[str, Any]], Drawing]] = {
+    "features": read_geojson,
+    "spaces": read_rlvr,
+}
+"""Field that tells a format which draws a plan in metres -> what reads it."""

@@ -40,25 +40,33 @@ from discrete_diffusion.domains.bubble_diagrams.files.records import (
     Record,
     wrong_record,
 )
+from discrete_diffusion.domains.bubble_diagrams.geometry import metres_per
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import Drawing
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf_reading import read_dxf
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.wkt import read_wkt
 
-FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml")
+FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf", ".wkt")
 """Files of a folder that are read, gzipped ones too."""
 
 
-def plan_records(path: Path, n_max: int, threshold: float) -> list[Record[Plan]]:
+_DRAWINGS = {".dxf": read_dxf, ".wkt": read_wkt}
+"""Ending of files that draw one plan, in metres -> what reads their content."""
+
+
+def plan_records(path: Path, n_max: int, threshold: float, unit: str) -> list[Record[Plan]]:
     """The plans of a file or folder; a file without one is a record that says so.
 
     ``n_max``: most rooms of a plan; ``threshold``: the gap up to which boxes are related, in their
-    unit. Raises ``ValueError`` for a folder without a file that is read.
+    ``unit``. Raises ``ValueError`` for a folder without a file that is read.
     """
     if path.is_dir():
         files = _files_of(path)
         if not files:
             kinds = ", ".join(FOLDER_SUFFIXES)
             raise ValueError(f"{path} is a folder without a {kinds} file; give the path of a file")
-        return [record for file in files for record in plan_records(file, n_max, threshold)]
+        return [record for file in files for record in plan_records(file, n_max, threshold, unit)]
     try:
-        return list(_records_of(path, n_max, threshold))
+        return list(_records_of(path, n_max, threshold, unit))
     except DiagramError as error:
         return [wrong_record(path, "", error)]
 
@@ -76,12 +84,12 @@ def _files_of(folder: Path) -> list[Path]:
     )
 
 
-def _records_of(path: Path, n_max: int, threshold: float) -> Iterator[Record[Plan]]:
+def _records_of(path: Path, n_max: int, threshold: float, unit: str) -> Iterator[Record[Plan]]:
     """The plans of a file; ``DiagramError`` for a file that holds none."""
     suffix = suffix_of(path)
 
     def parse(data: Any, codes: str | None) -> Plan:
-        return parse_plan(data, n_max=n_max, threshold=threshold, codes=codes)
+        return parse_plan(data, n_max=n_max, threshold=threshold, unit=unit, codes=codes)
 
     if is_mat_file(path):
         yield from _of_mat_file(path, n_max)
@@ -89,7 +97,9 @@ def _records_of(path: Path, n_max: int, threshold: float) -> Iterator[Record[Pla
         raise DiagramError("", foreign)
     elif suffix == ".graphml":
         yield _of_graphml(path, n_max)
-    elif one_document(path) or (suffix == ".json" and not holds_lines(path)):
+    elif suffix in _DRAWINGS:
+        yield _of_drawing(path, _DRAWINGS[suffix], n_max, threshold * metres_per(unit))
+    elif one_document(path) or (suffix in (".json", ".geojson") and not holds_lines(path)):
         yield from _of_document(path, parse)
     else:
         records = list(records_of_lines(path, room_codes, parse))
@@ -148,6 +158,18 @@ def _of_graphml(path: Path, n_max: int) -> Record[Plan]:
 
     rooms = [room for _, room in graph.nodes(data="room")]
     return Record(path, "", codes_of(rooms), parse)
+
+
+def _of_drawing(
+    path: Path, read: Callable[[bytes], Drawing], n_max: int, gap: float
+) -> Record[Plan]:
+    """A file that draws one plan, in metres."""
+
+    def parse(codes: str | None) -> Plan:
+        with opened(path) as file:
+            return read(file.read()).plan(n_max=n_max, gap=gap)
+
+    return Record(path, "", RoomCodes(), parse)
 
 
 def _of_mat_file(path: Path, n_max: int) -> Iterator[Record[Plan]]:

@@ -110,7 +110,7 @@ def read_report(
     if not path.exists():
         raise FileNotFoundError(f"no plans file at {path.absolute()}")
     with progress.task(f"opening {path.name}"):
-        records = plan_records(path, n_max, gap)
+        records = plan_records(path, n_max, gap, unit)
         found = recognise_codes(path, records, codes)
     diagrams: list[BubbleDiagram] = []
     places: list[str] = []

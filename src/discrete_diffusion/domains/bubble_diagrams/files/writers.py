@@ -9,11 +9,13 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.whole_files import written_whole
+
+Drawable = TypeVar("Drawable")
 
 Paths = str | os.PathLike[str]
 
@@ -58,8 +60,8 @@ def write_graphml(path: Paths, diagram: BubbleDiagram) -> None:
 def write_each(
     folder: Path,
     suffix: str,
-    diagrams: Sequence[BubbleDiagram],
-    write: Callable[[Path, BubbleDiagram], object],
+    diagrams: Sequence[Drawable],
+    write: Callable[[Path, Drawable], object],
 ) -> None:
     """Write diagram k as ``folder/000k.suffix``, numbered from 1 in as many digits as it takes.
 

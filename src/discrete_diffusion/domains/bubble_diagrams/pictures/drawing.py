@@ -73,7 +73,7 @@ def draw_grid(
     key = _key(diagrams, placements) if legend else ()
     sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, key=key)
     for index, (diagram, placement) in enumerate(zip(diagrams, placements, strict=True)):
-        _draw(sheet.card(index, placement), diagram)
+        draw_on(sheet.card(index, placement), diagram)
     return sheet.finish(path)
 
 
@@ -109,15 +109,16 @@ def draw_completions(rows: Sequence[CompletedRow], path: str | Path | None = Non
     for index, row in zip(range(0, len(rows) * columns, columns), rows, strict=True):
         given = sheet.card(index, next(placed), row.title)
         _draw_unknown_pairs(given, row.given)
-        _draw(given, row.given)
+        draw_on(given, row.given)
         for k, diagram in enumerate(row.completions, start=1):
-            _draw(sheet.card(index + k, next(placed), str(k)), diagram)
+            draw_on(sheet.card(index + k, next(placed), str(k)), diagram)
     return sheet.finish(path)
 
 
-def grid_shape(count: int, columns: int | None = None) -> tuple[int, int]:
-    """Rows and columns for ``count`` cards: as square as possible if nobody says ``columns``."""
-    columns = min(columns or math.ceil(math.sqrt(count)), count)
+def grid_shape(count: int, columns: int | None = None, *, aspect: float = 1.0) -> tuple[int, int]:
+    """Rows and columns for ``count`` cards, ``aspect`` times as wide as high: the page as square as
+    possible if nobody says ``columns``."""
+    columns = min(columns or math.ceil(math.sqrt(count / aspect)), count)
     return math.ceil(count / columns), columns
 
 
@@ -128,8 +129,8 @@ def _key(
     return key_entries(plans, unknown=unknown, broken=broken)
 
 
-def _draw(pen: Pen, plan: Plan) -> None:
-    """Lines, then bubbles; both lie on the page by depth, outermost first."""
+def draw_on(pen: Pen, plan: Plan) -> None:
+    """The lines of a diagram, then its bubbles; both lie on the page by depth, outermost first."""
     placement, listed = pen.placement, [t for t in plan.relations if t[2] != NO_EDGE]
     lines = route_lines(placement, [(i, j) for i, j, _ in listed])
     for i, j, r in listed:

@@ -69,3 +69,9 @@ def room_style(code: int | None) -> RoomStyle:
 def shade(colour: str, factor: float) -> str:
     """``#rrggbb`` with every channel multiplied by ``factor`` in 0..1: darker, same hue."""
     return "#" + "".join(f"{round(channel * factor):02x}" for channel in bytes.fromhex(colour[1:]))
+
+
+def tint(colour: str, share: float) -> str:
+    """``#rrggbb`` mixed with white: ``share`` in 0..1 of the colour, same hue."""
+    channels = bytes.fromhex(colour[1:])
+    return "#" + "".join(f"{round(255 - share * (255 - channel)):02x}" for channel in channels)

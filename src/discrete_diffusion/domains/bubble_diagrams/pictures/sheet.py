@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -75,7 +77,7 @@ class Sheet:
     """A white page of ``rows`` x ``columns`` cards of side ``cell`` inches, ``key`` below.
 
     ``placements``: of all diagrams, which are drawn as large as fits, but alike. ``titled``: leave
-    space for a line above each card.
+    space for a line above each card; ``footer``: inches to leave below the cards.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Sheet:
         dpi: float = 200.0,
         titled: bool = False,
         key: Sequence[Entry] = (),
+        footer: float = 0.0,
     ) -> None:
         self.columns, self.cell = columns, cell
         self.gutter = 0.05 * min(cell, 3.0)
@@ -95,7 +98,7 @@ class Sheet:
         width = columns * (cell + self.gutter) - self.gutter + 2 * MARGIN
         self.bottom = rows * (self.header + cell + self.gutter) - self.gutter + 2 * MARGIN
         self.key = _wrapped(key, width - 2 * MARGIN)
-        height = self.bottom + KEY_LINE * len(self.key)
+        height = self.bottom + KEY_LINE * len(self.key) + footer
         self.figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
         FigureCanvasAgg(self.figure)
         self.axes = self.figure.add_axes((0, 0, 1, 1))
@@ -103,7 +106,8 @@ class Sheet:
         self.axes.set_axis_off()
         self.middle = width / 2
         fits = [self._largest_scale(placement) for placement in placements]
-        self.scale = min(1.35 * float(np.quantile(fits, 0.25)), 0.2 * cell)
+        typical = float(np.quantile(fits, 0.25)) if fits else math.inf
+        self.scale = min(1.35 * typical, 0.2 * cell)
 
     def _largest_scale(self, placement: Placement) -> float:
         """Inches per placement unit that a card has space for."""
@@ -111,6 +115,12 @@ class Sheet:
 
     def card(self, index: int, placement: Placement, title: str = "") -> Pen:
         """Draw an empty card; what draws the ``placement`` on it."""
+        left, top = self.empty_card(index, title)
+        scale = min(self._largest_scale(placement), self.scale)
+        return Pen(self.axes, left, top, self.cell, placement, scale)
+
+    def empty_card(self, index: int, title: str = "") -> tuple[float, float]:
+        """Draw an empty card; its left and top on the page, in inches."""
         row, column = divmod(index, self.columns)
         left = MARGIN + column * (self.cell + self.gutter)
         top = MARGIN + row * (self.header + self.cell + self.gutter) + self.header
@@ -130,8 +140,7 @@ class Sheet:
         if title:
             points = min(5.5 + 1.3 * self.cell, 12.0)
             self.axes.text(left + 0.03, top - 0.05, title, fontsize=points, **CAPTION)
-        scale = min(self._largest_scale(placement), self.scale)
-        return Pen(self.axes, left, top, self.cell, placement, scale)
+        return left, top
 
     def finish(self, path: Path | None = None) -> Figure:
         """The figure with its key, written to ``path`` if given."""
@@ -142,16 +151,23 @@ class Sheet:
                 _draw_entry(self.axes, entry, x, y)
                 x += entry.width
         if path is not None:
-            with written_whole(path) as unfinished:
-                self.figure.savefig(unfinished, dpi=self.figure.dpi)
+            metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
+            with written_whole(path) as unfinished, _same_ids():
+                self.figure.savefig(unfinished, dpi=self.figure.dpi, metadata=metadata)
         return self.figure
 
 
 def svg_of(figure: Figure) -> str:
     """A figure as SVG text."""
     text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
+    with _same_ids():
+        figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
+
+
+def _same_ids() -> AbstractContextManager[None]:
+    """The same picture is the same SVG."""
+    return rc_context({"svg.hashsalt": "discrete-diffusion"})
 
 
 def checked_path(

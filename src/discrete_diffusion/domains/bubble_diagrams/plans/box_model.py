@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule, sectors_of
-from discrete_diffusion.rooms import NO_EDGE, RELATIONS, SURROUNDING
+from discrete_diffusion.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
 
 Relations = Iterable[tuple[int, int, int]]
 """(i, j, code) with i < j, as in ``BubbleDiagram``."""
@@ -27,11 +27,11 @@ def is_installed() -> bool:
 
 
 def cp_sat() -> Any:
-    """The module of the solver. Raises ``ImportError`` naming the extra that has it."""
+    """The module of the solver. Raises ``ValueError`` naming the extra that has it."""
     try:
         from ortools.sat.python import cp_model
     except ImportError as error:
-        raise ImportError(
+        raise ValueError(
             'whether a plan exists takes OR-Tools: pip install "discrete-diffusion[plans]"'
         ) from error
     return cp_model
@@ -40,7 +40,9 @@ def cp_sat() -> Any:
 class BoxModel:
     """All boxes that honour the relations of a diagram, as constraints on integers.
 
-    ``buildable``: moreover no two share area unless one lies within the other.
+    ``buildable``: moreover two rooms share no area, unless a relation says that one is inside the
+    other: then it lies within the other. A room with others inside keeps a strip along one of its
+    sides free of them, at least ``rule.min_side`` wide.
 
     Room i is the box [low[0][i], high[0][i]] x [low[1][i], high[1][i]]. A pair of rooms i < j with
     relation r is read in either direction: the rule of ``relations_from_boxes`` says r of (i, j),
@@ -48,15 +50,25 @@ class BoxModel:
     relation was measured in, and the rule is not symmetric, so both count. A pair without a
     relation lies further apart than the threshold, which is the same in both directions.
 
+    ``unknown``: pairs i < j that may have any relation, or none; boxes of this model then honour
+    some diagram that agrees with this one about all other pairs.
+
     Centres are doubled, so that they are integers too.
     """
 
     def __init__(
-        self, num_rooms: int, relations: Relations, rule: BoxRule, *, buildable: bool
+        self,
+        num_rooms: int,
+        relations: Relations,
+        rule: BoxRule,
+        *,
+        buildable: bool,
+        unknown: Iterable[tuple[int, int]] = (),
     ) -> None:
         self._solver = cp_sat()
         self.model = self._solver.CpModel()
         self.rule, rooms = rule, range(num_rooms)
+        self._free: dict[int, list[Any]] = {}
         new = self.model.new_int_var
         self.low = [[new(0, rule.grid, "") for _ in rooms] for _ in _AXES]
         self.high = [[new(0, rule.grid, "") for _ in rooms] for _ in _AXES]
@@ -66,31 +78,48 @@ class BoxModel:
                 self.model.add(side >= rule.min_side)
                 self.model.add(side <= rule.max_aspect * other)
         codes = {(i, j): code for i, j, code in relations}
+        is_unknown = frozenset(unknown)
         for i, j in combinations(rooms, 2):
             code = codes.get((i, j), NO_EDGE)
+            if (i, j) in is_unknown:
+                if buildable:
+                    self._add_apart_or_within(i, j)
+                continue
             if code == NO_EDGE:
                 self._add_far(i, j)
+                continue
+            if buildable and code in (INSIDE, SURROUNDING):
+                self._add_within(*((i, j) if code == INSIDE else (j, i)))
                 continue
             self._add_near(i, j)
             self.model.add_bool_or([*self._read(i, j, code), *self._read(j, i, 9 - code)])
             if buildable:
-                self._add_apart_or_within(i, j)
+                self._add_apart(i, j)
 
-    def solve(self, effort: float) -> tuple[bool | None, Boxes | None]:
+    def solve(
+        self, effort: float, *, seed: int = 0, hint: Boxes | None = None
+    ) -> tuple[bool | None, Boxes | None]:
         """Whether there are such boxes, and some if there are; None if the ``effort`` does not do.
+        Another ``seed`` finds others; those of a ``hint`` are tried first.
 
         ``effort``: in the solver's deterministic units, of a few CPU-seconds: the outcome does not
         depend on how busy the machine is.
         """
+        sides = (*self.low, *self.high)
+        if hint is not None:
+            for variables, values in zip(sides, zip(*hint, strict=True), strict=True):
+                for variable, value in zip(variables, values, strict=True):
+                    self.model.add_hint(variable, value)
         solver = self._solver.CpSolver()
         solver.parameters.max_deterministic_time = effort
         solver.parameters.num_workers = 1
+        solver.parameters.random_seed = seed % 2**31  # the solver's are of 31 bits
+        solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's; theirs aborts threads
         status = solver.solve(self.model)
         if status == self._solver.INFEASIBLE:
             return False, None
         if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):
             return None, None
-        sides = (*self.low, *self.high)
         return True, tuple(
             (solver.value(x0), solver.value(y0), solver.value(x1), solver.value(y1))
             for x0, y0, x1, y1 in zip(*sides, strict=True)
@@ -117,14 +146,35 @@ class BoxModel:
         for gap in self._gaps(i, j):
             self.model.add(gap <= self.rule.threshold)
 
+    def _add_apart(self, i: int, j: int) -> None:
+        """They share no area."""
+        self.model.add_bool_or(self._apart(i, j))
+
+    def _apart(self, i: int, j: int) -> list[Any]:
+        """Literals of which one holds if they share no area."""
+        return [self._if(gap >= 0) for gap in self._gaps(i, j)]
+
     def _add_apart_or_within(self, i: int, j: int) -> None:
-        """The boxes share no area, or one lies within the other."""
-        ways = [self._if(gap >= 0) for gap in self._gaps(i, j)]
-        for u, v in ((i, j), (j, i)):
-            inner = [self.low[a][u] >= self.low[a][v] for a in _AXES]
-            inner += [self.high[a][u] <= self.high[a][v] for a in _AXES]
-            ways.append(self._if(*inner))
-        self.model.add_bool_or(ways)
+        ways = [self.model.new_bool_var("") for _ in range(2)]
+        self.model.add_bool_or([*self._apart(i, j), *ways])
+        for way, (u, v) in zip(ways, ((i, j), (j, i)), strict=True):
+            self._add_within(u, v, way)
+
+    def _add_within(self, u: int, v: int, *way: Any) -> None:
+        """u lies within v, so the rule says "inside" of (u, v), and off the strip v keeps free;
+        only if the literal ``way`` holds, where there is one."""
+        sides = [self.low[a][u] - self.low[a][v] for a in _AXES]
+        sides += [self.high[a][v] - self.high[a][u] for a in _AXES]
+        for side, is_free in zip(sides, self._free_sides(v), strict=True):
+            self.model.add(side >= 0).only_enforce_if(*way)
+            self.model.add(side >= self.rule.min_side).only_enforce_if(*way, is_free)
+
+    def _free_sides(self, v: int) -> list[Any]:
+        """Literals: which sides of the room keep a strip free; one does."""
+        if v not in self._free:
+            self._free[v] = [self.model.new_bool_var("") for _ in range(4)]
+            self.model.add_bool_or(self._free[v])
+        return self._free[v]
 
     def _read(self, u: int, v: int, code: int) -> list[Any]:
         """Literals of which one holds if the rule says ``code`` of (u, v)."""
@@ -153,7 +203,14 @@ class BoxModel:
 
 
 def boxes_of(
-    graph: tuple[int, Relations], *, rule: BoxRule, buildable: bool, effort: float
+    graph: tuple[int, Relations],
+    *,
+    rule: BoxRule,
+    buildable: bool,
+    effort: float,
+    unknown: Iterable[tuple[int, int]] = (),
+    hint: Boxes | None = None,
 ) -> tuple[bool | None, Boxes | None]:
-    """``BoxModel.solve`` of (number of rooms, relations); to be called in any process."""
-    return BoxModel(*graph, rule, buildable=buildable).solve(effort)
+    """``BoxModel.solve`` of (number of rooms, relations); to be called in any thread."""
+    model = BoxModel(*graph, rule, buildable=buildable, unknown=unknown)
+    return model.solve(effort, hint=hint)

@@ -22,7 +22,7 @@ _EFFORT = 0.3
 
 MEANINGS = {
     "realisable": "share for which boxes with exactly these relations exist",
-    "buildable": "share for which such boxes exist that do not overlap, but for containment",
+    "buildable": "share for which such boxes exist that overlap only where one is inside the other",
     "undecided": "share that took the solver too long; counted as neither",
 }
 
@@ -32,18 +32,16 @@ def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> d
     ``find_boxes``), and "undecided": that took the solver too long, which count as neither.
     ``num_verdicts``: how many were asked. Nothing of no diagram, or without OR-Tools.
 
-    As many processes share the work as torch has threads.
+    As many threads share the work as torch has.
     """
     measured = list(diagrams[:num])
     if not measured or not is_installed():
         return {}
-    processes = torch.get_num_threads()
-    buildable = have_plans(measured, "buildable", effort=_EFFORT, processes=processes)
+    threads = torch.get_num_threads()
+    buildable = have_plans(measured, "buildable", effort=_EFFORT, threads=threads)
     others = [k for k, answer in enumerate(buildable) if not answer]  # who builds, realises
     realisable = [True] * len(measured)
-    found = have_plans(
-        [measured[k] for k in others], "realisable", effort=_EFFORT, processes=processes
-    )
+    found = have_plans([measured[k] for k in others], "realisable", effort=_EFFORT, threads=threads)
     for k, answer in zip(others, found, strict=True):
         realisable[k] = bool(answer)
     undecided = sum(None in answers for answers in zip(buildable, realisable, strict=True))

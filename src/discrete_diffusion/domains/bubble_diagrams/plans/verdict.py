@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
-from multiprocessing import get_context
 
 import numpy as np
 
@@ -15,9 +14,15 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes, boxes_of, cp_sat
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
+from discrete_diffusion.domains.bubble_diagrams.plans.verdict_cache import (
+    keep_verdicts,
+    kept_verdicts,
+)
 
 LEVELS = ("realisable", "buildable")
-"""Boxes whose relations are those of the diagram; such boxes that do not overlap either."""
+"""Boxes whose relations are those of the diagram; such boxes that overlap only where a relation
+says that one room is inside the other."""
+
 
 EFFORT = 2.0
 """Of the solver for a diagram, if nothing else is said; see ``BoxModel.solve``."""
@@ -34,14 +39,15 @@ def find_boxes(
 
     "realisable": there are boxes whose relations, by the rule of ``relations_from_boxes``, are
     exactly those of the diagram, each read in one of its two directions (see ``BoxModel``).
-    "buildable": there are such boxes of which no two share area, unless one lies within the other.
+    "buildable": there are such boxes of which no two share area, unless a relation says that one is
+    inside the other: then it lies within it, and leaves it a strip as wide as a room.
 
     True and False are exact for boxes as ``rule`` allows them; None: not decided with the
     ``effort``, see ``BoxModel.solve``.
 
-    Raises ``ImportError`` without OR-Tools, ``ValueError`` for another level.
+    Raises ``ValueError`` without OR-Tools, and for another level.
     """
-    (found,) = _solved([diagram], level, rule, effort, processes=1)
+    (found,) = _solved([diagram], level, rule, effort, threads=1)
     return found
 
 
@@ -51,18 +57,32 @@ def have_plans(
     *,
     rule: BoxRule | None = None,
     effort: float = EFFORT,
-    processes: int = 1,
+    threads: int = 1,
 ) -> list[bool | None]:
     """Whether each diagram has a floor plan: the answers of ``find_boxes``.
 
-    Of diagrams that are equal up to the numbering of their rooms, one is solved. The work is shared
-    by ``processes``.
+    Of diagrams that are equal up to the numbering of their rooms, one is solved, and none of which
+    the answer was kept by an earlier call (see ``verdict_cache``). The work is shared by
+    ``threads``: the solver does most of it outside Python's lock.
     """
+    check_level(level)
+    cp_sat()
+    rule = rule or BoxRule()
     keys = DiagramSet.of(diagrams).canonical_keys.tolist() if len(diagrams) else []
     distinct = dict(zip(keys, diagrams, strict=True))
-    found = _solved(list(distinct.values()), level, rule, effort, processes)
-    answers = dict(zip(distinct, (answer for answer, _ in found), strict=True))
-    return [answers[key] for key in keys]
+    asked = f"{level}, {rule}, effort={effort!r}"
+    answers = kept_verdicts(asked, list(distinct))
+    new = {key: diagram for key, diagram in distinct.items() if key not in answers}
+    solved = _solved(list(new.values()), level, rule, effort, threads)
+    found = dict(zip(new, (answer for answer, _ in solved), strict=True))
+    keep_verdicts(asked, found)
+    return [(answers | found)[key] for key in keys]
+
+
+def check_level(level: str) -> None:
+    """``ValueError`` unless it is one of ``LEVELS``."""
+    if level not in LEVELS:
+        raise ValueError(f"level={level!r}: expected {' or '.join(map(repr, LEVELS))}")
 
 
 def _solved(
@@ -70,10 +90,9 @@ def _solved(
     level: str,
     rule: BoxRule | None,
     effort: float,
-    processes: int,
+    threads: int,
 ) -> list[tuple[bool | None, Boxes | None]]:
-    if level not in LEVELS:
-        raise ValueError(f"level={level!r}: expected {' or '.join(map(repr, LEVELS))}")
+    check_level(level)
     cp_sat()
     if not diagrams:
         return []
@@ -87,9 +106,8 @@ def _solved(
     with ExitStack() as stack:
         going = stack.enter_context(progress.task("looking for plans", len(rows), "diagrams"))
         solved: Iterator[tuple[bool | None, Boxes | None]] = map(solve, graphs)
-        if processes > 1 and len(graphs) > 1:  # spawned: a fork may hang for threads of torch
-            pool = ProcessPoolExecutor(processes, get_context("spawn"))
-            solved = stack.enter_context(pool).map(solve, graphs, chunksize=4)
+        if threads > 1 and len(graphs) > 1:
+            solved = stack.enter_context(ThreadPoolExecutor(threads)).map(solve, graphs)
         for row, each in zip(rows, solved, strict=True):
             found[row] = each
             going.advance()

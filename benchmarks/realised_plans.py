@@ -1,0 +1,156 @@
+"""Dimensioned plans of diagrams: how many are found, how well they meet their areas, how fast.
+
+    python benchmarks/realised_plans.py plans.jsonl [--num 200] [--processes 2]
+
+Diagrams of the embedded generator and of a file of real plans; target areas are drawn from other
+plans of the same set, rooms of the same type, once: no other areas are tried. Writes
+``benchmarks/results/realised_plans.json`` and a table of ``docs/floor_plans.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from random import Random
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from record import markdown_table, percent, write_result, write_section
+
+SEED = 0
+RATIO, L_FILLED = 1.4, 0.7
+"""Width / height of the rectangle; the share of the L-shape that the rooms' target areas fill."""
+
+
+def l_shape(area: float) -> Outline:
+    """A square without a quarter, of so many square metres."""
+    side = (area / 0.75) ** 0.5
+    half = side / 2
+    corners = [(0, 0), (side, 0), (side, half), (half, half), (half, side), (0, side)]
+    return Outline(boundary=tuple((float(x), float(y)) for x, y in corners))
+
+
+def outline_of(name: str, areas: Sequence[float]) -> Outline:
+    if name == "rectangle":
+        return Outline(ratio=RATIO)
+    return l_shape(sum(areas) / L_FILLED) if name == "L-shape" else FREE
+
+
+def timed(job: Job) -> dict[str, Any]:
+    """Facts of a job's plan, and the CPU-seconds it took."""
+    began = time.process_time()
+    found = realise(job)
+    facts: dict[str, Any] = {"seconds": time.process_time() - began, "found": bool(found.plans)}
+    if found.plans:
+        (plan,) = found.plans
+        errors = [abs(a - t) / t for a, t in zip(plan.areas, found.areas, strict=True)]
+        facts |= {
+            "met": not found.given_up,
+            "area_error": max(errors),
+            "overlap": plan.overlap,
+            "dead": plan.dead_area / plan.outline.area,
+            "honours": plan.honours_diagram,
+        }
+    return facts
+
+
+def jobs_of(diagrams: Sequence[BubbleDiagram], plans: Sequence[FloorPlan], name: str) -> list[Job]:
+    areas, jobs = RoomAreas(plans), []
+    for k, diagram in enumerate(diagrams):
+        drawn = areas.draw(diagram.rooms, Random(f"{SEED} {k}"))
+        demands = Demands(drawn, outline=outline_of(name, drawn))
+        jobs.append(Job(replace(diagram, boxes=None), demands))
+    return jobs
+
+
+def summarised(facts: Sequence[dict[str, Any]]) -> dict[str, float]:
+    found = [each for each in facts if each["found"]]
+    seconds = sorted(each["seconds"] for each in facts)
+    return {
+        "num": len(facts),
+        "found": len(found) / len(facts),
+        "honours": sum(each["honours"] for each in found) / len(found),
+        "met": sum(each["met"] for each in found) / len(facts),
+        "areas_within_tenth": sum(each["area_error"] <= 0.1 + 1e-9 for each in found) / len(facts),
+        "largest_overlap": max(each["overlap"] for each in found),
+        "dead_area": statistics.median(each["dead"] for each in found),
+        "seconds_median": statistics.median(seconds),
+        "seconds_p95": seconds[int(0.95 * len(seconds))],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("plans")
+    parser.add_argument("--num", type=int, default=200)
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    sets = {
+        "embedded": generate_plans(1000, seed=SEED),
+        "real": list(read_diagrams(options.plans)),
+    }
+    results: dict[str, Any] = {}
+    with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
+        for name, diagrams in sets.items():
+            plans = floor_plans(diagrams, "pixels")
+            dead = statistics.median(plan.dead_area / plan.outline.area for plan in plans)
+            results[name] = {"own_dead_area": dead}
+            for outline in ("free", "rectangle", "L-shape"):
+                num = options.num if outline == "free" else options.num // 4
+                jobs = jobs_of(diagrams[:num], plans, outline)
+                facts = list(pool.map(timed, jobs))
+                results[name][outline] = summarised(facts)
+                print(name, outline, results[name][outline], flush=True)
+    command = f"python benchmarks/realised_plans.py plans.jsonl --num {options.num}"
+    write_result("realised_plans", command=command, seed=SEED, results=results)
+    write_section("floor_plans.md", "realised", table(results))
+
+
+def table(results: dict[str, Any]) -> str:
+    rows = []
+    for name, outlines in results.items():
+        for outline in ("free", "rectangle", "L-shape"):
+            found = outlines[outline]
+            rows.append(
+                (
+                    name,
+                    outline,
+                    percent(found["found"]),
+                    percent(found["areas_within_tenth"]),
+                    percent(found["met"]),
+                    f"{found['largest_overlap']:.1f}",
+                    percent(found["dead_area"]),
+                    f"{found['seconds_median']:.2f}",
+                    f"{found['seconds_p95']:.2f}",
+                )
+            )
+        own = outlines["own_dead_area"]
+        rows.append((name, "as they are", "", "", "", "", percent(own), "", ""))
+    head = (
+        "diagrams",
+        "outline",
+        "plan found",
+        "all areas within 10 %",
+        "and all doors",
+        "largest overlap, m2",
+        "dead area",
+        "CPU-s, median",
+        "95 %",
+    )
+    return markdown_table(head, rows, left=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""What ``compare`` measures of diagrams: of some samples, whether they can be built."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import is_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.scores import plan_shares
+from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
+from discrete_diffusion.domains.bubble_diagrams.tokens import decode
+from discrete_diffusion.domains.cell_measurement import TokenCells
+from discrete_diffusion.evaluation.comparison import Column
+from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.naming import counted
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
+    from discrete_diffusion.evaluation.comparison import Comparison
+
+_PLAN_COLUMNS = (
+    Column("realisable", "realisable", 1, up=True, share=True),
+    Column("buildable", "buildable", 1, up=True, share=True),
+)
+
+_FEWEST_SAMPLES = 50
+"""Of fewer, as after a short training, a fifth is not worth the start of the solver."""
+
+
+class DiagramCells(TokenCells):
+    """The bound, metrics of fresh samples, and the shares of the first of them that are realisable
+    and buildable; their errors are those of shares of so many."""
+
+    def __init__(self) -> None:
+        super().__init__(DiagramReport)
+        valid, transitive, *distances = self.columns
+        self.columns = (valid, transitive, *_PLAN_COLUMNS, *distances)
+
+    def num_verdicts(self, config: DictConfig) -> int:
+        """``eval.verdicts``; if that is null, a fifth of the samples, none if those are too few.
+        0 without OR-Tools."""
+        asked, num_samples = config.eval.verdicts, int(config.eval.num_samples)
+        if not is_installed():
+            return 0
+        if asked is None:
+            return num_samples // 5 if num_samples >= _FEWEST_SAMPLES else 0
+        return min(num_samples, int(asked))
+
+    def report(self, data: DiagramDataset, verdicts: int = 0) -> DiagramReport:
+        return _ReportWithVerdicts(data, held_out_split(data), num_verdicts=verdicts)
+
+    def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
+        """Verdicts of one draw only."""
+        metrics = super().real_data(data, num_samples, verdicts)
+        train = data.splits["train"]
+        if metrics and verdicts:
+            chosen = torch.randperm(len(train), generator=make_generator(0))[:verdicts]
+            metrics |= _shares(decode(train[chosen].x0, data.vocab))
+        return metrics
+
+    def notes(self, comparison: Comparison) -> list[str]:
+        asked = sorted({int(n) for m in comparison.models if (n := m.mean("num_verdicts")) > 0})
+        return [
+            f"Realisable and buildable: whether a floor plan exists, of the first "
+            f"{counted(num, 'sample')}, decided by a constraint solver."
+            for num in asked
+        ]
+
+
+class _ReportWithVerdicts(DiagramReport):
+    """Of the first ``num_verdicts`` samples, whether they can be built."""
+
+    def measure(self, samples: Tensor) -> dict[str, float]:
+        first = decode(samples[: self.num_verdicts], self.data.vocab) if len(samples) else []
+        return {**super().measure(samples), **_shares(first)}
+
+
+def _shares(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
+    """``plan_shares`` with the standard errors of the columns."""
+    found = plan_shares(diagrams, len(diagrams))
+    for column in _PLAN_COLUMNS if found else ():
+        share = found[column.name]
+        error = math.sqrt(share * (1 - share) / len(diagrams))
+        found[f"{column.name}_standard_error"] = error
+    return found

@@ -1,0 +1,185 @@
+"""Doors: where a floor plan can have them, so that every room is reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
+    FRONT_DOOR,
+    Door,
+    FloorPlan,
+    Point,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.walls import (
+    Wall,
+    longest,
+    outer_walls,
+    shared_walls,
+)
+from discrete_diffusion.rooms import NO_EDGE, ROOM_TYPES
+
+DOOR, FRONT = 0.8, 1.0
+"""Width of a door between rooms, and of a front door, metres."""
+LEAST_WALL = 0.9
+"""Shortest straight wall that has a door; a front door takes ``FRONT - DOOR`` more."""
+FROM_CORNER = 0.15
+"""From a door to the end of its wall, half an inner wall included; where there is less than twice
+that, the door is in the middle."""
+APART = 0.2
+"""Least distance of two doors."""
+
+_STEP = 0.1
+
+_PUBLIC = ("Entrance", "LivingRoom", "DiningRoom", "Kitchen")
+"""Rooms with a front door: the first of them that has a place for one."""
+_PASSAGE = {"Entrance": 0, "LivingRoom": 0, "DiningRoom": 1, "Kitchen": 10} | dict.fromkeys(
+    ("Bathroom", "Balcony", "Storage", "Wall-in"), 1000
+)
+"""What it costs to walk through a room; through a bedroom or a study: ``_PRIVATE``."""
+_PRIVATE, _NOT_ITS_MASTER = 100, 100_000
+
+Pair = tuple[int, int]
+
+
+def find_doors(plan: FloorPlan) -> FloorPlan:
+    """The plan with doors in the place of those it has: a front door, and one door to every room.
+
+    A door joins two related rooms whose floors share a straight piece of wall of 0.9 m. Rooms are
+    reached from the Entrance, or else from the LivingRoom, over living and dining rooms; over a
+    kitchen rather than a bedroom or study, and over those rather than a bathroom, balcony, storage
+    or wall-in. A bathroom inside a master room opens to it alone, and so does one beside a master
+    room if the plan has another bathroom.
+
+    The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen that has a wall
+    to the outside: through the first of ``outer_walls`` that takes it.
+
+    A door stands near a corner, the one closer to the door that one comes from. What has no place
+    has no door: see ``unreached``. The same plan always gets the same doors.
+    """
+    walls = {
+        (i, j): fitting
+        for i, j, code in plan.diagram.relations
+        if code != NO_EDGE
+        and (fitting := [w for w in shared_walls(plan, i, j) if w.length >= LEAST_WALL - 1e-6])
+    }
+    front = _front_door(plan)
+    doors, root = ([front] if front else []), _root(plan)
+    suites = _suites(plan, walls)
+    entered = {root: _middle(front) if front else plan.boxes[root].centroid.coords[0]}
+    costs, full = {root: 0}, set[Pair]()
+    while True:
+        ways = [
+            (costs[a] + _cost(plan, a, b, suites), -longest(walls[pair]), b, a, pair)
+            for pair in walls
+            for a, b in (pair, pair[::-1])
+            if a in costs and b not in costs and pair not in full
+        ]
+        if not ways:
+            return replace(plan, doors=tuple(doors))
+        cost, _, room, before, pair = min(ways)
+        spot = _place(walls[pair], DOOR, entered[before], doors)
+        if spot is None:
+            full.add(pair)
+            continue
+        doors.append(Door(pair, *spot))
+        costs[room], entered[room] = cost, _middle(doors[-1])
+
+
+def unreached(plan: FloorPlan) -> tuple[int, ...]:
+    """The rooms that no doors lead to from the front door; if there is none, from the Entrance, or
+    else the LivingRoom."""
+    reached = {door.rooms[0] for door in plan.doors if door.is_front} or {_root(plan)}
+    inner = [door.rooms for door in plan.doors if not door.is_front]
+    while more := {room for pair in inner if reached & {*pair} for room in pair} - reached:
+        reached |= more
+    return tuple(room for room in range(plan.diagram.num_rooms) if room not in reached)
+
+
+def _of_type(plan: FloorPlan, *names: str) -> list[int]:
+    """Rooms of these types, in the order of the types, then of their numbers."""
+    types = plan.diagram.room_names
+    return [room for name in names for room, other in enumerate(types) if other == name]
+
+
+def _root(plan: FloorPlan) -> int:
+    """Where a walk begins."""
+    others = sorted(ROOM_TYPES, key=lambda name: _PASSAGE.get(name, _PRIVATE))
+    return _of_type(plan, *_PUBLIC, *others)[0]
+
+
+def _cost(plan: FloorPlan, before: int, room: int, suites: dict[int, int]) -> int:
+    """Of entering a room from another: that of walking through the other, and 1 for the door."""
+    if room in suites:
+        return 1 if suites[room] == before else _NOT_ITS_MASTER
+    return 1 + _PASSAGE.get(plan.diagram.room_names[before], _PRIVATE)
+
+
+def _suites(plan: FloorPlan, walls: dict[Pair, list[Wall]]) -> dict[int, int]:
+    """The bathrooms that open to a master room alone, one for each, and that room."""
+    baths = _of_type(plan, "Bathroom")
+    found: dict[int, int] = {}
+    for master in _of_type(plan, "MasterRoom"):
+        ways = []
+        for bath in baths:
+            pair = (min(bath, master), max(bath, master))
+            if pair not in walls or bath in found:
+                continue
+            is_inside = plan.boxes[master].covers(plan.boxes[bath])
+            if is_inside or len(baths) > len(found) + 1:
+                ways.append((not is_inside, -longest(walls[pair]), bath))
+        if ways:
+            found[min(ways)[-1]] = master
+    return found
+
+
+def _front_door(plan: FloorPlan) -> Door | None:
+    """None if none of the rooms that may have it has a place for one."""
+    least = LEAST_WALL + FRONT - DOOR
+    middle = plan.outline.centroid.coords[0]
+    for room in _of_type(plan, *_PUBLIC):
+        fitting = [wall for wall in outer_walls(plan, room) if wall.length >= least - 1e-6]
+        for wall in fitting:
+            if spot := _place([wall], FRONT, middle, ()):
+                return Door((room, FRONT_DOOR), *spot)
+    return None
+
+
+def _place(
+    walls: Iterable[Wall], width: float, near: Point, doors: Iterable[Door]
+) -> tuple[Point, Point] | None:
+    """The ends of a door in one of the walls, clear of the others; at a corner if possible, and
+    then as close to a point as possible. None if there is no such place."""
+    from shapely import LineString
+
+    others = [LineString([door.start, door.end]) for door in doors]
+    spots: list[tuple[bool, float, Point, Point]] = []
+    for wall in walls:
+        for start, at_corner in _starts(wall, width):
+            begin, end = (_rounded(wall.point(along)) for along in (start, start + width))
+            spot = LineString([begin, end])
+            if all(spot.distance(other) >= APART - 1e-6 for other in others):
+                away = math.dist(spot.centroid.coords[0], near)
+                spots.append((not at_corner, round(away, 6), begin, end))
+    return min(spots)[2:] if spots else None
+
+
+def _starts(wall: Wall, width: float) -> Iterator[tuple[float, bool]]:
+    """Where a door may begin along a wall, and whether that is at a corner."""
+    beside = min(FROM_CORNER, (wall.length - width) / 2)
+    first, last = wall.low + beside, wall.high - beside - width
+    yield first, True
+    yield last, True
+    for k in range(1, math.ceil((last - first) / _STEP)):
+        yield first + k * _STEP, False
+
+
+def _middle(door: Door) -> Point:
+    (x0, y0), (x1, y1) = door.start, door.end
+    return (x0 + x1) / 2, (y0 + y1) / 2
+
+
+def _rounded(point: Point) -> Point:
+    """Micrometres."""
+    return round(point[0], 6), round(point[1], 6)

@@ -1,0 +1,188 @@
+"""``FloorPlan``: the rooms of a diagram as polygons in metres, with doors and an outline."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.geometry import (
+    UNITS,
+    in_metres,
+    relations_from_boxes,
+    threshold_of,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.door import (
+    FRONT_DOOR,
+    Door,
+    Point,
+    read_door,
+)
+from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
+
+if TYPE_CHECKING:
+    from shapely import Polygon
+
+__all__ = ["FRONT_DOOR", "PLAN_KEYS", "Door", "FloorPlan", "Point", "floor_plans"]
+
+PLAN_KEYS = ("unit", "boundary", "doors", "areas")
+"""Keys of a plan's JSON beside those of its diagram."""
+
+
+@dataclass(frozen=True)
+class FloorPlan:
+    """A dimensioned plan.
+
+    ``diagram``: its ``boxes`` are in metres, y downwards; a box ends in the middle of a wall.
+    ``boundary``: the corners of the outline, in order; None: the outline is that of the rooms.
+    ``doors``: between rooms, and the front door.
+
+    Needs shapely, which ``pip install "discrete-diffusion[plans]"`` brings. Raises ``ValueError``
+    for a diagram without boxes.
+    """
+
+    diagram: BubbleDiagram
+    doors: tuple[Door, ...] = ()
+    boundary: tuple[Point, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.diagram.boxes is None:
+            raise ValueError("a floor plan has a box for every room; this diagram has none")
+
+    @classmethod
+    def of(cls, diagram: BubbleDiagram, unit: str = "metres") -> FloorPlan:
+        """The plan of a diagram with boxes in that unit (``UNITS``), unless its metadata says
+        another; doors and outline as its metadata says them, see ``to_json`` and ``read_door``.
+
+        Raises ``DiagramError`` naming the key that is wrong.
+        """
+        metadata = dict(diagram.metadata)
+        unit = metadata.pop("unit", unit)
+        boundary, doors = metadata.pop("boundary", None), metadata.pop("doors", [])
+        metadata.pop("areas", None)
+        if unit not in UNITS:
+            raise DiagramError("unit", f"{reprlib.repr(unit)}: expected {', '.join(UNITS)}")
+        if not isinstance(doors, list | tuple):
+            raise DiagramError("doors", f"expected a list of doors, got {reprlib.repr(doors)}")
+        boxes = None if diagram.boxes is None else in_metres(diagram.boxes, unit)
+        bare = cls(BubbleDiagram(diagram.rooms, diagram.relations, boxes, metadata))
+        return replace(
+            bare,
+            doors=tuple(read_door(door, bare.rooms, unit) for door in doors),
+            boundary=None if boundary is None else checked_boundary(boundary),
+        )
+
+    @cached_property
+    def boxes(self) -> tuple[Polygon, ...]:
+        """Of the rooms, as polygons."""
+        from shapely import box
+
+        assert self.diagram.boxes is not None  # checked by the constructor
+        return tuple(box(*each) for each in self.diagram.boxes)
+
+    @cached_property
+    def rooms(self) -> tuple[Polygon, ...]:
+        """The floor of every room: its box without the boxes of smaller rooms, so that a living
+        room with a kitchen in the corner of its box is L-shaped."""
+        from shapely import union_all
+
+        ranked = sorted(range(len(self.boxes)), key=lambda room: (self.boxes[room].area, room))
+        return tuple(
+            box.difference(union_all([self.boxes[j] for j in ranked[: ranked.index(i)]]))
+            for i, box in enumerate(self.boxes)
+        )
+
+    @cached_property
+    def outline(self) -> Polygon:
+        """What the plan is built on: the polygon of ``boundary``, or the box around all rooms."""
+        from shapely import Polygon, box, union_all
+
+        if self.boundary is not None:
+            return Polygon(self.boundary)
+        return box(*union_all(self.boxes).bounds)
+
+    @property
+    def areas(self) -> tuple[float, ...]:
+        """Of the rooms' floors, in square metres."""
+        return tuple(room.area for room in self.rooms)
+
+    @property
+    def dead_area(self) -> float:
+        """Square metres inside the outline that belong to no room."""
+        from shapely import union_all
+
+        return float(self.outline.difference(union_all(self.rooms)).area)
+
+    @property
+    def overlap(self) -> float:
+        """Square metres that two boxes share of which neither lies within the other."""
+        return float(
+            sum(
+                a.intersection(b).area
+                for a, b in combinations(self.boxes, 2)
+                if not (a.covers(b) or b.covers(a))
+            )
+        )
+
+    @property
+    def honours_diagram(self) -> bool:
+        """Whether the rule reads the diagram's relations off the boxes, and no others, each pair in
+        one of its two directions; and every room that is inside another lies within it."""
+        boxes, gap = np.array(self.diagram.boxes), threshold_of("metres", None)
+        forwards = relations_from_boxes(boxes, gap)
+        backwards = relations_from_boxes(boxes[::-1], gap)[::-1, ::-1]
+        codes = {(i, j): code for i, j, code in self.diagram.relations}
+        for i, j in combinations(range(self.diagram.num_rooms), 2):
+            code, reverse = codes.get((i, j), NO_EDGE), int(backwards[j, i])
+            if code not in (forwards[i, j], NO_EDGE if reverse == NO_EDGE else 9 - reverse):
+                return False
+            inner, outer = (i, j) if code == INSIDE else (j, i)
+            if code in (INSIDE, SURROUNDING) and not self.boxes[outer].covers(self.boxes[inner]):
+                return False
+        return True
+
+    def to_diagram(self) -> BubbleDiagram:
+        """The diagram that ``of`` reads as this plan: "unit", "areas" (square metres), "doors" and
+        "boundary" are in its metadata."""
+        metadata = dict(self.diagram.metadata) | {
+            "unit": "metres",
+            "areas": [round(area, 2) for area in self.areas],
+            "doors": [door.to_json() for door in self.doors],
+        }
+        if self.boundary is not None:
+            metadata["boundary"] = [list(corner) for corner in self.boundary]
+        return replace(self.diagram, metadata=metadata)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``to_diagram``."""
+        return self.to_diagram().to_json()
+
+
+def checked_boundary(corners: Any) -> tuple[Point, ...]:
+    """At least three corners of a polygon that does not cross itself."""
+    from shapely import Polygon
+
+    try:
+        points = tuple((float(x), float(y)) for x, y in corners)
+        sound = len(points) >= 3 and Polygon(points).is_valid
+    except (TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise DiagramError(
+            "boundary",
+            "expected the corners [[x, y], ...] of a polygon in metres, in order, whose sides do "
+            f"not cross; got {corners!r}",
+        )
+    return points
+
+
+def floor_plans(diagrams: Sequence[BubbleDiagram], unit: str = "metres") -> list[FloorPlan]:
+    """``FloorPlan.of`` each."""
+    return [FloorPlan.of(diagram, unit) for diagram in diagrams]

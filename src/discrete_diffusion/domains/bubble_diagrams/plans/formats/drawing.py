@@ -1,0 +1,253 @@
+"""``Drawing``: what a file of another tool says of a plan; it is read as a diagram with boxes."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.fields import (
+    DiagramError,
+    check_size,
+    checked_box,
+    inverse_relation,
+)
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_keys, check_metadata
+from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
+from discrete_diffusion.domains.bubble_diagrams.geometry import relations_in_metres
+from discrete_diffusion.domains.bubble_diagrams.plans.door import (
+    FRONT_DOOR,
+    Box,
+    Door,
+    Point,
+    ordered,
+    rooms_beside,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.rooms import NO_EDGE
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+WRITTEN = "discrete_diffusion"
+"""The key of a file for the JSON of the plan that it was written from."""
+
+MOVED = "relations of moved rooms"
+"""What a file says that its plan does not hold any more, because its rooms are elsewhere."""
+
+TOLERANCE = 1e-3
+"""Metres by which what is read may differ from what was written."""
+
+
+@dataclass(frozen=True)
+class DrawnRoom:
+    """``room``: its type. ``floor``: a polygon, or several, in metres, y downwards. ``number``: by
+    which doors name it, and which it had in the plan that was written. ``among``: the other types
+    that it may be of, because the format does not tell them apart. ``box``: of
+    which the floor is what smaller rooms leave, where the file says it."""
+
+    room: int
+    floor: BaseGeometry
+    number: int
+    among: tuple[int, ...] = ()
+    box: Box | None = None
+
+    @property
+    def bounds(self) -> Box:
+        """The ``box``, unless the floor reaches out of it; the one around the floor."""
+        x0, y0, x1, y1 = self.floor.bounds
+        if self.box is not None:
+            left, top, right, bottom = self.box
+            if left <= x0 <= x1 <= right and top <= y0 <= y1 <= bottom:
+                return self.box
+        return x0, y0, x1, y1
+
+
+@dataclass(frozen=True)
+class DrawnDoor:
+    """``box``: of the opening, a line if nobody says how thick the wall is. ``rooms``: numbers of
+    ``DrawnRoom``, or ``FRONT_DOOR``; None if the file does not say them."""
+
+    box: Box
+    is_front: bool = False
+    rooms: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """``written``: the JSON of the plan that the file was written from, None if it has none.
+    ``left_out``: the names of what else was drawn, once for each. ``draws_boundary``: the format
+    can; else the boundary is the one that was written.
+
+    The drawing is what counts. What was written beside it counts for rooms that are where they
+    were: their boxes, and the relations between two of them, are those that were written. All other
+    boxes are those around the floors, and all other relations are measured.
+    """
+
+    rooms: tuple[DrawnRoom, ...]
+    doors: tuple[DrawnDoor, ...] = ()
+    boundary: tuple[Point, ...] | None = None
+    written: object = None
+    left_out: tuple[str, ...] = ()
+    draws_boundary: bool = True
+
+    def plan(self, *, n_max: int, gap: float) -> Plan:
+        """The diagram, as ``FloorPlan.to_diagram`` gives it, and what was left out.
+
+        ``gap``: metres up to which rooms are related. Raises ``DiagramError``.
+        """
+        check_size(len(self.rooms), n_max, "rooms")
+        written = None if self.written is None else _read_written(self.written)
+        boxes = [room.bounds for room in self.rooms]
+        measured = relations_in_metres(boxes, gap)
+        codes = {(i, j): int(measured[i, j]) for i, j in combinations(range(len(boxes)), 2)}
+        metadata: Mapping[str, Any] = {}
+        num_moved = 0
+        if written is not None:
+            same = _where_they_were(self.rooms, written)
+            stated = _relations_between(same, written.diagram)
+            num_moved = len(written.diagram.relations) - len(stated)
+            codes |= {pair: stated.get(pair, NO_EDGE) for pair in combinations(sorted(same), 2)}
+            for k, number in same.items():
+                boxes[k] = _boxes(written)[number]
+            metadata = written.diagram.metadata
+            check_metadata(metadata)
+        relations = tuple((i, j, code) for (i, j), code in codes.items() if code != NO_EDGE)
+        rooms = tuple(_type_of(room, written) for room in self.rooms)
+        bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
+        doors = tuple(self._door(door, bare, written) for door in self.doors)
+        read = replace(bare, doors=doors, boundary=self._boundary(written))
+        return Plan(read.to_diagram(), (*self.left_out, *(MOVED,) * num_moved))
+
+    def _door(self, door: DrawnDoor, plan: FloorPlan, written: FloorPlan | None) -> Door:
+        """The one that was written there; else with the rooms that the file says, or nearest."""
+        numbers = {room.number: k for k, room in enumerate(self.rooms)} | {FRONT_DOOR: FRONT_DOOR}
+        said = () if door.rooms is None else door.rooms
+        if len(set(said) & numbers.keys()) == 2:
+            rooms = ordered(*(numbers[room] for room in said))
+        else:
+            rooms = rooms_beside(door.box, plan.rooms, is_front=door.is_front)
+        read = Door.of_box(rooms, checked_box(door.box, "doors"))
+        for other in () if written is None else written.doors:
+            if _are_close(read.ends, Door.of_box(rooms, other.box(0)).ends):
+                return replace(other, rooms=rooms)
+        return read
+
+    def _boundary(self, written: FloorPlan | None) -> tuple[Point, ...] | None:
+        """The one that was written, if it is drawn there, in whatever order of its corners."""
+        if written is None or written.boundary is None:
+            return self.boundary
+        if not self.draws_boundary:
+            return written.boundary
+        if self.boundary is None:
+            return None
+        corners = sorted(self.boundary), sorted(written.boundary)
+        same = len(corners[0]) == len(corners[1]) and all(map(_are_close, *corners))
+        return written.boundary if same else self.boundary
+
+
+def check_installed() -> None:
+    """``DiagramError`` naming the extra ``plans`` if it is missing."""
+    for module in ("shapely", "ezdxf"):
+        if find_spec(module) is None:
+            raise DiagramError(
+                "",
+                f"files of dimensioned plans take {module}, which is not installed: pip install "
+                '"discrete-diffusion[plans]"',
+            )
+
+
+def written_text(plan: FloorPlan) -> dict[str, Any]:
+    """What ``Drawing.written`` is read from; ``ValueError`` if JSON cannot hold the metadata."""
+    data = plan.to_json()
+    try:
+        json.dumps(data, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the plan's metadata cannot be written as JSON ({error})") from error
+    return data
+
+
+def _boxes(plan: FloorPlan) -> tuple[Box, ...]:
+    assert plan.diagram.boxes is not None  # checked by its constructor
+    return plan.diagram.boxes
+
+
+def _read_written(data: object) -> FloorPlan:
+    try:
+        if not isinstance(data, Mapping):
+            raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
+        check_keys(data)
+        plan = FloorPlan.of(BubbleDiagram.from_json(data))
+    except ValueError as error:
+        raise DiagramError(
+            WRITTEN,
+            "is not the JSON of a plan with boxes, and without it relations are measured: repair "
+            f"or delete it ({error})",
+        ) from error
+    return plan
+
+
+def _type_of(room: DrawnRoom, written: FloorPlan | None) -> int:
+    """Of the types that it may be of, the one that was written."""
+    if written is not None and 0 <= room.number < written.diagram.num_rooms:
+        stated = written.diagram.rooms[room.number]
+        return stated if stated in room.among else room.room
+    return room.room
+
+
+def _where_they_were(rooms: tuple[DrawnRoom, ...], written: FloorPlan) -> dict[int, int]:
+    """Room -> the number it was written with, of rooms that have neither moved nor changed size."""
+    boxes = _boxes(written)
+    found: dict[int, int] = {}
+    for k, room in enumerate(rooms):
+        number = room.number
+        if not 0 <= number < len(boxes) or number in found.values():
+            continue
+        shapes = [boxes[number], written.rooms[number].bounds]
+        if any(_are_close(room.bounds, bounds) for bounds in shapes):
+            found[k] = number
+    return found
+
+
+def _relations_between(
+    same: Mapping[int, int], diagram: BubbleDiagram
+) -> dict[tuple[int, int], int]:
+    """Those of the rooms that are where they were, by their present numbers."""
+    now = {number: k for k, number in same.items()}
+    found = {}
+    for i, j, code in diagram.relations:
+        if i in now and j in now:
+            first, second = now[i], now[j]
+            if first > second:
+                first, second, code = second, first, inverse_relation(code)
+            found[first, second] = code
+    return found
+
+
+def _are_close(some: tuple[float, ...], others: tuple[float, ...]) -> bool:
+    """Whether each number is within ``TOLERANCE`` of its counterpart."""
+    pairs = zip(some, others, strict=False)
+    return len(some) == len(others) and all(abs(a - b) <= TOLERANCE for a, b in pairs)
+
+
+def flipped(shape: BaseGeometry) -> BaseGeometry:
+    """With y upwards instead of downwards, or the other way round."""
+    import shapely
+
+    return shapely.transform(shape, lambda corners: corners * (1, -1) + 0.0)  # no -0.0
+
+
+def drawn_floor(plan: FloorPlan, room: int) -> BaseGeometry:
+    """The floor of a room; its box if the rooms inside it leave no floor."""
+    floor = plan.rooms[room]
+    return plan.boxes[room] if floor.is_empty else floor
+
+
+def corners_of(shape: BaseGeometry) -> tuple[Point, ...]:
+    """Of a polygon's exterior, the first one not again."""
+    return tuple((x, y) for x, y in shape.exterior.coords[:-1])

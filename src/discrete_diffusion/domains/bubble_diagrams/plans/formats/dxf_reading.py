@@ -1,0 +1,224 @@
+"""DXF read as a plan: closed polylines on ROOMS, named by the texts on LABELS, and DOORS."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, room_code
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import load_json
+from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
+    Drawing,
+    DrawnDoor,
+    DrawnRoom,
+    check_installed,
+    corners_of,
+    flipped,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import (
+    APP,
+    BOUNDARY,
+    DOOR,
+    FLOOR,
+    HOLE,
+    LABEL,
+)
+
+if TYPE_CHECKING:
+    from ezdxf.document import Drawing as Document
+    from shapely.geometry.base import BaseGeometry
+
+_UNREADABLE = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RecursionError),
+    *(StopIteration, TypeError, ValueError),
+)
+"""What ezdxf raises for a damaged drawing, beside its own exceptions."""
+
+LINES = "lines that close no room"
+
+_CURVE = 0.01
+"""Units of the drawing by which a chord may leave its arc."""
+
+
+def read_dxf(content: bytes) -> Drawing:
+    """What ``dxf_of`` draws, and what others draw like it: a closed polyline on ROOMS is a room,
+    the text on LABELS inside it begins with its type, a line on DOORS is a door. All else is left
+    out. Raises ``DiagramError``.
+    """
+    check_installed()
+    document = _document(content)
+    scale = _metres_per_unit(document)
+    entities = [each for each in document.modelspace() if each.dxf.hasattr("layer")]
+    layers: dict[str, list[Any]] = {}
+    for each in entities:
+        layers.setdefault(each.dxf.layer.upper(), []).append(each)
+    left_out: list[str] = []
+    floors = _floors(layers.get("ROOMS", []), scale, left_out)
+    if not floors:
+        raise DiagramError(
+            "ROOMS",
+            "no closed polyline on this layer, as every room is; the layers with lines are "
+            f"{', '.join(layers) or 'none'}",
+        )
+    names = _names(layers.get("LABELS", []), floors, scale)
+    rooms = tuple(
+        DrawnRoom(room_code(names.get(number), _place(floor)), flipped(floor), number)
+        for number, floor in floors.items()
+    )
+    boundary = [ring for ring in map(_ring, layers.get(BOUNDARY, [])) if ring is not None]
+    return Drawing(
+        rooms,
+        tuple(_doors(layers.get("DOORS", []), scale)),
+        corners_of(flipped(_scaled(boundary[0], scale))) if boundary else None,
+        _written(document),
+        tuple(left_out),
+    )
+
+
+def _document(content: bytes) -> Document:
+    """Read strictly: ``ezdxf.recover`` would take 5.9 for a damaged "5.9]625"."""
+    import ezdxf
+    from ezdxf.filemanagement import dxf_stream_info
+
+    try:
+        info = dxf_stream_info(io.StringIO(content.decode("latin-1")))
+        text = content.decode(info.encoding, errors="surrogateescape")
+        document = ezdxf.read(io.StringIO(text))
+        document.modelspace()  # which a damaged one may lack
+        return document
+    except (ezdxf.DXFError, *_UNREADABLE) as error:
+        shown = " ".join(str(error).split()) or type(error).__name__
+        raise DiagramError(
+            "", f"not a DXF drawing that can be read ({shown}); save it again as DXF"
+        ) from error
+
+
+def _metres_per_unit(document: Document) -> float:
+    from ezdxf.units import InsertUnits, conversion_factor
+
+    if document.units == 0:
+        raise DiagramError(
+            "$INSUNITS", "0: the drawing has no unit; set it, in AutoCAD with the command UNITS"
+        )
+    try:
+        unit = InsertUnits(document.units)
+        return 1.0 if unit == InsertUnits.Meters else conversion_factor(unit, InsertUnits.Meters)
+    except (KeyError, ValueError) as error:
+        raise DiagramError("$INSUNITS", f"{document.units}: an unknown unit of length") from error
+
+
+def _about(entity: Any) -> tuple[str | None, list[int]]:
+    """What ``dxf_of`` has noted of a line: what it stands for, and the numbers of rooms."""
+    if not entity.has_xdata(APP):
+        return None, []
+    tags = entity.get_xdata(APP)
+    kind = next((str(value) for code, value in tags if code == 1000), None)
+    return kind, [int(value) for code, value in tags if code == 1071]
+
+
+def _ring(entity: Any) -> BaseGeometry | None:
+    """The polygon of a closed polyline, arcs as chords; None of anything else. ``DiagramError`` if
+    it crosses itself."""
+    from ezdxf.path import make_path
+    from shapely import Polygon
+
+    if entity.dxftype() not in ("LWPOLYLINE", "POLYLINE"):
+        return None
+    path = make_path(entity)
+    corners = [(point.x, point.y) for point in path.flattening(_CURVE)]
+    if len(corners) < 4 or not (entity.is_closed or path.is_closed):
+        return None
+    ring = Polygon(corners)
+    if not ring.is_valid:
+        raise DiagramError(_place(ring.envelope), "its outline crosses itself")
+    return ring
+
+
+def _scaled(shape: BaseGeometry, scale: float) -> BaseGeometry:
+    import shapely
+
+    return shape if scale == 1 else shapely.transform(shape, lambda corners: corners * scale)
+
+
+def _floors(entities: Iterable[Any], scale: float, left_out: list[str]) -> dict[int, BaseGeometry]:
+    """Number -> floor, in metres; polylines without a number are rooms of their own. What is no
+    closed polyline is named in ``left_out``."""
+    import shapely
+
+    parts: dict[int, list[BaseGeometry]] = {}
+    holes: dict[int, list[BaseGeometry]] = {}
+    others: list[BaseGeometry] = []
+    for entity in entities:
+        if (ring := _ring(entity)) is None:
+            left_out.append(LINES)
+            continue
+        ring = _scaled(ring, scale)
+        kind, numbers = _about(entity)
+        if kind in (FLOOR, HOLE) and len(numbers) == 1:
+            (parts if kind == FLOOR else holes).setdefault(numbers[0], []).append(ring)
+        else:
+            others.append(ring)
+    floors = {
+        number: shapely.union_all(rings).difference(shapely.union_all(holes.get(number, [])))
+        for number, rings in sorted(parts.items())
+    }
+    first = max(floors, default=-1) + 1
+    return floors | dict(enumerate(others, start=first))
+
+
+def _names(
+    entities: Iterable[Any], floors: Mapping[int, BaseGeometry], scale: float
+) -> dict[int, str]:
+    """Number -> the first line of the text of a room: the one with its number, or on its floor."""
+    from shapely import Point
+
+    noted: dict[int, str] = {}
+    found: dict[int, str] = {}
+    for entity in entities:
+        if entity.dxftype() not in ("TEXT", "MTEXT"):
+            continue
+        text = entity.plain_text().strip().splitlines() or [""]
+        kind, numbers = _about(entity)
+        if kind == LABEL and len(numbers) == 1:
+            noted[numbers[0]] = text[0]
+            continue
+        at = Point(entity.dxf.insert.x * scale, entity.dxf.insert.y * scale)
+        inside = [number for number, floor in floors.items() if floor.covers(at)]
+        if inside:
+            found.setdefault(min(inside, key=lambda number: floors[number].area), text[0])
+    return found | noted
+
+
+def _place(floor: BaseGeometry) -> str:
+    """``the room at (3.1, 4.2)``"""
+    at = floor.representative_point()
+    return f"the room at ({at.x:.1f}, {at.y:.1f})"
+
+
+def _doors(entities: Iterable[Any], scale: float) -> Iterable[DrawnDoor]:
+    from shapely import LineString
+
+    for entity in entities:
+        if entity.dxftype() != "LINE":
+            continue
+        ends = [(end.x, end.y) for end in (entity.dxf.start, entity.dxf.end)]
+        box = flipped(_scaled(LineString(ends), scale)).bounds
+        kind, numbers = _about(entity)
+        rooms = (numbers[0], numbers[1]) if kind == DOOR and len(numbers) == 2 else None
+        yield DrawnDoor(box, rooms is not None and rooms[1] == FRONT_DOOR, rooms)
+
+
+def _written(document: Document) -> object:
+    """The JSON of the plan that was drawn; None if there is none."""
+    from ezdxf.entities import XRecord
+
+    record = document.rootdict.get(APP)
+    if not isinstance(record, XRecord):
+        return None
+    text = "".join(str(tag.value) for tag in record.tags if tag.code == 1)
+    try:
+        return load_json(text.encode())
+    except DiagramError as error:
+        raise DiagramError(APP, f"the record of the plan is {error.reason}; delete it") from error

@@ -1,0 +1,129 @@
+"""GeoJSON: a plan as a FeatureCollection, in metres of a local frame with y upwards.
+
+RFC 7946 knows degrees only; here the coordinates are metres, as the members "unit" and "frame" say.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import reprlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.bubble_diagrams.files.fields import (
+    DiagramError,
+    required_list,
+    room_code,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.door import (
+    FRONT_DOOR,
+    rooms_from_json,
+    rooms_to_json,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
+    WRITTEN,
+    Drawing,
+    DrawnDoor,
+    DrawnRoom,
+    check_installed,
+    corners_of,
+    drawn_floor,
+    flipped,
+    written_text,
+)
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+OTHERS = "features that are neither room nor door"
+
+
+def geojson_of(plan: FloorPlan) -> str:
+    """Features of ``kind`` "room" (``room_type``, ``area``; its number is the id), "door"
+    (``rooms``) and "boundary", or "outline" where the plan has no boundary; and, under
+    ``discrete_diffusion``, the plan's own JSON."""
+    from shapely import LineString
+
+    outline = "outline" if plan.boundary is None else "boundary"
+    features = [_feature(plan.outline, {"kind": outline, "area": round(plan.outline.area, 2)})]
+    for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
+        about = {"kind": "room", "room_type": name, "area": round(area, 2)}
+        features.append({"id": k, **_feature(drawn_floor(plan, k), about)})
+    for door in plan.doors:
+        about = {"kind": "door", "rooms": rooms_to_json(door.rooms)}
+        features.append(_feature(LineString([door.start, door.end]), about))
+    collection = {
+        "type": "FeatureCollection",
+        "unit": "metres",
+        "frame": "local: x to the right, y upwards; not longitude and latitude",
+        "features": features,
+        WRITTEN: written_text(plan),
+    }
+    return json.dumps(collection) + "\n"
+
+
+def _feature(shape: BaseGeometry, properties: Mapping[str, Any]) -> dict[str, Any]:
+    from shapely.geometry import mapping
+    from shapely.geometry.polygon import orient
+
+    shape = flipped(shape)
+    if shape.geom_type == "Polygon":
+        shape = orient(shape)
+    return {"type": "Feature", "properties": dict(properties), "geometry": mapping(shape)}
+
+
+def read_geojson(data: Mapping[str, Any]) -> Drawing:
+    """What ``geojson_of`` draws, and what others draw like it: polygons with a ``room_type`` are
+    rooms, lines of ``kind`` "door" are doors; all else is left out."""
+    check_installed()
+    rooms: list[DrawnRoom] = []
+    doors: list[DrawnDoor] = []
+    boundary, num_others = None, 0
+    for k, feature in enumerate(required_list(data, "features")):
+        where = f"features[{k}]"
+        about = feature.get("properties") if isinstance(feature, Mapping) else None
+        if not isinstance(about, Mapping):
+            raise DiagramError(where, "expected a Feature with properties")
+        kind = about.get("kind", "room" if "room_type" in about else None)
+        if kind == "room":
+            room = room_code(about.get("room_type"), f"{where}.properties.room_type")
+            number = feature.get("id")
+            number = number if type(number) is int else len(rooms)
+            rooms.append(DrawnRoom(room, _shape(feature, where, "Polygon", "MultiPolygon"), number))
+        elif kind == "door":
+            said = about.get("rooms")
+            ends = None if said is None else rooms_from_json(said, math.inf)
+            box = _shape(feature, where, "LineString").bounds
+            doors.append(DrawnDoor(box, ends is not None and ends[1] == FRONT_DOOR, ends))
+        elif kind == "boundary":
+            boundary = corners_of(_shape(feature, where, "Polygon"))
+        elif kind != "outline":
+            num_others += 1
+    if not rooms:
+        raise DiagramError("features", 'no polygon has a property "room_type", as every room does')
+    left_out = (OTHERS,) * num_others
+    return Drawing(tuple(rooms), tuple(doors), boundary, data.get(WRITTEN), left_out)
+
+
+def _shape(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:
+    """The geometry of a feature, y downwards; ``DiagramError`` unless it is sound and of one of the
+    ``types``."""
+    from shapely.errors import ShapelyError
+    from shapely.geometry import shape
+
+    given = feature.get("geometry")
+    try:
+        found = shape(given)
+        is_sound = found.geom_type in types and not found.is_empty
+        is_sound = is_sound and found.is_valid
+    except (ShapelyError, AttributeError, IndexError, KeyError, TypeError, ValueError):
+        is_sound = False
+    if not is_sound:
+        raise DiagramError(
+            f"{where}.geometry",
+            f"expected a {types[0]} in metres that does not cross itself, got "
+            f"{reprlib.repr(given)}",
+        )
+    return flipped(found)

@@ -1,0 +1,134 @@
+"""WKT: a plan as a table of comma-separated values with a column of well-known text, in metres.
+
+y is upwards. There is a row for each room and door, and for the outline. Relations are not written:
+they are measured again, on the boxes of the rooms.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import reprlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discrete_diffusion.domains.bubble_diagrams.files.fields import (
+    DiagramError,
+    checked_box,
+    room_code,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.door import (
+    FRONT_DOOR,
+    Box,
+    rooms_from_json,
+    rooms_to_json,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
+    Drawing,
+    DrawnDoor,
+    DrawnRoom,
+    check_installed,
+    corners_of,
+    drawn_floor,
+    flipped,
+)
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+COLUMNS = ("kind", "id", "type", "area", "wkt", "box")
+
+
+def wkt_of(plan: FloorPlan) -> str:
+    """Rows of kind "room" (``type``: its room type; ``box``: the "x0 y0 x1 y1" of which the floor
+    is what smaller rooms leave), "door" (``type``: the numbers of its rooms, as
+    in "0 3" or "2 outside") and "boundary", or "outline" where the plan has no boundary."""
+    from shapely import LineString
+
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(COLUMNS)
+    outline = "outline" if plan.boundary is None else "boundary"
+    table.writerow([outline, "", "", f"{plan.outline.area:.2f}", _text(plan.outline)])
+    for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
+        box = " ".join(repr(float(side)) for side in flipped(plan.boxes[k]).bounds)
+        table.writerow(["room", k, name, f"{area:.2f}", _text(drawn_floor(plan, k)), box])
+    for k, door in enumerate(plan.doors):
+        rooms = " ".join(map(str, rooms_to_json(door.rooms)))
+        table.writerow(["door", k, rooms, "", _text(LineString([door.start, door.end]))])
+    return file.getvalue()
+
+
+def _text(shape: BaseGeometry) -> str:
+    import shapely
+
+    return shapely.to_wkt(flipped(shape), rounding_precision=-1)  # as many digits as it has
+
+
+def read_wkt(content: bytes) -> Drawing:
+    """What ``wkt_of`` writes. Raises ``DiagramError`` naming row and column."""
+    check_installed()
+    try:
+        rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DiagramError("", f"not comma-separated text in UTF-8: {error}") from error
+    if not rows or any(column not in rows[0] for column in ("kind", "type", "wkt")):
+        raise DiagramError("", f"expected a table with the columns {', '.join(COLUMNS)}")
+    rooms: list[DrawnRoom] = []
+    doors: list[DrawnDoor] = []
+    boundary = None
+    for number, row in enumerate(rows, start=2):
+        where = f"line {number}"
+        if row["kind"] == "room":
+            room = room_code(row["type"], where)
+            floor = _shape(row["wkt"], where, "Polygon", "MultiPolygon")
+            box = _box(row.get("box") or "", where)
+            rooms.append(DrawnRoom(room, floor, len(rooms), box=box))
+        elif row["kind"] == "door":
+            ends = _rooms(row["type"] or "")
+            box = _shape(row["wkt"], where, "LineString").bounds
+            doors.append(DrawnDoor(box, ends[1] == FRONT_DOOR, ends))
+        elif row["kind"] == "boundary":
+            boundary = corners_of(_shape(row["wkt"], where, "Polygon"))
+        elif row["kind"] != "outline":
+            reason = f"kind {row['kind']!r}: expected room, door, boundary or outline"
+            raise DiagramError(where, reason)
+    if not rooms:
+        raise DiagramError("kind", "no row is a room")
+    return Drawing(tuple(rooms), tuple(doors), boundary)
+
+
+def _rooms(text: str) -> tuple[int, int]:
+    return rooms_from_json([int(w) if w.isdecimal() else w for w in text.split()], math.inf)
+
+
+def _box(text: str, where: str) -> Box | None:
+    """Of four numbers, y downwards; None of no text."""
+    if not text:
+        return None
+    try:
+        x0, y0, x1, y1 = map(float, text.split())
+    except ValueError as error:
+        reason = f'box {reprlib.repr(text)}: expected "x0 y0 x1 y1", or nothing'
+        raise DiagramError(where, reason) from error
+    return checked_box((x0, 0.0 - y1, x1, 0.0 - y0), where)
+
+
+def _shape(text: str | None, where: str, *types: str) -> BaseGeometry:
+    """The geometry, y downwards; ``DiagramError`` unless it is sound and one of the ``types``."""
+    import shapely
+
+    try:
+        with np.errstate(all="ignore"):  # numbers beyond float64 are found below
+            found = shapely.from_wkt(text)
+    except shapely.GEOSException:
+        found = None
+    if found is None or found.geom_type not in types or found.is_empty or not found.is_valid:
+        raise DiagramError(
+            where,
+            f"expected a {types[0]} in metres that does not cross itself, got {reprlib.repr(text)}",
+        )
+    return flipped(found)

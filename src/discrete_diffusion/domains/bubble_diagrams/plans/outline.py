@@ -1,0 +1,142 @@
+"""``Outline``: what a plan has to lie in, on the grid of the solver."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point, checked_boundary
+
+Rectangle = tuple[int, int, int, int]
+"""x0, y0, x1, y1 in decimetres."""
+
+PER_METRE = 10
+"""Units of the grid."""
+
+MOST_RATIO = 10
+"""Of a rectangle that rooms are to fill."""
+
+_LONGEST = 200
+"""Metres of a boundary: what is longer is in another unit."""
+
+_STEP = 5
+"""Decimetres: slanted sides become stairs of this size, inside the outline."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """``boundary``: a polygon in metres; or ``ratio``: a rectangle, its width / its height; or
+    neither: a rectangle at most twice as long as wide.
+
+    Raises ``ValueError`` for both, a ratio that is not between 0.1 and 10, or a boundary that is
+    none.
+    """
+
+    boundary: tuple[Point, ...] | None = None
+    ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.boundary is not None and self.ratio is not None:
+            raise ValueError("boundary and ratio: give one, a boundary has its own ratio")
+        if self.ratio is not None and not 1 / MOST_RATIO <= self.ratio <= MOST_RATIO:
+            raise ValueError(
+                f"ratio={self.ratio}: expected width / height, between {1 / MOST_RATIO:g} and "
+                f"{MOST_RATIO}"
+            )
+        if self.boundary is not None:
+            object.__setattr__(self, "boundary", checked_boundary(self.boundary))
+            width, height = (side / PER_METRE for side in self.size)
+            if max(width, height) > _LONGEST:
+                raise DiagramError(
+                    "boundary",
+                    f"expected metres, at most {_LONGEST} each way; got {width:g} x {height:g}",
+                )
+
+    @property
+    def elongation(self) -> float:
+        """How many times as long as wide a rectangle may be."""
+        return 2.0 if self.ratio is None else max(self.ratio, 1 / self.ratio)
+
+    @property
+    def origin(self) -> Point:
+        """The smallest x and y of the boundary."""
+        corners = self.boundary or ((0.0, 0.0),)
+        return min(x for x, _ in corners), min(y for _, y in corners)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the boundary in decimetres, whole ones."""
+        if self.boundary is None:
+            raise ValueError("only a boundary has a size")
+        (x0, y0), corners = self.origin, self.boundary
+        width, height = max(x for x, _ in corners) - x0, max(y for _, y in corners) - y0
+        return _down(width), _down(height)
+
+    @cached_property
+    def area(self) -> float:
+        """Of the boundary, in square metres."""
+        from shapely import Polygon
+
+        return float(Polygon(self.boundary or ()).area)
+
+    @cached_property
+    def closed(self) -> tuple[Rectangle, ...]:
+        """Rectangles that cover what lies in the boundary's box, but not in the boundary, measured
+        from ``origin``."""
+        if self.boundary is None:
+            return ()
+        from shapely import Polygon, box
+
+        (x0, y0), (width, height) = self.origin, self.size
+        corners = [(x - x0, y - y0) for x, y in self.boundary]
+        slanted = any(
+            a[0] != b[0] and a[1] != b[1]
+            for a, b in zip(corners, corners[1:] + corners[:1], strict=True)
+        )
+        xs, ys = (
+            _cuts([corner[axis] for corner in corners], end, slanted)
+            for axis, end in enumerate((width, height))
+        )
+        inside = Polygon(corners).buffer(1e-6)
+        rows: list[list[tuple[int, int]]] = []
+        for top, bottom in pairwise(ys):
+            runs: list[tuple[int, int]] = []
+            for left, right in pairwise(xs):
+                cell = box(*(side / PER_METRE for side in (left, top, right, bottom)))
+                if inside.covers(cell):
+                    continue
+                if runs and runs[-1][1] == left:
+                    left = runs.pop()[0]
+                runs.append((left, right))
+            rows.append(runs)
+        return _stacked(rows, ys)
+
+
+FREE = Outline()
+
+
+def _cuts(values: list[float], end: int, slanted: bool) -> list[int]:
+    """Where rows or columns of cells begin and end: a corner between two lines cuts at both."""
+    cuts = {0, end, *(range(0, end, _STEP) if slanted else ())}
+    for value in values:
+        cuts |= {_down(value), min(end, -_down(-value))}
+    return sorted(cut for cut in cuts if 0 <= cut <= end)
+
+
+def _down(metres: float) -> int:
+    return math.floor(metres * PER_METRE + 1e-6)
+
+
+def _stacked(rows: list[list[tuple[int, int]]], ys: list[int]) -> tuple[Rectangle, ...]:
+    """Runs that are equal in successive rows, as one rectangle."""
+    found: list[Rectangle] = []
+    growing: dict[tuple[int, int], int] = {}
+    for k, runs in enumerate([*rows, []]):
+        for run in [run for run in growing if run not in runs]:
+            found.append((run[0], growing.pop(run), run[1], ys[k]))
+        for run in runs:
+            growing.setdefault(run, ys[k])
+    return tuple(sorted(found))

@@ -1,0 +1,148 @@
+"""A folder of dimensioned plans: ``plans.jsonl``, a picture, other formats, and what was met."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
+from discrete_diffusion.naming import counted
+from discrete_diffusion.whole_files import growing_file, growing_name, made, put_aside, write_text
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+
+PLANS, NUMBERS = "plans.jsonl", "plans.json"
+"""The plans, a line each, and what was met, in numbers."""
+
+NUM_DRAWN = 12
+"""Plans of the picture: the first ones."""
+
+
+@dataclass(frozen=True)
+class PlanFiles:
+    """What is written into ``folder``: the picture's name, and formats with a folder each."""
+
+    folder: Path
+    picture: str = "plans.svg"
+    formats: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Of the files and folders."""
+        return [PLANS, NUMBERS, self.picture, *self.formats]
+
+    def write(self, jobs: Sequence[Job], *, threads: int = 1) -> dict[str, Any]:
+        """Find the plans of all jobs and write them; the numbers.
+
+        ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines; of a diagram
+        without a plan it has the diagram with "no_plan", the reason. Plans are in
+        ``plans.partial.jsonl`` as they are found.
+        """
+        began, text = time.perf_counter(), ""
+        realised: list[Realised] = []
+        with made(self.folder), growing_file(self.folder / PLANS) as append:
+            for job, found in zip(jobs, realise_all(jobs, threads=threads), strict=True):
+                append(lines := _lines(len(realised) + 1, job, found))
+                realised.append(found)
+                text += lines
+            write_text(self.folder / PLANS, text)
+        numbers = _numbers(realised) | {"seconds": time.perf_counter() - began}
+        write_text(self.folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
+        plans = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
+        (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
+        if plans:
+            self._draw([of_job[0] for _, of_job in plans[:NUM_DRAWN]])
+        for name in self.formats:
+            self._write_each(name, plans)
+        return numbers
+
+    def left_over(self) -> str:
+        """Where the plans are that were found before ``write`` was stopped, in words."""
+        partial = growing_name(self.folder / PLANS)
+        return f"what was found is in {partial}" if partial.exists() else "no plan was found yet"
+
+    def _draw(self, plans: list[FloorPlan]) -> None:
+        from discrete_diffusion.domains.bubble_diagrams.pictures.plan_drawing import draw_plans
+
+        draw_plans(plans, self.folder / self.picture)
+
+    def _write_each(self, name: str, plans: list[tuple[int, tuple[FloorPlan, ...]]]) -> None:
+        """A file for each plan, by the number of its diagram: ``dxf/7.dxf``, ``dxf/7-2.dxf``."""
+        folder = self.folder / name
+        if folder.exists():
+            put_aside(folder)
+        for number, of_job in plans:
+            for variant, plan in enumerate(of_job, start=1):
+                stem = f"{number}" if variant == 1 else f"{number}-{variant}"
+                write_plan(folder / f"{stem}{FORMATS[name].suffix}", plan, name)
+
+
+def _lines(number: int, job: Job, found: Realised) -> str:
+    """JSON lines of a job's plans, or of its diagram and why it has none; "diagram" is its number,
+    which files of other formats have as their name."""
+    if not found.plans:
+        objects = [job.diagram.to_json() | {"no_plan": found.reason}]
+    else:
+        targets = {"target_areas": [round(area, 2) for area in found.areas]}
+        objects = [plan.to_json() | targets for plan in found.plans]
+        for each, shortfalls in zip(objects, found.shortfalls, strict=True):
+            if shortfalls:
+                each["given_up"] = list(shortfalls)
+    return "".join(json.dumps(each | {"diagram": number}) + "\n" for each in objects)
+
+
+def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
+    plans = [found for found in realised if found.plans]
+    off = [
+        max(
+            abs(area - target) / target
+            for area, target in zip(found.plans[0].areas, found.areas, strict=True)
+        )
+        for found in plans
+    ]
+    first = [found.plans[0] for found in plans]
+    return {
+        "num_diagrams": len(realised),
+        "num_with_plan": len(plans),
+        "num_plans": sum(len(found.plans) for found in realised),
+        "num_all_met": sum(not found.given_up for found in plans),
+        "given_up": dict(Counter(word for found in plans for word in map(_kind, found.given_up))),
+        "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
+        "largest_area_error": {"median": _median(off), "max": max(off, default=None)},
+        "overlap": max((plan.overlap for plan in first), default=None),
+        "dead_area": _median([plan.dead_area / plan.outline.area for plan in first]),
+    }
+
+
+def _kind(given_up: str) -> str:
+    """``areas``, ``doors``, ...: what a plan does not meet, without its numbers and rooms."""
+    kinds = {"areas": "areas", "rooms": "shapes", "no door": "doors", "the floor": "whole floors"}
+    return next((kind for start, kind in kinds.items() if given_up.startswith(start)), "variants")
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
+    """What was found, in a sentence or two, and where it is."""
+    num, found = numbers["num_diagrams"], numbers["num_with_plan"]
+    text = f"{found:,} of {counted(num, 'diagram')} {'has' if 1 in (num, found) else 'have'} a plan"
+    if found < num:
+        text += " (" + ", ".join(f"{n:,}: {why}" for why, n in numbers["reasons"].items()) + ")"
+    if found:
+        met, dead = numbers["num_all_met"], numbers["dead_area"]
+        text += f"; {met:,} meet all that was asked"
+        if given_up := numbers["given_up"]:
+            text += " (not met: " + ", ".join(f"{what} {n:,}" for what, n in given_up.items()) + ")"
+        text += f"; dead area {dead:.0%} of the outline (median)"
+    text += f"; {numbers['seconds']:.1f} s; {files.folder / PLANS}"
+    return text

@@ -1,0 +1,198 @@
+"""``realise``: from a diagram to a dimensioned floor plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from discrete_diffusion import progress
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.geometry import in_metres
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes, cp_sat
+from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
+from discrete_diffusion.domains.bubble_diagrams.plans.doors import find_doors, unreached
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
+from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
+
+_EFFORT, _POLISH = 0.5, 0.2
+"""Of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
+
+_OTHERS = 2
+"""Plans that are looked for in the place of those with a floor in several parts."""
+
+_EFFORT_WHY = 0.3
+"""Of each use of the solver, to say why there is no plan."""
+
+_LOOSER = (0.3, 0.7)
+"""Tolerances of areas where the one that was asked for leaves no plan."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A plan to find: of ``diagram``, as ``demands`` say, ``variants`` different ones.
+
+    ``other_areas``: targets that will do as well, where those of the demands leave no plan.
+    """
+
+    diagram: BubbleDiagram
+    demands: Demands
+    variants: int = 1
+    seed: int = 0
+    other_areas: tuple[tuple[float, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Realised:
+    """``plans``: the best first, for the target areas ``areas``. ``shortfalls``: of each plan, in
+    words, the demands that it does not meet. ``reason``: why there is no plan, in words.
+    """
+
+    plans: tuple[FloorPlan, ...] = ()
+    areas: tuple[float, ...] = ()
+    shortfalls: tuple[tuple[str, ...], ...] = ()
+    reason: str = ""
+
+    @property
+    def given_up(self) -> tuple[str, ...]:
+        """What any of the plans does not meet."""
+        return tuple(dict.fromkeys(word for words in self.shortfalls for word in words))
+
+
+def realise(job: Job) -> Realised:
+    """A dimensioned plan of a diagram: the relations of its boxes are exactly the diagram's, and no
+    two rooms overlap unless a relation says that one is inside the other.
+
+    Where no plan meets all demands, other areas are tried, then doors are given up, then the
+    tolerance of the areas, to 30 and 70 % and altogether, then the usual shapes of rooms. The
+    outline is never given up; nor are relations. A diagram that is "buildable" has a plan at least
+    in a free outline: at worst the boxes of ``find_boxes``, in sizes that nobody asked for.
+
+    Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
+    """
+    cp_sat()
+    decided = True
+    for demands in _ladder(job):
+        model = PlanModel(job.diagram.rooms, job.diagram.relations, demands)
+        answer, plans = _best(job, demands, model)
+        if plans:
+            fewer = _fewer(job, plans)
+            shortfalls = tuple(_shortfalls(job.demands, demands, plan) + fewer for plan in plans)
+            return Realised(plans, demands.areas, shortfalls)
+        decided = decided and answer is False
+    answer, boxes = find_boxes(job.diagram, "buildable")
+    if answer is False:
+        why = contradiction(job.diagram, effort=_EFFORT_WHY)
+        return Realised(reason="no floor plan exists" + (f": {why.sentence()}" if why else ""))
+    if boxes is None:
+        return Realised(reason="no floor plan was found, and none was ruled out in time")
+    if job.demands.outline.boundary is None and job.demands.outline.ratio is None:
+        plan = find_doors(FloorPlan(replace(job.diagram, boxes=in_metres(boxes, "pixels"))))
+        areas = job.demands.areas
+        shortfalls = (_shortfalls(job.demands, None, plan) + _fewer(job, [plan]),)
+        return Realised((plan,), areas, shortfalls)
+    if decided:
+        return Realised(reason="no plan with rooms of half a metre or more fits the outline")
+    return Realised(reason="no plan was found that fits the outline")
+
+
+def _best(
+    job: Job, demands: Demands, model: PlanModel
+) -> tuple[bool | None, tuple[FloorPlan, ...]]:
+    """Whether there are plans, as ``BoxModel.solve`` says, and up to ``job.variants``. One with a
+    floor in several parts is kept only where a few others have one too."""
+    answer: bool | None = None
+    plans: list[FloorPlan] = []
+    divided: list[FloorPlan] = []
+    for turn in range(job.variants + _OTHERS):
+        found, boxes = model.best(_EFFORT, _POLISH, job.seed + turn)
+        answer = found if turn == 0 else answer
+        if boxes is None:
+            break
+        plan = _plan(job.diagram, demands, boxes)
+        (divided if divided_floors(plan) else plans).append(plan)
+        if len(plans) == job.variants:
+            break
+        model.differ_from(boxes)
+    return answer, tuple([*plans, *divided][: job.variants])
+
+
+def divided_floors(plan: FloorPlan) -> list[int]:
+    """Rooms whose floor the rooms inside it cut into several parts."""
+    return [k for k, floor in enumerate(plan.rooms) if floor.geom_type != "Polygon"]
+
+
+def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:
+    """``realise`` each, in their order; the work is shared by ``threads``, since the solver does
+    most of it outside Python's lock."""
+    cp_sat()
+    with ExitStack() as stack:
+        going = stack.enter_context(progress.task("finding plans", len(jobs), "diagrams"))
+        found: Iterator[Realised] = map(realise, jobs)
+        if threads > 1 and len(jobs) > 1:
+            found = stack.enter_context(ThreadPoolExecutor(threads)).map(realise, jobs)
+        for each in found:
+            going.advance()
+            yield each
+
+
+def _ladder(job: Job) -> Iterator[Demands]:
+    """The demands, with other areas, then fewer of them."""
+    asked = job.demands
+    for areas in (asked.areas, *job.other_areas):
+        yield replace(asked, areas=areas)
+    looser = [t for t in _LOOSER if asked.tolerance is not None and t > asked.tolerance]
+    for tolerance in dict.fromkeys([asked.tolerance, *looser, None]):
+        for doors in (True, False) if asked.doors else (False,):
+            demands = replace(asked, tolerance=tolerance, doors=doors)
+            if demands != asked:
+                yield demands
+    for last in dict.fromkeys([*looser[-1:], None]):
+        yield replace(asked, tolerance=last, doors=False, shapes=False)
+
+
+def _plan(diagram: BubbleDiagram, demands: Demands, boxes: Boxes) -> FloorPlan:
+    """In metres, with the doors that its walls have room for."""
+    x, y = demands.outline.origin
+    if demands.outline.boundary is None:
+        boxes = _at_the_origin(boxes)
+    metres = [
+        (x + x0 / PER_METRE, y + y0 / PER_METRE, x + x1 / PER_METRE, y + y1 / PER_METRE)
+        for x0, y0, x1, y1 in boxes
+    ]
+    placed = replace(diagram, boxes=tuple(metres))
+    return find_doors(FloorPlan(placed, boundary=demands.outline.boundary))
+
+
+def _at_the_origin(boxes: Boxes) -> Boxes:
+    x, y = min(box[0] for box in boxes), min(box[1] for box in boxes)
+    return tuple((x0 - x, y0 - y, x1 - x, y1 - y) for x0, y0, x1, y1 in boxes)
+
+
+def _fewer(job: Job, plans: Sequence[FloorPlan]) -> tuple[str, ...]:
+    """In words, that there are fewer plans than ``variants``."""
+    num = len(plans)
+    return (f"{num} of {job.variants} variants were found",) if num < job.variants else ()
+
+
+def _shortfalls(asked: Demands, kept: Demands | None, plan: FloorPlan) -> tuple[str, ...]:
+    """What the plan does not meet of what was asked."""
+    words = []
+    if kept is None or kept.tolerance != asked.tolerance:
+        off = max(
+            abs(area - target) / target
+            for area, target in zip(plan.areas, (kept or asked).areas, strict=True)
+        )
+        words.append(f"areas are up to {off:.0%} off their targets")
+    if kept is None or not kept.shapes:
+        words.append("rooms are narrower or longer than usual")
+    names = plan.diagram.room_names
+    if rooms := unreached(plan):
+        words.append(f"no door leads to {', '.join(names[room] for room in rooms)}")
+    if parts := divided_floors(plan):
+        words.append(f"the floor of {', '.join(names[room] for room in parts)} is in parts")
+    return tuple(words)

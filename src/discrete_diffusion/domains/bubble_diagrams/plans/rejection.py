@@ -1,0 +1,184 @@
+"""Samples that have a floor plan: drawn until there are enough."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import ceil
+from typing import Any
+
+import torch
+
+from discrete_diffusion import progress
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
+from discrete_diffusion.naming import counted
+from discrete_diffusion.shards import Shard
+from discrete_diffusion.stopping import Stop
+
+logger = logging.getLogger(__name__)
+
+TRIES = 50
+"""Samples that are drawn for each asked one, at most, if nothing else is said."""
+
+EFFORT = 0.3
+"""Of the solver for a diagram, about a CPU-second: as ``evaluate`` counts."""
+
+_MOST_AT_ONCE = 1024
+"""Samples of a round: what is kept of it is written before the next one is drawn."""
+
+
+@dataclass(frozen=True)
+class DrawnDiagram:
+    """``network_calls`` it took; ``log_weight``: see ``SampleOutput.log_weights``."""
+
+    diagram: BubbleDiagram
+    network_calls: int
+    log_weight: float = 0.0
+
+
+@dataclass
+class Kept:
+    """The samples that have a plan, in the order in which they were drawn, and what they took.
+
+    ``num_drawn``: samples in all, of ``network_calls``. ``num_buildable``: those with a plan, also
+    beyond what was asked. ``num_undecided``: of which the solver could not tell; they are rejected.
+    """
+
+    asked: int
+    samples: list[DrawnDiagram] = field(default_factory=list)
+    num_drawn: int = 0
+    num_buildable: int = 0
+    num_undecided: int = 0
+    network_calls: int = 0
+
+    @property
+    def acceptance(self) -> float:
+        """Share of all that were drawn that have a plan."""
+        return self.num_buildable / max(self.num_drawn, 1)
+
+    @property
+    def missing(self) -> int:
+        return self.asked - len(self.samples)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For ``metrics.json``."""
+        return {
+            "num_drawn": self.num_drawn,
+            "acceptance": self.acceptance,
+            "num_undecided": self.num_undecided,
+            "network_calls_per_sample": self.network_calls / max(len(self.samples), 1),
+        }
+
+    def said(self) -> str:
+        """``97.2 % of 72 drawn samples have a plan (1 undecided, rejected)``."""
+        drawn = counted(self.num_drawn, "drawn sample")
+        undecided = f" ({self.num_undecided:,} undecided, rejected)" if self.num_undecided else ""
+        return f"{100 * self.acceptance:.1f} % of {drawn} have a plan{undecided}"
+
+    def add(
+        self, drawn: Sequence[DrawnDiagram], answers: Sequence[bool | None]
+    ) -> list[DrawnDiagram]:
+        """The drawn ones that have a plan, as many as are missing."""
+        fit = [each for each, answer in zip(drawn, answers, strict=True) if answer]
+        new = fit[: self.missing]
+        self.samples += new
+        self.num_drawn += len(drawn)
+        self.num_buildable += len(fit)
+        self.num_undecided += sum(answer is None for answer in answers)
+        self.network_calls += sum(each.network_calls for each in drawn)
+        return new
+
+    def next_round(self, tries: int) -> int:
+        """How many to draw next: as many as should do, 0 at the end."""
+        if not self.num_drawn or not self.missing:
+            return min(self.missing, _MOST_AT_ONCE)
+        share = (self.num_buildable + 1) / (self.num_drawn + 1)
+        left = tries * self.asked - self.num_drawn
+        return max(0, min(ceil(1.1 * self.missing / share), left, _MOST_AT_ONCE))
+
+
+def keep_buildable(
+    draw: Callable[[int, int], Sequence[DrawnDiagram]],
+    num: int,
+    *,
+    tries: int = TRIES,
+    effort: float = EFFORT,
+    shard: Shard | None = None,
+    on_kept: Callable[[Sequence[DrawnDiagram]], None] | None = None,
+) -> Kept:
+    """The first ``num`` drawn samples that have a floor plan, see ``have_plans``.
+
+    Whole samples are rejected, their number of rooms too: if ``draw`` draws from p, these are drawn
+    from p given that there is a plan. What the solver cannot decide with ``effort`` is rejected.
+
+    ``draw``: of (round, number), the rounds being 0, 1, ...; if it returns fewer than the number,
+    there is no further round. At most ``tries`` samples are drawn for each asked one.
+    ``on_kept``: told the samples of each round that are kept. Processes of ``shard`` share the
+    verdicts; a ``Stop`` ends with what is kept.
+
+    Raises ``ValueError`` if none has a plan.
+    """
+    kept, answers, ended = Kept(num), _Answers(effort, shard or Shard()), False
+    with progress.task("drawing samples that have a plan", num, "samples") as going:
+        for turn in range(tries * num):
+            if ended or not (asked := kept.next_round(tries)):
+                break
+            try:
+                drawn = draw(turn, asked)
+                found = answers.of([each.diagram for each in drawn])
+            except Stop:
+                if not kept.samples:
+                    raise
+                ended = True
+                break
+            ended = len(drawn) < asked
+            new = kept.add(drawn, found)
+            if on_kept is not None:
+                on_kept(new)
+            going.reach(len(kept.samples))
+    _say(kept, tries, ended)
+    return kept
+
+
+def _say(kept: Kept, tries: int, ended: bool) -> None:
+    remedy = f"tries={tries}: raise it for more, or take buildable=lookahead"
+    if kept.missing and not kept.samples:
+        raise ValueError(f"no sample to write: {kept.said()}; {remedy}")
+    if kept.missing and not ended:
+        logger.warning(
+            "%d of %d samples: %s; %s", len(kept.samples), kept.asked, kept.said(), remedy
+        )
+    else:
+        logger.info("%s", kept.said())
+
+
+class _Answers:
+    """Verdicts, each diagram's once, whatever the numbering of its rooms."""
+
+    def __init__(self, effort: float, shard: Shard) -> None:
+        self._effort, self._shard = effort, shard
+        self._known: dict[bytes, bool | None] = {}
+
+    def of(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
+        if not diagrams:
+            return []
+        keys = DiagramSet.of(diagrams).canonical_keys.tolist()
+        new = {
+            key: diagram
+            for key, diagram in zip(keys, diagrams, strict=True)
+            if key not in self._known
+        }
+        size = self._shard.world_size
+        parts = [list(new.values())[rank::size] for rank in range(size)]
+        found = self._shard.map(self._decide, parts)
+        asked = [list(new)[rank::size] for rank in range(size)]
+        self._known |= zip(chain(*asked), chain(*found), strict=True)
+        return [self._known[key] for key in keys]
+
+    def _decide(self, diagrams: list[BubbleDiagram]) -> list[bool | None]:
+        return have_plans(diagrams, effort=self._effort, threads=torch.get_num_threads())

@@ -1,0 +1,140 @@
+"""What plans are asked for: the jobs of diagrams, by what is said of all and of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import PLAN_KEYS
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+
+_FILLED = (0.85, 0.8, 0.7, 0.6)
+"""Of a boundary's area: what its rooms have in all if nobody says, the first of these that leaves a
+plan. Real plans fill .75 of the box around them."""
+
+MOST_AREA = 100_000
+"""Square metres of a plan: the solver's numbers end not far beyond."""
+
+_OTHER_DRAWS = 3
+"""Of areas, where those drawn first leave no plan."""
+
+_OF_EARLIER_PLANS = ("target_areas", "given_up", "no_plan", "diagram")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of the plans of all diagrams.
+
+    ``areas``: where target areas are drawn from, for rooms of which the diagram gives none.
+    ``total_area``: square metres of all rooms; drawn areas are scaled to it. ``tolerance``: of the
+    areas, a share. ``variants``: different plans of each diagram. ``seed``: another one draws other
+    areas and finds other plans.
+
+    Raises ``ValueError`` for a number out of its range.
+    """
+
+    areas: RoomAreas
+    total_area: float | None = None
+    outline: Outline = FREE
+    tolerance: float = 0.1
+    variants: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.total_area is not None and not (
+            math.isfinite(self.total_area) and self.total_area > 0
+        ):
+            raise ValueError(f"total_area={self.total_area}: expected square metres above 0")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance={self.tolerance}: expected a share between 0 and 1")
+        if self.variants < 1:
+            raise ValueError(f"variants={self.variants}: expected at least 1")
+        if self.total_area is not None and self.outline.boundary is not None:
+            room = self.outline.area / (1 - self.tolerance)
+            if self.total_area > room:
+                raise ValueError(
+                    f"total_area={self.total_area}: the boundary holds {self.outline.area:.1f} m2"
+                )
+
+    def jobs(self, diagrams: Sequence[BubbleDiagram]) -> list[Job]:
+        """One for each diagram. Its metadata may say "areas", square metres of every room or null,
+        and "boundary", as the JSON of a ``FloorPlan``; these count before the request.
+
+        Raises ``DiagramError`` naming the plan and the field that is wrong.
+        """
+        found = []
+        for number, diagram in enumerate(diagrams, start=1):
+            try:
+                found.append(self.job(number, diagram))
+            except DiagramError as error:
+                raise DiagramError("", f"plan {number}: {error}") from error
+        return found
+
+    def job(self, number: int, diagram: BubbleDiagram) -> Job:
+        """That of one diagram; ``DiagramError`` naming the field that is wrong."""
+        metadata = dict(diagram.metadata)
+        own = {key: metadata.pop(key, None) for key in (*PLAN_KEYS, *_OF_EARLIER_PLANS)}
+        outline = self.outline
+        if own["boundary"] is not None:
+            outline = Outline(boundary=own["boundary"])
+        given = _given_areas(own["areas"], diagram.num_rooms)
+        random = Random(f"{self.seed} {number}")
+        totals = [self.total_area] * (1 + _OTHER_DRAWS)
+        if self.total_area is None and outline.boundary is not None:
+            totals = [share * outline.area for share in _FILLED]
+        least = sum(area for area in given if area is not None)
+        totals = [t for k, t in enumerate(totals) if k == 0 or t is None or t > least]
+        areas, *others = (
+            _scaled(self.areas.draw(diagram.rooms, random), given, total)
+            for total in (totals if None in given else totals[:1])
+        )
+        if sum(areas) > MOST_AREA:
+            raise DiagramError("areas", f"{sum(areas):g} m2 in all: expected at most {MOST_AREA:,}")
+        bare = replace(diagram, boxes=None, metadata=metadata)
+        demands = Demands(areas, tolerance=self.tolerance, outline=outline)
+        return Job(bare, demands, self.variants, self.seed, tuple(others))
+
+
+def _scaled(
+    drawn: Sequence[float], given: Sequence[float | None], total: float | None
+) -> tuple[float, ...]:
+    """Given areas as they are, the drawn ones scaled so that the total is met; None: as drawn."""
+    scale = 1.0
+    free = sum(area for area, own in zip(drawn, given, strict=True) if own is None)
+    if total is not None and free:
+        left = total - sum(area for area in given if area is not None)
+        if left <= 0:
+            raise DiagramError("areas", f"leave nothing of {total:.1f} m2 to the rooms of null")
+        scale = left / free
+    return tuple(
+        scale * area if own is None else own for area, own in zip(drawn, given, strict=True)
+    )
+
+
+def _given_areas(areas: Any, num_rooms: int) -> list[float | None]:
+    """Square metres or None for every room; ``DiagramError`` for anything else."""
+    if areas is None:
+        return [None] * num_rooms
+    if (
+        not isinstance(areas, list)
+        or len(areas) != num_rooms
+        or not all(area is None or _is_area(area) for area in areas)
+    ):
+        raise DiagramError(
+            "areas",
+            f"expected square metres or null for each of the {num_rooms} rooms, got {areas!r}",
+        )
+    return [None if area is None else float(area) for area in areas]
+
+
+def _is_area(area: Any) -> bool:
+    is_number = isinstance(area, int | float) and not isinstance(area, bool)
+    return is_number and math.isfinite(area) and area > 0

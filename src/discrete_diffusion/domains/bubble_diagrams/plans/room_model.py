@@ -1,0 +1,180 @@
+"""``RoomModel``: the rooms of a dimensioned plan, their shapes and areas, in decimetres."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams.geometry import threshold_of
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import BoxModel, Relations
+from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE, Outline
+from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import MAX_ASPECTS, min_width
+from discrete_diffusion.rooms import INSIDE, ROOM_TYPES, SURROUNDING
+
+BENT = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom", "DiningRoom", "Entrance")))
+"""Rooms that may be L-shaped: a room beside them may lie in a corner of their box."""
+
+PASSAGE = 9
+"""Decimetres: a room inside another touches its walls or leaves so much beside them."""
+
+NARROWEST, LONGEST = 5, 12
+"""Decimetres, and times the width: sides of rooms where the usual ones are not asked for."""
+
+_ROOMY = 2.2
+"""The grid's side / the side of a square as large as all rooms, of outlines up to twice as long as
+wide."""
+
+AXES = (0, 1)
+
+CONTAIN = (INSIDE, SURROUNDING)
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What the plan of a diagram is to be like, beside its relations.
+
+    ``areas``: square metres of every room's floor, kept within ``tolerance`` (a share), and their
+    sum within half of it; None: they may be as they are. ``doors``: rooms share enough wall for
+    doors from the entrance, or else the living room, to all others; that room and balconies lie on
+    the outline. ``shapes``: rooms have the least widths and the shapes that are usual for their
+    types.
+    """
+
+    areas: tuple[float, ...]
+    tolerance: float | None = 0.1
+    doors: bool = True
+    shapes: bool = True
+    outline: Outline = FREE
+
+
+class RoomModel(BoxModel):
+    """Boxes of a diagram whose shapes and floors meet the demands.
+
+    ``floors``: square decimetres of every room's floor. ``inside``: (inner, outer) rooms by their
+    relations; ``in_corner``: literals, that the first room lies in a corner of the second's box.
+    A pair without a relation lies at least 0.7 m apart: the rule calls rooms related up to 0.63 m.
+    """
+
+    def __init__(self, rooms: Sequence[int], relations: Relations, demands: Demands) -> None:
+        self.rooms, self.demands, relations = rooms, demands, tuple(relations)
+        roomy = _ROOMY * math.sqrt(max(1, demands.outline.elongation / 2))
+        grid = math.ceil(roomy * PER_METRE * math.sqrt(sum(demands.areas)))
+        if demands.outline.boundary is not None:
+            grid = max(1, *demands.outline.size)
+        rule = BoxRule(
+            grid=grid,
+            threshold=math.floor(threshold_of("metres", None) * PER_METRE),
+            min_side=min(grid, *map(self._width_of, range(len(rooms)))),
+            max_aspect=max(MAX_ASPECTS) if demands.shapes else LONGEST,
+        )
+        self.inside = {(i, j) if r == INSIDE else (j, i) for i, j, r in relations if r in CONTAIN}
+        self.in_corner: dict[tuple[int, int], Any] = {}
+        super().__init__(len(rooms), relations, rule, buildable=True)
+        self._add_shapes()
+        self.floors = self._add_floors()
+
+    def _width_of(self, room: int) -> int:
+        if not self.demands.shapes:
+            return NARROWEST
+        return max(1, math.floor(PER_METRE * self._metres(room)))
+
+    def _metres(self, room: int) -> float:
+        return min_width(self.rooms[room], self.demands.areas[room])
+
+    def _add_apart(self, i: int, j: int) -> None:
+        """They share no area, or the smaller one lies in a corner of the other's box. It does not
+        if the other is inside a third, of whose floor its area would be taken twice."""
+        ways = self._apart(i, j)
+        u, v = sorted((i, j), key=lambda room: self.demands.areas[room])
+        is_nested = any(outer == u or inner == v for inner, outer in self.inside)
+        if self.rooms[v] in BENT and not is_nested:
+            ways.append(self._lies_in_corner(u, v))
+        self.model.add_bool_or(ways)
+
+    def _between(self, axis: int, u: int, v: int, first: int, last: int) -> list[Any]:
+        """As in ``BoxModel``, but no centre is on the line of a side: in metres, where decimetres
+        are not exact, the rule could read it on either side of it."""
+        centre = self.low[axis][u] + self.high[axis][u]
+        low, high = 2 * self.low[axis][v], 2 * self.high[axis][v]
+        behind = {1: low, 2: low, 3: high, 4: high}
+        before = {0: low, 1: low, 2: high, 3: high}
+        found = [centre >= behind[first] + 1] if first in behind else []
+        return found + ([centre <= before[last] - 1] if last in before else [])
+
+    def _lies_in_corner(self, u: int, v: int) -> Any:
+        """A literal: u lies in a corner of the box of v, off the strip that v keeps free."""
+        before = [self.low[a][u] - self.low[a][v] for a in AXES]
+        behind = [self.high[a][v] - self.high[a][u] for a in AXES]
+        corner = self._if(*(side >= 0 for side in before + behind))
+        flush = [self._if(side == 0) for side in before + behind]
+        for axis in AXES:
+            self.model.add_bool_or([flush[axis], flush[axis + 2], corner.negated()])
+        for side, is_flush in zip(before + behind, flush, strict=True):
+            self.model.add_bool_or([is_flush, self._if(side >= PASSAGE), corner.negated()])
+        for side, is_free in zip(before + behind, self._free_sides(v), strict=True):
+            self.model.add(side >= self._width_of(v)).only_enforce_if(corner, is_free)
+        for (_, outer), other in self.in_corner.items():  # not one in a corner of the next
+            if outer == u:
+                self.model.add_bool_or([corner.negated(), other.negated()])
+        for (inner, outer), other in self.in_corner.items():
+            if inner == v and outer != u:
+                self.model.add_bool_or([corner.negated(), other.negated()])
+        self.in_corner[u, v] = corner
+        return corner
+
+    def _add_shapes(self) -> None:
+        if not self.demands.shapes:
+            return
+        for i, room in enumerate(self.rooms):
+            width, height = self._sides(i)
+            for side, other in ((width, height), (height, width)):
+                self.model.add(side >= self._width_of(i))
+                self.model.add(side <= MAX_ASPECTS[room] * other)
+        for (u, v), axis in product(sorted(self.inside), AXES):
+            sides = (self.low[axis][u] - self.low[axis][v], self.high[axis][v] - self.high[axis][u])
+            for side in sides:
+                self.model.add_bool_or([self._if(side == 0), self._if(side >= PASSAGE)])
+
+    def _sides(self, room: int) -> tuple[Any, Any]:
+        width, height = (self.high[a][room] - self.low[a][room] for a in AXES)
+        return width, height
+
+    def _add_floors(self) -> list[Any]:
+        """Areas of the floors: of the boxes, less those of the boxes directly inside them."""
+        grid, new = self.rule.grid, self.model.new_int_var
+        boxes = [new(0, grid**2, "") for _ in self.rooms]
+        for i, area in enumerate(boxes):
+            self.model.add_multiplication_equality(area, self._sides(i))
+        floors = []
+        for v, target in enumerate(self.demands.areas):
+            least, most = 1, grid**2
+            if self.demands.tolerance is not None:
+                least, most = within(target, self.demands.tolerance)
+            floors.append(floor := new(least, max(least, most), ""))
+            inner = [
+                u
+                for u in range(len(boxes))
+                if (u, v) in self.inside
+                and not any(
+                    (u, k) in self.inside and (k, v) in self.inside for k in range(len(boxes))
+                )
+            ]
+            taken = [boxes[u] for u in inner]
+            for u in [u for u, outer in self.in_corner if outer == v]:
+                taken.append(part := new(0, grid**2, ""))
+                corner = self.in_corner[u, v]
+                self.model.add(part == boxes[u]).only_enforce_if(corner)
+                self.model.add(part == 0).only_enforce_if(corner.negated())
+            self.model.add(floor == boxes[v] - sum(taken))
+        return floors
+
+
+def within(target: float, tolerance: float) -> tuple[int, int]:
+    """Square decimetres: the range of floors around a target in square metres."""
+    area = target * PER_METRE**2
+    least, most = math.ceil(area * (1 - tolerance)), math.floor(area * (1 + tolerance))
+    return max(1, least), max(1, most)

@@ -1,0 +1,142 @@
+"""``Way``: how samples come to have a floor plan, as ``sample buildable=`` asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import boxes_of, cp_sat
+from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
+from discrete_diffusion.domains.bubble_diagrams.plans.circles import NoCircles
+from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import (
+    EFFORT,
+    LookAhead,
+    SolverWork,
+    unknown_pairs,
+)
+from discrete_diffusion.rooms import NO_EDGE
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from torch import Tensor
+
+    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.sampling import Narrowing
+    from discrete_diffusion.shards import Shard
+
+REJECTING = ("rejection", "narrowing")
+"""Ways that draw samples without a plan, and draw others in their place."""
+
+_ROWS_AHEAD = 32
+"""Samples that look ahead at once, about half a minute's work: those that are finished are written,
+and progress is shown."""
+
+
+@dataclass
+class Way:
+    """``name``: "" (samples may have no plan), "rejection", "narrowing" or "lookahead"."""
+
+    name: str
+    vocab: VocabConfig
+    _work: list[SolverWork] = field(default_factory=list)
+
+    @classmethod
+    def asked(cls, config: DictConfig, vocab: VocabConfig) -> Way:
+        """What ``buildable`` says.
+
+        Raises ``ValueError`` for options that do not go together, or without OR-Tools.
+        """
+        said = config.buildable
+        name = "" if not said else "rejection" if said is True else str(said)
+        shown = f"buildable={str(said).lower()}"
+        if name not in REJECTING and config.tries is not None:
+            raise ValueError(
+                f"tries={config.tries} is for buildable=true or narrowing, which draw again; leave "
+                "it out"
+            )
+        for key in ("given", "trajectory") if name in REJECTING else ():
+            if config[key]:
+                raise ValueError(
+                    f"{key}={config[key]} does not go with {shown}, which draws samples that it "
+                    "rejects; take buildable=lookahead"
+                )
+        if name:
+            cp_sat()
+        return cls(name, vocab)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether samples have weights."""
+        return self.name in ("narrowing", "lookahead")
+
+    def narrowing(self) -> Narrowing | None:
+        """That of a batch of samples."""
+        if self.name == "narrowing":
+            return NoCircles(self.vocab)
+        if self.name != "lookahead":
+            return None
+        self._work.append(SolverWork())
+        return LookAhead(self.vocab, threads=torch.get_num_threads(), work=self._work[-1])
+
+    def rows_at_once(self, batch_size: int | None) -> int | None:
+        """``batch_size``, or the default of this way."""
+        return _ROWS_AHEAD if batch_size is None and self.name == "lookahead" else batch_size
+
+    def on(self, model: Model) -> Model:
+        """The model, drawing in this way."""
+        rows = self.rows_at_once(model.batch_size)
+        return replace(model, narrowing=self.narrowing, batch_size=rows)
+
+    def work(self, shard: Shard) -> SolverWork:
+        """What looking ahead took, in all processes."""
+        return SolverWork.sum_of(shard.exchange(SolverWork.sum_of(self._work)))
+
+    def weighted(
+        self, diagrams: Sequence[BubbleDiagram], log_weights: Tensor
+    ) -> list[BubbleDiagram]:
+        """The diagrams, with their ``log_weight`` if samples have one."""
+        if not self.weighs:
+            return [*diagrams]
+        return [
+            replace(diagram, metadata={**diagram.metadata, "log_weight": weight})
+            for diagram, weight in zip(diagrams, log_weights.tolist(), strict=True)
+        ]
+
+    def facts(self, log_weights: Tensor, work: SolverWork) -> dict[str, Any]:
+        """What ``metrics.json`` says: of the weights, and of looking ahead."""
+        if not self.weighs:
+            return {}
+        weights = log_weights.exp()
+        effective = float(weights.sum().square() / weights.square().sum().clamp(min=1e-300))
+        found = {"mean_weight": float(weights.mean()), "effective_samples": effective}
+        return found | (vars(work) if self.name == "lookahead" else {})
+
+    def said(self, facts: dict[str, Any]) -> str:
+        """Of looking ahead, for the log."""
+        return (
+            f"looking ahead refused {facts['num_refused']:,} of {facts['num_asked']:,} relations "
+            f"({facts['num_undecided']:,} undecided) in {facts['solver_seconds']:.1f} CPU-seconds "
+            f"of the solver; about {100 * facts['mean_weight']:.1f} % of what the model draws has "
+            f"a plan; weighted, these are worth {facts['effective_samples']:.1f} samples"
+        )
+
+
+def check_partial(partial: PartialDiagram, where: str) -> None:
+    """``ValueError`` if no floor plan is found that has what is given."""
+    known = {(i, j): code for i, j, code in partial.relations}
+    answer, _ = boxes_of(
+        (partial.num_rooms, [(*pair, code) for pair, code in known.items() if code != NO_EDGE]),
+        rule=BoxRule(),
+        buildable=True,
+        effort=EFFORT,
+        unknown=unknown_pairs(partial.num_rooms, known),
+    )
+    if not answer:
+        found = "has these relations" if answer is False else "was found that has these relations"
+        raise ValueError(f"{where}: no floor plan {found}; leave buildable out to complete it")

@@ -1,0 +1,121 @@
+"""``data convert`` into files of dimensioned plans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from discrete_diffusion.cli import main
+from discrete_diffusion.domains.bubble_diagrams import (
+    generate_plans,
+    read_diagrams,
+    write_diagrams,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+
+pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
+pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
+
+PLANS = generate_plans(3, seed=4)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_diagrams("plans.jsonl", PLANS)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("out.dxf", []),
+        ("out.geojson", []),
+        ("out.json", ["--format", "rlvr"]),
+    ],
+)
+def test_a_file_each_that_is_read_back(capsys, name, options):
+    main(["data", "convert", "plans.jsonl", name, *options])
+    assert "out: 3 diagrams written, a file each" in capsys.readouterr().out
+    back = read_diagrams("out")
+    assert [FloorPlan.of(each) for each in back] == [FloorPlan.of(p, "pixels") for p in PLANS]
+    main(["data", "convert", "plans.jsonl", name, *options, "--first=1"])
+    assert f"{name}: 1 of 3 diagrams written" in capsys.readouterr().out
+    assert [FloorPlan.of(each) for each in read_diagrams(name)] == [
+        FloorPlan.of(PLANS[0], "pixels")
+    ]
+    main(["data", "convert", name, "again.jsonl"])
+    (again,) = read_diagrams("again.jsonl")
+    assert FloorPlan.of(again) == FloorPlan.of(PLANS[0], "pixels")
+
+
+def test_the_unit_is_that_of_boxes_in_which_plans_were_read(tmp_path):
+    write_diagrams("feet.jsonl", PLANS[:1])
+    main(["data", "convert", "feet.jsonl", "plan.wkt", "--unit=feet"])
+    (read,) = read_diagrams("plan.wkt")
+    assert read.boxes == FloorPlan.of(PLANS[0], "feet").diagram.boxes
+
+
+def test_house_gan_plus_plus(capsys):
+    main(["data", "convert", "plans.jsonl", "plan.json", "--format=houseganpp", "--first=1"])
+    data = json.loads(Path("plan.json").read_text())
+    assert len(data["room_type"]) == len(data["boxes"]) == PLANS[0].num_rooms
+    main(["data", "check", "plan.json"])
+    assert "room codes of houseganpp" in capsys.readouterr().out
+
+
+def test_plans_without_boxes_are_to_be_realised_first(capsys, failure, tmp_path):
+    with open("mixed.jsonl", "w") as file:
+        for k, plan in enumerate(PLANS):
+            data = plan.to_json()
+            if k:
+                del data["boxes"]
+            file.write(json.dumps(data) + "\n")
+    error = failure("data", "convert", "mixed.jsonl", "out.dxf")
+    for word in (
+        "2 of 3 diagrams",
+        "number 2",
+        "boxes",
+        "out.dxf",
+        "plans realise mixed.jsonl",
+        "--skip",
+    ):
+        assert word in error
+    assert not list(tmp_path.glob("out*"))
+    main(["data", "convert", "mixed.jsonl", "out.dxf", "--skip-invalid"])
+    assert "out.dxf: 1 diagrams written; 2 without boxes left out" in capsys.readouterr().out
+    assert read_diagrams("out.dxf") == [FloorPlan.of(PLANS[0], "pixels").diagram]
+    (tmp_path / "out.dxf").unlink()
+    write_diagrams("bad.jsonl", [PLANS[0]])
+    line = json.loads(Path("bad.jsonl").read_text()) | {"doors": [{"rooms": [0, 9]}]}
+    (tmp_path / "bad.jsonl").write_text(json.dumps(line))
+    error = failure("data", "convert", "bad.jsonl", "out.dxf")
+    assert "diagram 1: field 'doors'" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["out.jsonl", "--format=rlvr"], "--format rlvr writes .json"),
+        (["out.json", "--format=rlvr", "--node-link"], "without --codes and --node-link"),
+        (["out.json", "--format=rlvr", "--codes"], "without --codes and --node-link"),
+        (["out.json", "--format=ifc"], "invalid choice: 'ifc'"),
+        (["out.dxf", "--codes"], "--codes is for .jsonl and .json"),
+        (["out.dxf", "--each"], "--each is for pictures"),
+    ],
+)
+def test_options_that_contradict_each_other(failure, tmp_path, words, sentence):
+    assert sentence in failure("data", "convert", "plans.jsonl", *words)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_nothing_is_replaced_unasked(capsys, failure, tmp_path):
+    (tmp_path / "out.dxf").write_text("mine")
+    assert "--overwrite" in failure("data", "convert", "plans.jsonl", "out.dxf")
+    (tmp_path / "out.dxf").unlink()
+    main(["data", "convert", "plans.jsonl", "out.dxf"])
+    assert "out exists already" in failure("data", "convert", "plans.jsonl", "out.dxf")
+    main(["data", "convert", "plans.jsonl", "out.dxf", "--overwrite"])
+    assert "out.replaced-1" in capsys.readouterr().out
+    assert len(read_diagrams("out")) == len(read_diagrams("out.replaced-1")) == 3

@@ -1,0 +1,219 @@
+"""The DXF drawing as ezdxf reads it, and drawings of other hands."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from drawn_plans import GAP, assert_same, by_hand, embedded, measured
+
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import flipped
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import write_plan
+
+recover = pytest.importorskip("ezdxf.recover", reason="dimensioned plans take the extra plans")
+ezdxf = pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
+shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
+
+
+def drawn(tmp_path, plan):
+    write_plan(tmp_path / "plan.dxf", plan, "dxf")
+    return ezdxf.readfile(tmp_path / "plan.dxf")
+
+
+def on_layer(document, layer):
+    return [each for each in document.modelspace() if each.dxf.layer == layer]
+
+
+def test_ezdxf_reads_rooms_labels_and_doors_in_metres_with_y_upwards(tmp_path):
+    for plan in [by_hand(), *embedded(3)]:
+        document = drawn(tmp_path, plan)
+        assert document.header["$INSUNITS"] == 6  # metres
+        assert not document.audit().errors
+        rooms = on_layer(document, "ROOMS")
+        assert all(room.closed for room in rooms)
+        rings = [shapely.Polygon(room.get_points("xy")) for room in rooms]
+        texts = [label.plain_text().split("\n") for label in on_layer(document, "LABELS")]
+        assert [name for name, _ in texts] == list(plan.diagram.room_names)
+        floors = []
+        for floor, area, (_, written) in zip(plan.rooms, plan.areas, texts, strict=True):
+            part = rings.pop(0)
+            for _ in floor.interiors:
+                part = part.difference(rings.pop(0))
+            floors.append(part)
+            assert part.symmetric_difference(flipped(floor)).area < 1e-9
+            assert written == f"{area:.2f} m²"
+        assert not rings
+        for label, floor in zip(on_layer(document, "LABELS"), floors, strict=True):
+            assert floor.contains(shapely.Point(label.dxf.insert.x, label.dxf.insert.y))
+        doors = [
+            (line.dxf.start.x, -line.dxf.start.y, line.dxf.end.x, -line.dxf.end.y)
+            for line in on_layer(document, "DOORS")
+        ]
+        assert doors == [pytest.approx(door.ends) for door in plan.doors]
+        used = "BOUNDARY" if plan.boundary else "OUTLINE"
+        (outline,) = on_layer(document, used)
+        assert outline.closed
+        assert shapely.Polygon(outline.get_points("xy")).equals(flipped(plan.outline))
+
+
+def test_walls_are_drawn_once_and_open_at_doors(tmp_path):
+    plan = by_hand()
+    lines = [
+        shapely.LineString(wall.get_points("xy"))
+        for wall in on_layer(drawn(tmp_path, plan), "WALLS")
+    ]
+    widths = sum(shapely.LineString([door.start, door.end]).length for door in plan.doors)
+    around = shapely.union_all([flipped(floor).boundary for floor in plan.rooms])
+    assert sum(line.length for line in lines) == pytest.approx(around.length - widths)
+    assert shapely.union_all(lines).length == pytest.approx(around.length - widths)
+    for door in plan.doors:
+        opening = flipped(shapely.LineString([door.start, door.end]))
+        middle, width = opening.centroid, opening.length
+        assert min(middle.distance(line) for line in lines) == pytest.approx(width / 2)
+
+
+def by_another_hand(unit=4, layer="ROOMS"):
+    """Two rooms in millimetres, a polyline of the old kind, a text of one line, a door without a
+    note of its rooms, and what is no part of a plan."""
+    document = ezdxf.new("R2000")  # of the time before UTF-8
+    document.header["$INSUNITS"] = unit
+    space = document.modelspace()
+    kitchen = [(0, 0), (3000, 0), (3000, 2500), (0, 2500)]
+    space.add_lwpolyline(kitchen, close=True, dxfattribs={"layer": layer})
+    bath = [(3000, 0), (5000, 0), (5000, 2500), (3000, 2500)]
+    space.add_polyline2d(bath, close=True, dxfattribs={"layer": layer.lower()})
+    space.add_lwpolyline([(0, 0), (1, 1)], dxfattribs={"layer": layer})
+    space.add_text("Küchenzeile", dxfattribs={"layer": "0", "insert": (1, 1)})
+    for text, at in (("kitchen", (1500, 1000)), ("WC", (4000, 1000)), ("plot 7", (9000, 9000))):
+        space.add_text(text, dxfattribs={"layer": "LABELS", "insert": at})
+    space.add_line((3000, 1000), (3000, 1900), dxfattribs={"layer": "DOORS"})
+    return document
+
+
+def test_a_drawing_of_another_hand_is_read(tmp_path):
+    by_another_hand().saveas(tmp_path / "plan.dxf")
+    report = read_report(tmp_path / "plan.dxf")
+    assert report.left_out == {"lines that close no room": 1}
+    plan = FloorPlan.of(report.diagrams[0])
+    assert plan.diagram.room_names == ("Kitchen", "Bathroom")
+    assert plan.diagram.boxes == (
+        pytest.approx((0, -2.5, 3, 0)),
+        pytest.approx((3, -2.5, 5, 0)),
+    )
+    assert plan.diagram.relations == measured(plan.diagram.boxes, GAP) == ((0, 1, 2),)
+    (door,) = plan.doors
+    assert (door.rooms, door.thickness) == ((0, 1), 0)
+    assert door.ends == pytest.approx((3, -1.9, 3, -1))
+
+
+def test_a_drawing_of_inches_and_feet(tmp_path):
+    for unit, metres in ((1, 0.0254), (2, 0.3048), (6, 1.0)):
+        by_another_hand(unit).saveas(tmp_path / "plan.dxf")
+        (diagram,) = read_report(tmp_path / "plan.dxf").diagrams
+        assert diagram.boxes[0] == pytest.approx((0, -2500 * metres, 3000 * metres, 0))
+
+
+def test_what_cannot_be_read_is_said(tmp_path):
+    def refused(document, *words):
+        document.saveas(tmp_path / "plan.dxf")
+        with pytest.raises(ValueError) as caught:
+            read_report(tmp_path / "plan.dxf")
+        for word in ("plan.dxf", *words):
+            assert word in str(caught.value)
+
+    refused(by_another_hand(unit=0), "$INSUNITS", "no unit", "UNITS")
+    refused(by_another_hand(layer="A-ROOM"), "'ROOMS'", "closed polyline", "A-ROOM")
+    nameless = by_another_hand()
+    for text in nameless.modelspace().query("TEXT"):
+        text.dxf.layer = "NOTES"
+    refused(nameless, "the room at (1.5, 1.2)", "room type")
+    unknown = by_another_hand()
+    unknown.modelspace().query("TEXT")[1].dxf.text = "Kitchn"
+    refused(unknown, "the room at (1.5, 1.2)", "unknown room type 'Kitchn'", "'Kitchen'")
+    crossed = by_another_hand()
+    ring = [(0, 5000), (1000, 6000), (1000, 5000), (0, 6000)]
+    crossed.modelspace().add_lwpolyline(ring, close=True, dxfattribs={"layer": "ROOMS"})
+    refused(crossed, "crosses itself")
+    (tmp_path / "plan.dxf").write_text("0\nSECTION\n")
+    with pytest.raises(ValueError, match=r"plan.dxf: not a DXF drawing that can be read \("):
+        read_report(tmp_path / "plan.dxf")
+    by_another_hand().saveas(tmp_path / "plan.dxf", fmt="bin")
+    with pytest.raises(ValueError, match=r"plan.dxf: a binary DXF drawing; save it as text"):
+        read_report(tmp_path / "plan.dxf")
+
+
+def test_the_drawing_is_what_counts(tmp_path):
+    """A room that is moved in CAD is related as the rule says of its new place, one with another
+    label is of another type; all else is as it was written."""
+    plan = by_hand()
+    document = drawn(tmp_path, plan)
+    beds = [k for k, name in enumerate(plan.diagram.room_names) if name == "MasterRoom"]
+    for room in on_layer(document, "ROOMS"):
+        if room.get_xdata("DISCRETE_DIFFUSION")[1].value == beds[0]:
+            room.translate(0, -1, 0)
+    labels = on_layer(document, "LABELS")
+    labels[0].text = labels[0].text.replace(plan.diagram.room_names[0], "Storage")
+    document.saveas(tmp_path / "edited.dxf")
+    report = read_report(tmp_path / "edited.dxf")
+    read = FloorPlan.of(report.diagrams[0])
+    boxes = list(plan.diagram.boxes)
+    x0, y0, x1, y1 = boxes[beds[0]]
+    boxes[beds[0]] = (x0, y0 + 1, x1, y1 + 1)
+    names = ("Storage", *plan.diagram.room_names[1:])
+    assert read.diagram.room_names == names
+    assert [*read.diagram.boxes] == [pytest.approx(box) for box in boxes]
+    of_moved = [each for each in plan.diagram.relations if beds[0] in each[:2]]
+    kept = [each for each in plan.diagram.relations if beds[0] not in each[:2]]
+    anew = [each for each in measured(boxes, GAP) if beds[0] in each[:2]]
+    assert list(read.diagram.relations) == sorted(kept + anew)
+    assert of_moved != anew
+    assert report.left_out == {"relations of moved rooms": len(of_moved)}
+    assert read.diagram.metadata == plan.diagram.metadata
+    assert [door.rooms for door in read.doors] == [door.rooms for door in plan.doors]
+
+
+def test_without_our_record_relations_are_measured(tmp_path):
+    plan = by_hand()
+    document = drawn(tmp_path, plan)
+    del document.rootdict["DISCRETE_DIFFUSION"]
+    document.saveas(tmp_path / "bare.dxf")
+    read = FloorPlan.of(read_report(tmp_path / "bare.dxf").diagrams[0])
+    assert read.diagram.relations == measured(plan.diagram.boxes, GAP) != plan.diagram.relations
+    assert read.diagram.boxes == plan.diagram.boxes
+    assert [door.rooms for door in read.doors] == [door.rooms for door in plan.doors]
+    assert {door.rooms[1] for door in read.doors if door.is_front} == {FRONT_DOOR}
+    text = (tmp_path / "plan.dxf").read_text()
+    (tmp_path / "bad.dxf").write_text(re.sub(r'\{"rooms": ', "{", text, count=1))
+    with pytest.raises(ValueError, match=r"bad.dxf, field 'DISCRETE_DIFFUSION': .*delete it"):
+        read_report(tmp_path / "bad.dxf")
+
+
+def test_a_door_between_two_thin_walls_opens_both(tmp_path):
+    boxes = ((0.0, 0.0, 3.0, 3.0), (3.3, 0.0, 5.0, 3.0))
+    door = Door((0, 1), (3.1, 1.0), (3.1, 2.0))  # nearer to the first
+    plan = FloorPlan(BubbleDiagram((0, 2), (), boxes), (door,))
+    walls = on_layer(drawn(tmp_path, plan), "WALLS")
+    lines = shapely.union_all([shapely.LineString(wall.get_points("xy")) for wall in walls])
+    assert lines.length == pytest.approx(12 + 9.4 - 2)
+    assert not lines.intersects(shapely.box(2.9, -1.9, 3.4, -1.1))
+
+
+def test_other_programs_read_the_record_as_it_is(tmp_path):
+    """In a string of DXF, a backslash may begin a code: some programs read U+0041 as A."""
+    plan = by_hand()
+    drawn(tmp_path, plan)
+    document, _ = recover.readfile(tmp_path / "plan.dxf")
+    text = "".join(value for _, value in document.rootdict["DISCRETE_DIFFUSION"].tags)
+    assert json.loads(text) == json.loads(json.dumps(plan.to_json()))
+    assert "U+0041" in text
+
+
+def test_a_drawing_saved_again_is_the_same_plan(tmp_path):
+    plan = by_hand()
+    document = drawn(tmp_path, plan)
+    document.saveas(tmp_path / "again.dxf")  # as CAD programs do
+    assert_same(FloorPlan.of(read_report(tmp_path / "again.dxf").diagrams[0]), plan)

@@ -1,0 +1,286 @@
+"""``plans realise`` and ``sample realise=true``: files, lines in their order, and refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from checkpoints.made_checkpoints import training_state
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.domains.bubble_diagrams import (
+    BubbleDiagram,
+    generate_plans,
+    read_diagrams,
+    write_diagrams,
+)
+
+pytest.importorskip("ortools", reason="OR-Tools finds plans")
+pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
+
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+
+CIRCLE = BubbleDiagram((0, 1, 2), [(0, 1, 2), (1, 2, 2), (0, 2, 7)])
+SMALL = BubbleDiagram((0, 2, 3), [(0, 1, 2), (0, 2, 6)])
+INPUT = [replace(generate_plans(1, seed=1)[0], boxes=None), CIRCLE, SMALL]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_diagrams("samples.jsonl", INPUT)
+    return tmp_path
+
+
+def lines(path: str) -> list[dict]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def test_every_line_has_its_plan_or_the_reason_why_it_has_none(folder, capsys):
+    main(["plans", "realise", "samples.jsonl", "out=built", "formats=dxf,geojson"])
+    said = capsys.readouterr().out
+    assert "2 of 3 diagrams have a plan" in said
+    first, none, small = lines("built/plans.jsonl")
+    assert "no floor plan exists: living room left-of master room" in none["no_plan"]
+    assert "boxes" not in none
+    for given, line in ((INPUT[0], first), (SMALL, small)):
+        plan = FloorPlan.of(BubbleDiagram.from_json(line))
+        assert (plan.diagram.rooms, plan.diagram.relations) == (given.rooms, given.relations)
+        assert plan.honours_diagram
+        assert line["areas"] == pytest.approx(plan.areas, abs=0.01)
+        for area, target in zip(plan.areas, line["target_areas"], strict=True):
+            assert area == pytest.approx(target, rel=0.101)
+    assert read_diagrams("built/plans.jsonl", threshold=0.6)[2].relations == SMALL.relations
+    numbers = json.loads(Path("built/plans.json").read_text())
+    assert numbers["num_diagrams"] == 3
+    assert numbers["num_with_plan"] == numbers["num_all_met"] == 2
+    assert numbers["reasons"] == {"no floor plan exists": 1}
+    assert numbers["overlap"] == 0
+    assert sorted(path.name for path in Path("built/dxf").iterdir()) == ["1.dxf", "3.dxf"]
+    assert sorted(path.name for path in Path("built/geojson").iterdir()) == [
+        "1.geojson",
+        "3.geojson",
+    ]
+    assert "Living" in Path("built/plans.svg").read_text()
+    assert not list(Path("built").glob("*partial*"))
+
+
+def test_given_areas_and_outlines_count_before_drawn_ones(folder):
+    corners = [[0, 0], [9, 0], [9, 5], [5, 5], [5, 9], [0, 9]]
+    data = SMALL.to_json() | {"areas": [24, None, 4.5], "boundary": corners}
+    Path("given.jsonl").write_text(json.dumps(data) + "\n")
+    main(["plans", "realise", "given.jsonl", "out=built", "total_area=37.5", "variants=2"])
+    first, second = lines("built/plans.jsonl")
+    assert first["target_areas"] == second["target_areas"] == [24, 9.0, 4.5]
+    assert first["boxes"] != second["boxes"]
+    plan = FloorPlan.of(BubbleDiagram.from_json(first))
+    assert plan.boundary == tuple(map(tuple, corners))
+    assert all(plan.outline.buffer(1e-6).covers(box) for box in plan.boxes)
+
+
+def test_areas_of_a_file_and_a_ratio(folder):
+    write_diagrams("real.jsonl", generate_plans(5, seed=2))
+    words = ["areas=real.jsonl", "ratio=1.5", "picture=floor.png", "seed=3"]
+    write_diagrams("samples.jsonl", [SMALL])
+    main(["plans", "realise", "samples.jsonl", "out=built", *words])
+    (line,) = lines("built/plans.jsonl")
+    x0, y0, x1, y1 = FloorPlan.of(BubbleDiagram.from_json(line)).outline.bounds
+    assert (x1 - x0) / (y1 - y0) == pytest.approx(1.5, rel=0.03)
+    assert Path("built/floor.png").stat().st_size > 1000
+    living = {
+        round(area, 2)
+        for plan in generate_plans(5, seed=2)
+        for room, area in zip(plan.rooms, FloorPlan.of(plan, "pixels").areas, strict=True)
+        if room == 0
+    }
+    assert line["target_areas"][0] in living
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["out=built", "formats=dfx"], "dxf"),
+        (["out=built", "ratio=-1"], "ratio=-1"),
+        (["out=built", "ratio=1e300"], "ratio=1e+300: expected width / height, between 0.1 and 10"),
+        (["out=built", "total_area=1e12"], "1e+12 m2 in all: expected at most 100,000"),
+        (["out=built", "tolerance=2"], "tolerance=2"),
+        (["out=built", "variants=0"], "variants=0"),
+        (["out=built", "total_area=0"], "total_area=0"),
+        (["out=built", "threads=0"], "threads=0"),
+        (["out=built", "picture=plans.pdf"], "picture=plans.pdf"),
+        (["out=built", "boundary=[[0,0],[1,1]]"], "boundary"),
+        (["out=built", "boundary=[[0,0]"], "boundary=[[0,0]"),
+        (["out=built", "boundary=nowhere.json"], "boundary=nowhere.json: no such file"),
+        (["out=built", "boundary=[[0,0],[12000,0],[12000,8000],[0,8000]]"], "12000 x 8000"),
+        (["out=built", "boundary=[[0,0],[9,0],[9,9],[0,9]]", "total_area=500"], "81.0 m2"),
+        (["out=built", "picture=../plans.svg"], "picture=../plans.svg"),
+        (["out=built", "areas=samples.jsonl"], "areas=samples.jsonl"),
+        (["out=samples.jsonl"], "out=samples.jsonl"),
+        (["outt=built"], "outt"),
+        ([], "--out"),
+    ],
+)
+def test_what_is_wrong_is_named_and_nothing_is_written(folder, capsys, words, named):
+    with pytest.raises(SystemExit):
+        main(["plans", "realise", "samples.jsonl", *words])
+    assert named in capsys.readouterr().err
+    assert not Path("built").exists()
+
+
+def test_a_share_of_the_boundary_below_the_given_areas_is_not_tried(folder):
+    """Of 100 m2 rooms fill 85 % first, and less only where the given areas leave something."""
+    data = SMALL.to_json() | {
+        "areas": [65, None, 6],
+        "boundary": [[0, 0], [10, 0], [10, 10], [0, 10]],
+    }
+    Path("given.jsonl").write_text(json.dumps(data) + "\n")
+    main(["plans", "realise", "given.jsonl", "out=built"])
+    (line,) = lines("built/plans.jsonl")
+    assert line["target_areas"] == [65, 14.0, 6]
+
+
+def test_a_format_named_twice_is_written_once_with_any_seed(folder):
+    write_diagrams("samples.jsonl", [SMALL])
+    main(["plans", "realise", "samples.jsonl", "out=built", "formats=wkt,wkt", f"seed={2**40}"])
+    assert sorted(path.name for path in Path("built").iterdir() if path.is_dir()) == ["wkt"]
+
+
+def test_threads_where_the_system_does_not_say_which_cores_are_ours(folder, monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    write_diagrams("samples.jsonl", [SMALL])
+    main(["plans", "realise", "samples.jsonl", "out=built"])
+    assert len(lines("built/plans.jsonl")) == 1
+
+
+def test_a_line_with_wrong_areas_is_named(folder, capsys):
+    good, bad = SMALL.to_json(), SMALL.to_json() | {"areas": [24, -1, 4]}
+    Path("given.jsonl").write_text(f"{json.dumps(good)}\n{json.dumps(bad)}\n")
+    with pytest.raises(SystemExit):
+        main(["plans", "realise", "given.jsonl", "out=built"])
+    error = capsys.readouterr().err
+    assert "plan 2" in error
+    assert "areas" in error
+
+
+def test_earlier_plans_are_replaced_only_if_asked(folder, capsys):
+    write_diagrams("samples.jsonl", [SMALL])
+    words = ["plans", "realise", "samples.jsonl", "out=built", "formats=wkt"]
+    main(words)
+    (before,) = lines("built/plans.jsonl")
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "overwrite=true" in capsys.readouterr().err
+    main([*words, "overwrite=true", "seed=5"])
+    (after,) = lines("built/plans.jsonl")
+    assert after["target_areas"] != before["target_areas"]
+    assert Path("built/wkt.replaced-1").is_dir()
+
+
+def test_plans_are_not_replaced_by_those_that_are_found_for_them(folder, capsys):
+    words = ["plans", "realise", "samples.jsonl", "out=built"]
+    write_diagrams("samples.jsonl", [SMALL])
+    main(words)
+    before = Path("built/plans.jsonl").read_bytes()
+    for again in (["built/plans.jsonl", "out=built"], [*words[2:], "areas=built/plans.jsonl"]):
+        with pytest.raises(SystemExit):
+            main(["plans", "realise", *again, "overwrite=true"])
+        assert "built/plans.jsonl would be overwritten" in capsys.readouterr().err
+    assert Path("built/plans.jsonl").read_bytes() == before
+
+
+def test_fewer_variants_are_said(folder):
+    tight = SMALL.to_json() | {"boundary": [[0, 0], [3, 0], [3, 2], [0, 2]]}
+    Path("tight.jsonl").write_text(json.dumps(tight) + "\n")
+    main(["plans", "realise", "tight.jsonl", "out=built", "variants=9"])
+    found = lines("built/plans.jsonl")
+    assert 0 < len(found) < 9
+    for line in found:
+        assert f"{len(found)} of 9 variants were found" in line["given_up"]
+
+
+def test_no_picture_of_earlier_plans_stays_beside_none(folder):
+    write_diagrams("samples.jsonl", [SMALL])
+    main(["plans", "realise", "samples.jsonl", "out=built"])
+    write_diagrams("samples.jsonl", [CIRCLE])
+    main(["plans", "realise", "samples.jsonl", "out=built", "overwrite=true"])
+    assert "no_plan" in lines("built/plans.jsonl")[0]
+    assert not Path("built/plans.svg").exists()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_says_where_the_plans_are_that_were_found(folder, threads):
+    write_diagrams("many.jsonl", [replace(INPUT[0], metadata={"name": k}) for k in range(100)])
+    words = ["plans", "realise", "many.jsonl", "out=built", f"threads={threads}"]
+    partial = Path("built/plans.partial.jsonl")
+    with subprocess.Popen(
+        [sys.executable, "-m", "discrete_diffusion", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        while process.poll() is None and not partial.exists():
+            time.sleep(0.05)
+        time.sleep(0.5)  # into a search
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.splitlines()[-1].endswith(f"stopped; what was found is in {partial}")
+    assert [line["name"] for line in lines(str(partial))] == list(range(len(lines(str(partial)))))
+
+
+def test_kinds_of_data_with_commands_have_their_own_word(folder, capsys):
+    main(["plans", "--help"])
+    assert "discrete-diffusion plans realise FILE out=DIR" in capsys.readouterr().out
+    main(["plans", "check", "samples.jsonl"])
+    assert "3 lines" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["plan", "check", "samples.jsonl"])
+    assert "plans" in capsys.readouterr().err
+
+
+def test_sample_writes_plans_beside_its_samples(folder, capsys):
+    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
+    torch.save(training_state(config), "model.ckpt")
+    words = ["checkpoint=model.ckpt", "num_samples=4", "num_rooms=3", "threads=1", "out=drawn"]
+    main(["sample", *words, "realise=true", "buildable=true"])
+    samples, plans = lines("drawn/samples.jsonl"), lines("drawn/plans.jsonl")
+    assert [plan["rooms"] for plan in plans] == [sample["rooms"] for sample in samples]
+    assert [plan["relations"] for plan in plans] == [sample["relations"] for sample in samples]
+    assert all("boxes" in plan for plan in plans)
+    assert json.loads(Path("drawn/metrics.json").read_text())["plans"]["num_with_plan"] == 4
+    assert "4 of 4 diagrams have a plan" in capsys.readouterr().out
+
+
+def test_wrong_areas_of_a_given_line_are_named_before_anything_is_drawn(folder, capsys):
+    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
+    torch.save(training_state(config), "model.ckpt")
+    good = {"rooms": ["LivingRoom", None], "relations": [], "areas": [30, None]}
+    bad = good | {"areas": [30]}
+    Path("given.jsonl").write_text(f"{json.dumps(good)}\n{json.dumps(bad)}\n")
+    words = ["checkpoint=model.ckpt", "given=given.jsonl", "threads=1", "out=drawn"]
+    with pytest.raises(SystemExit):
+        main(["sample", *words, "realise=true"])
+    error = capsys.readouterr().err
+    assert "given.jsonl, line 2" in error
+    assert "areas" in error
+    assert not list(Path().glob("drawn/samples*"))
+
+
+def test_plans_of_earlier_samples_are_said_to_be_left(folder, capsys):
+    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
+    torch.save(training_state(config), "model.ckpt")
+    Path("drawn").mkdir()
+    Path("drawn/plans.jsonl").write_text("earlier\n")
+    words = ["checkpoint=model.ckpt", "num_samples=2", "num_rooms=3", "threads=1", "out=drawn"]
+    main(["sample", *words, "overwrite=true"])
+    shown = capsys.readouterr()
+    assert "plans.jsonl are left as they were" in shown.out + shown.err
+    assert Path("drawn/plans.jsonl").read_text() == "earlier\n"
