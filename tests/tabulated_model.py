@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator, neg_inf
+from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.data.graph_tokens import relabel
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram, encode
-from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_orders
-from discrete_diffusion.domains.bubble_diagrams.tokens import relabel
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
@@ -53,8 +53,8 @@ def tabulated_mdlm(
 ) -> tuple[MDLM, Tensor, Tensor]:
     """MDLM of the diagrams in canonical order, its rows Int[K, L] and their Float64[K] shares."""
     encoded = encode(diagrams, vocab)
-    orders = canonical_orders(encoded.x0, encoded.num_rooms, vocab).orders
-    rows = relabel(encoded.x0, encoded.num_rooms, orders, vocab).unique(dim=0)
+    orders = canonical_orders(encoded.x0, encoded.num_nodes, vocab).orders
+    rows = relabel(encoded.x0, encoded.num_nodes, orders, vocab).unique(dim=0)
     weights = torch.rand(len(rows), generator=make_generator(9), dtype=torch.float64) ** 2 + 0.01
     prob = weights / weights.sum()
     process = Absorbing(vocab.layout(), LogLinear())

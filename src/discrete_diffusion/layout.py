@@ -17,7 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import mask_logits, neg_inf
-from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import (
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    RELATIONS,
+    ROOM_TYPES,
+)
 
 
 class TokenLayout(nn.Module):
@@ -194,6 +199,12 @@ class VocabConfig:
     def no_edge(self) -> int:
         """The edge type (in the edge vocabulary) that says two nodes are not related."""
         return self.num_edge_types - 1
+
+    @property
+    def edge_directions(self) -> tuple[tuple[int, ...], ...]:
+        """For each axis, the sign of every edge type along it: left to right and top to bottom of
+        the room relations; other edges have no directions."""
+        return (RELATION_X_ORDER, RELATION_Y_ORDER) if self.edge_types == RELATIONS else ()
 
     @property
     def node_vocab_size(self) -> int:

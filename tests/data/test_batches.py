@@ -18,8 +18,9 @@ from discrete_diffusion.data import (
     bucket_batches,
     draw_sizes,
 )
+from discrete_diffusion.data.graph_dataset import split_by_graph
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
-from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import TokenLayout, VocabConfig
@@ -28,7 +29,7 @@ from discrete_diffusion.layout import TokenLayout, VocabConfig
 @pytest.fixture(scope="module")
 def dataset() -> DiagramDataset:
     diagrams = encode(generate_plans(600, seed=3))
-    splits = split_by_diagram(diagrams, VOCAB, fractions=(0.8, 0.1, 0.1), seed=0)
+    splits = split_by_graph(diagrams, VOCAB, fractions=(0.8, 0.1, 0.1), seed=0)
     return DiagramDataset(splits, VOCAB, node_order="random")
 
 
@@ -283,7 +284,7 @@ def test_errors_name_the_fix(dataset):
     with pytest.raises(ValueError, match="batch_size=0"):
         BatchStream(dataset, batch_size=0, seed=0)
     diagrams = encode(generate_plans(20, seed=1))
-    splits = split_by_diagram(diagrams, VOCAB, fractions=(1, 0, 0), seed=0)
+    splits = split_by_graph(diagrams, VOCAB, fractions=(1, 0, 0), seed=0)
     empty = DiagramDataset(splits, VOCAB, node_order="given")
     with pytest.raises(ValueError, match="the val split is empty"):
         SplitBatches(empty, "val", batch_size=4, seed=0)
@@ -294,7 +295,7 @@ def test_a_fingerprint_is_the_data_s_and_nothing_else_s(dataset):
     diagrams = encode(generate_plans(600, seed=3))
 
     def fingerprint(node_order="random", seed=0, diagrams=diagrams, vocab=VOCAB):
-        splits = split_by_diagram(diagrams, vocab, fractions=(0.8, 0.1, 0.1), seed=seed)
+        splits = split_by_graph(diagrams, vocab, fractions=(0.8, 0.1, 0.1), seed=seed)
         return DiagramDataset(splits, vocab, node_order=node_order).fingerprint()
 
     assert fingerprint() == dataset.fingerprint()

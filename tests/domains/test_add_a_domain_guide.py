@@ -47,7 +47,7 @@ def installed(tmp_path_factory) -> Path:
     for name, code in files_of_the_page().items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(code)
-    for folder in ("molecules", "molecules/configs"):
+    for folder in ("toy_molecules", "toy_molecules/configs"):
         (project / folder / "__init__.py").touch()
     offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     subprocess.run(
@@ -163,45 +163,54 @@ def test_comparing_takes_the_backbone_of_graphs(folder):
 
 def test_it_is_listed_and_its_command_runs(folder, capsys):
     main(words_of("list"))
-    assert re.search(r"molecules +Small molecules: atoms", capsys.readouterr().out)
+    assert re.search(r"toy_molecules +Small molecules: atoms", capsys.readouterr().out)
     main(words_of("data"))
     assert len(capsys.readouterr().out.splitlines()) == 5
     main(["data", "--help"])
-    assert "data molecules [--num N]" in capsys.readouterr().out
+    assert "data toy_molecules [--num N]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("backbone", ["bd-denoiser-pair", "dit"])
 def test_other_backbones_read_it(folder, backbone):
     main(
-        ["train", "data=molecules", f"algo.backbone={backbone}", *TINY, f"hydra.run.dir={backbone}"]
+        [
+            "train",
+            "data=toy_molecules",
+            f"algo.backbone={backbone}",
+            *TINY,
+            f"hydra.run.dir={backbone}",
+        ]
     )
     assert (folder / backbone / "checkpoints" / "last.ckpt").is_file()
 
 
 def test_a_key_that_a_data_set_does_not_have_is_refused(folder):
-    with pytest.raises(ValueError, match=r"^unknown key of data=molecules 'n_maxx'.*'n_max'"):
-        compose("train", ["data=molecules", "+data.n_maxx=3"])
+    with pytest.raises(ValueError, match=r"^unknown key of data=toy_molecules 'n_maxx'.*'n_max'"):
+        compose("train", ["data=toy_molecules", "+data.n_maxx=3"])
     with pytest.raises(ValueError, match=r"of data=bubble_diagrams 'edge_types'.*add_a_domain"):
         compose("train", ["+data.edge_types=[single,double]"])
 
 
 def test_a_misspelt_name_is_told_the_one_of_the_package(folder, capsys):
     with pytest.raises(SystemExit):
-        main(["train", "data=molecule"])
-    assert "unknown data choice 'molecule'; did you mean 'molecules'?" in capsys.readouterr().err
+        main(["train", "data=toy_molecule"])
+    assert (
+        "unknown data choice 'toy_molecule'; did you mean 'toy_molecules'?"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_rule_gives_what_is_measured_as_right(folder):
-    from molecules import graphs
+    from toy_molecules import graphs
 
     vocab = graphs.vocabulary(6)
     made = list(graphs.generate(200, 6, seed=1))
     assert graphs.measure(made) == {"connected": 1.0, "valence_kept": 1.0}
     tokens = torch.stack([graphs.encode(m, vocab, vocab.edge_offset + 2) for m in made])
     assert [sorted(m["bonds"]) for m in made] == [m["bonds"] for m in graphs.decode(tokens, vocab)]
-    config = complete_data(compose("train", ["data=molecules"]))
+    config = complete_data(compose("train", ["data=toy_molecules"]))
     build_layout(config.data).check(tokens)
-    assert domain_of(config.data).name == "molecules"
+    assert domain_of(config.data).name == "toy_molecules"
 
 
 def test_the_package_is_short():

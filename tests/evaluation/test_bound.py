@@ -10,8 +10,9 @@ from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.data import Examples, SplitBatches, TokenDataset
+from discrete_diffusion.data.graph_dataset import split_by_graph
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
-from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.evaluation import (
     BoundMeter,
@@ -46,7 +47,7 @@ class ZeroBackbone(nn.Module):
 
 def dataset(node_order: str) -> DiagramDataset:
     diagrams = encode(generate_plans(400, seed=1))
-    splits = split_by_diagram(diagrams, VOCAB, fractions=(0.5, 0.5, 0), seed=0)
+    splits = split_by_graph(diagrams, VOCAB, fractions=(0.5, 0.5, 0), seed=0)
     return DiagramDataset(splits, VOCAB, node_order=node_order)
 
 

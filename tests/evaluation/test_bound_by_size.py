@@ -10,8 +10,9 @@ from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.data import SplitBatches
+from discrete_diffusion.data.graph_dataset import split_by_graph
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
-from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.evaluation import score_model
 from discrete_diffusion.evaluation.bound import SampleBounds, sample_bounds
@@ -28,7 +29,7 @@ class Untrained(nn.Module):
 @pytest.fixture(scope="module")
 def data() -> DiagramDataset:
     diagrams = encode(generate_plans(300, seed=2))
-    splits = split_by_diagram(diagrams, VOCAB, fractions=(0.5, 0.5, 0), seed=0)
+    splits = split_by_graph(diagrams, VOCAB, fractions=(0.5, 0.5, 0), seed=0)
     return DiagramDataset(splits, VOCAB, node_order="canonical")
 
 

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.data.graph_dataset import split_by_graph
 from discrete_diffusion.data.text_files import TextSource
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
-from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.domains.text.dataset import TextDataset
@@ -60,7 +61,7 @@ def known(x0, real):
 
 def diagrams(node_order: str = "canonical", fractions=(0.5, 0.2, 0.3)) -> DiagramDataset:
     encoded = encode(generate_plans(150, seed=1))
-    splits = split_by_diagram(encoded, VOCAB, fractions=fractions, seed=0)
+    splits = split_by_graph(encoded, VOCAB, fractions=fractions, seed=0)
     return DiagramDataset(splits, VOCAB, node_order=node_order)
 
 

@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.data.graph_dataset import split_by_graph
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
-from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, split_by_diagram
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.evaluation import score_model
 from discrete_diffusion.forward_process import Absorbing
@@ -36,7 +37,7 @@ def model() -> MDLM:
 @pytest.mark.parametrize("num", [2, 5])
 def test_scores_do_not_depend_on_the_number_of_processes(num):
     diagrams = encode(generate_plans(160, seed=1))
-    splits = split_by_diagram(diagrams, VOCAB, fractions=(0.5, 0.5, 0), seed=0)
+    splits = split_by_graph(diagrams, VOCAB, fractions=(0.5, 0.5, 0), seed=0)
     data = DiagramDataset(splits, VOCAB, node_order="random")
 
     def scores(algorithm: MDLM, **options) -> dict:

@@ -20,6 +20,7 @@ from discrete_diffusion.cli.request_options import (
     input_files,
     refuse_meaningless,
     refuse_meaningless_for_files,
+    sample_files,
 )
 from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model
 from discrete_diffusion.config_files import as_list
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.table import TableSection
 
 logger = logging.getLogger(__name__)
-
-WRITTEN = ("metrics.json", "table.md", "samples.jsonl", "samples.npz")
-"""What ``out`` receives and an input could be; no input is a picture."""
 
 _WIDTH = 200
 """Columns of the printed table at most: more than any row takes."""
@@ -66,14 +64,14 @@ def run(config: DictConfig) -> None:
     )
     check_request(config, "evaluate")
     check_computing(config)
-    folder = Path(config.out)
+    folder, written = Path(config.out), _written()
     inputs = {key: [file] for key, file in input_files(config, "evaluate").items()}
     for key, files in ({"samples": as_list(config.samples)} | inputs).items():
-        refuse_overwriting(folder, WRITTEN, key, files)
+        refuse_overwriting(folder, written, key, files)
     if config.checkpoint is not None:
         check_sampling(config)
     check_inputs(config, "evaluate")
-    with claimed_outputs(config, WRITTEN):
+    with claimed_outputs(config, written):
         done, quickly = _evaluate(config)
         head = _how_much(done.metrics(), quickly)
         done.write(folder, {"quick": quickly} if quickly else {}, head)
@@ -87,6 +85,11 @@ def run(config: DictConfig) -> None:
     for line in done.notes():
         logger.info("%s", line)
     logger.info("metrics.json, table.md%s: %s", " and pictures" * drawn, folder)
+
+
+def _written() -> list[str]:
+    """What ``out`` receives and an input could be; no input is a picture."""
+    return ["metrics.json", "table.md", *(f for f in sample_files() if f.startswith("samples."))]
 
 
 def _given(config: DictConfig) -> str:
@@ -136,7 +139,7 @@ def _evaluate(config: DictConfig) -> tuple[Evaluation, dict[str, int]]:
         return _evaluate_files(config)
     trained = open_trained_model(config, where_to_compute(config))
     refuse_meaningless(config, trained, "evaluate")
-    trained.refuse_overwriting_data(config, WRITTEN)
+    trained.refuse_overwriting_data(config, _written())
     config, quickly = _quick(config, trained.domain)
     return trained.domain.evaluate(config, trained), quickly
 

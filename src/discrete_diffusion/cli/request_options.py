@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config_files import as_list, check_exists, plain
 from discrete_diffusion.domains import available_domains, get_domain
+from discrete_diffusion.whole_files import growing_name
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -42,6 +44,16 @@ def options_by_title(command: str) -> dict[str, dict[str, Option]]:
         for name, option in domain.options(command).items():
             found.setdefault(name, {})[domain.title] = option
     return found
+
+
+def sample_files() -> list[str]:
+    """What ``sample`` may write beside ``metrics.json`` and the picture, for any kind of data."""
+    names: list[str] = []
+    for domain in map(get_domain, available_domains()):
+        names += domain.sample_files
+        if domain.growing is not None:
+            names += [domain.growing, growing_name(Path(domain.growing)).name]
+    return list(dict.fromkeys(names))
 
 
 def check_request(config: DictConfig, command: str) -> None:

@@ -24,6 +24,7 @@ from discrete_diffusion.cli.request_options import (
     check_request,
     input_files,
     refuse_meaningless,
+    sample_files,
 )
 from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model, with_sampler
 from discrete_diffusion.stopping import Stop, StopSignals
@@ -37,14 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OUTPUTS = (
-    *("samples.jsonl", "samples.txt", "samples.npz", "metrics.json"),
-    *("samples.partial.jsonl", "samples.partial.txt"),
-    *("trajectory.gif", "trajectory.png"),
-    *("plans.jsonl", "plans.partial.jsonl", "plans.json", "floor_plans.svg"),
-)
-"""What ``out`` may receive beside ``picture``."""
-
 
 def run(config: DictConfig) -> None:
     """Sample, and write the samples and ``metrics.json`` into ``out``, see ``Domain.sample``.
@@ -56,13 +49,13 @@ def run(config: DictConfig) -> None:
     check_outputs(config)
     check_sampling(config)
     check_inputs(config, "sample")
-    with claimed_outputs(config, [*OUTPUTS, str(config.picture)]):
+    with claimed_outputs(config, [*_outputs(), str(config.picture)]):
         _sample(config)
 
 
 def _sample(config: DictConfig) -> None:
     trained = open_trained_model(config, where_to_compute(config))
-    trained.refuse_overwriting_data(config, OUTPUTS)
+    trained.refuse_overwriting_data(config, _outputs())
     from discrete_diffusion.evaluation.json_values import write_metrics
 
     folder = Path(str(config.out))
@@ -121,6 +114,11 @@ def draw(config: DictConfig, checkpoint: Checkpoint) -> Drawn:
     return _drawn(config, with_sampler(config, checkpoint, here))
 
 
+def _outputs() -> list[str]:
+    """What ``out`` may receive beside ``picture``."""
+    return ["metrics.json", *sample_files()]
+
+
 def _check(config: DictConfig) -> None:
     check_counts(config, num_samples=1, steps=1, batch_size=1, seed=0, threads=1)
     check_request(config, "sample")
@@ -141,7 +139,7 @@ def check_outputs(config: DictConfig) -> None:
     check_folder("out", folder)
     if picture.suffix.lower() not in (".png", ".svg"):
         raise ValueError(f"picture={picture}: choose a name that ends in .png or .svg")
-    taken = {(folder / name).resolve(): name for name in OUTPUTS}
+    taken = {(folder / name).resolve(): name for name in _outputs()}
     if name := taken.get((folder / picture).resolve()):
         raise ValueError(f"picture={picture}: {name} is another output; choose another name")
     inputs = input_files(config, "sample")

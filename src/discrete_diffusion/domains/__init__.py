@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discrete_diffusion.naming import check_name, unknown_name
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "discrete_diffusion.domains"
 
-_BUILT_IN = ("bubble_diagrams", "text", "regions", "eit", "dialogue")
+_BUILT_IN = tuple(module.name for module in iter_modules(__path__) if module.ispkg)
 """Folders here; the module ``domain`` of each registers its class."""
 
 _DOMAINS: dict[str, Domain] = {}

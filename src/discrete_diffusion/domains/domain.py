@@ -146,7 +146,9 @@ class Domain(ABC):
     ``sample_options``, ``evaluate_options``: keys of these commands that mean something for its
     models, beside those that do for all; ``remedies``: by key, what to do where one means nothing.
 
-    ``growing``: the file of samples, of lines, that ``sample`` writes beside as they are drawn.
+    ``sample_files``: what ``sample`` may write into ``out`` beside ``metrics.json`` and the
+    picture; nothing of that is replaced unasked. ``growing``: the one of lines, if any, of which it
+    writes the samples as they are drawn.
 
     ``quick``: keys of ``evaluate`` with the values that ``quick=true`` gives them; none, and it is
     refused.
@@ -165,6 +167,7 @@ class Domain(ABC):
     remedies: ClassVar[Mapping[str, str]] = {}
     quick: ClassVar[Mapping[str, int]] = {}
     group_titles: ClassVar[Mapping[str, str]] = {}
+    sample_files: ClassVar[tuple[str, ...]] = ()
     growing: ClassVar[str | None] = None
     token_steps: ClassVar[int | None] = None
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.data.graph_tokens import relabel
 from discrete_diffusion.domains.bubble_diagrams import PartialDiagram, encode, generate_plans
 from discrete_diffusion.domains.bubble_diagrams.arrangement import ArrangementTree, as_numbered
-from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_orders
 from discrete_diffusion.domains.bubble_diagrams.partial import encode_partial
-from discrete_diffusion.domains.bubble_diagrams.tokens import relabel
 from discrete_diffusion.layout import VocabConfig
 
 VOCAB = VocabConfig(n_max=6)
@@ -75,8 +75,8 @@ def test_the_canonical_order_of_every_completion_is_among_them():
             whole.relations[::3],
         )
         encoded = encode([plan], vocab)
-        order = canonical_orders(encoded.x0, encoded.num_rooms, vocab).orders
-        canonical = relabel(encoded.x0, encoded.num_rooms, order, vocab)
+        order = canonical_orders(encoded.x0, encoded.num_nodes, vocab).orders
+        canonical = relabel(encoded.x0, encoded.num_nodes, order, vocab)
         _, found = grown(partial, vocab)
         fits = ((found.tokens == vocab.mask_id) | (found.tokens == canonical)).all(dim=1)
         assert fits.any()

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, canonical, encode
-from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_orders
-from discrete_diffusion.domains.bubble_diagrams.tokens import random_orders, relabel
+from discrete_diffusion.data import canonical
+from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.data.graph_tokens import random_orders, relabel
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, encode
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 
 SMALL = VocabConfig(
@@ -87,7 +88,7 @@ def test_number_of_orders_and_canonical_form_against_every_permutation(diagram):
     encoded = encode([diagram])
     n = diagram.num_rooms
     members = orbit(encoded.x0[0], n, RPLAN_VOCAB_CONFIG)
-    found = canonical_orders(encoded.x0, encoded.num_rooms)
+    found = canonical_orders(encoded.x0, encoded.num_nodes)
     assert math.isclose(found.log_num_orders[0].exp(), len(members), rel_tol=1e-12)
     num_rooms = torch.full((len(members),), n)
     assert len(canonical_tokens(members, num_rooms).unique(dim=0)) == 1
@@ -128,7 +129,7 @@ def test_relabelled_batches_get_the_same_tokens(vocab, density):
 def test_the_order_is_type_then_left_to_right_then_top_to_bottom():
     below_right = BubbleDiagram((7, 7, 7, 0), ((0, 1, 7), (0, 2, 6), (1, 2, 3)))
     encoded = encode([below_right])
-    assert canonical_orders(encoded.x0, encoded.num_rooms).orders[0, :4].tolist() == [3, 1, 2, 0]
+    assert canonical_orders(encoded.x0, encoded.num_nodes).orders[0, :4].tolist() == [3, 1, 2, 0]
 
 
 def test_eight_identical_unrelated_rooms_have_one_order(monkeypatch):
@@ -137,7 +138,7 @@ def test_eight_identical_unrelated_rooms_have_one_order(monkeypatch):
     for n in (8, 50):
         vocab = VocabConfig(n_max=n)
         encoded = encode([BubbleDiagram((3,) * n, ())], vocab)
-        found = canonical_orders(encoded.x0, encoded.num_rooms, vocab)
+        found = canonical_orders(encoded.x0, encoded.num_nodes, vocab)
         assert found.log_num_orders.tolist() == [0.0]
 
 
@@ -146,13 +147,13 @@ def test_twins_are_counted_apart_from_other_symmetries():
     encoded = encode(
         [BubbleDiagram((7, 7, 9, 9, 9, 9), ((0, 2, 5), (0, 3, 5), (1, 4, 5), (1, 5, 5)))]
     )
-    found = canonical_orders(encoded.x0, encoded.num_rooms)
+    found = canonical_orders(encoded.x0, encoded.num_nodes)
     assert math.isclose(found.log_num_orders[0].exp(), math.factorial(6) / 8, rel_tol=1e-12)
 
 
 def test_related_rooms_are_no_twins_unless_the_relation_is_symmetric():
     left_of = encode([BubbleDiagram((7, 7), ((0, 1, 2),))])
-    assert canonical_orders(left_of.x0, left_of.num_rooms).log_num_orders[0] == math.log(2)
+    assert canonical_orders(left_of.x0, left_of.num_nodes).log_num_orders[0] == math.log(2)
     bonded = VocabConfig(n_max=2, node_types=("C",), edge_types=("single", "none"))
     x0 = torch.tensor([[0, 0, bonded.edge_offset]])
     assert canonical_orders(x0, torch.tensor([2]), bonded).log_num_orders[0] == 0
@@ -164,12 +165,12 @@ def test_hash_collisions_cost_only_time(some):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canonical, "_mix", lambda values: np.zeros_like(values))
         encoded = encode(some)
-        orders = random_orders(encoded.num_rooms, 8, make_generator(2))
-        moved = relabel(encoded.x0, encoded.num_rooms, orders)
-        collided = canonical_orders(encoded.x0, encoded.num_rooms)
-        again = canonical_tokens(moved, encoded.num_rooms)
-        assert torch.equal(relabel(encoded.x0, encoded.num_rooms, collided.orders), again)
-    exact = canonical_orders(encoded.x0, encoded.num_rooms).log_num_orders
+        orders = random_orders(encoded.num_nodes, 8, make_generator(2))
+        moved = relabel(encoded.x0, encoded.num_nodes, orders)
+        collided = canonical_orders(encoded.x0, encoded.num_nodes)
+        again = canonical_tokens(moved, encoded.num_nodes)
+        assert torch.equal(relabel(encoded.x0, encoded.num_nodes, collided.orders), again)
+    exact = canonical_orders(encoded.x0, encoded.num_nodes).log_num_orders
     torch.testing.assert_close(collided.log_num_orders, exact, rtol=1e-12, atol=1e-12)
 
 
@@ -177,7 +178,7 @@ def test_tokens_that_are_not_clean_are_refused():
     encoded = encode([BubbleDiagram((0, 1), ())])
     encoded.x0[0, 8] = 13
     with pytest.raises(ValueError, match="sample 0, position 8"):
-        canonical_orders(encoded.x0, encoded.num_rooms)
+        canonical_orders(encoded.x0, encoded.num_nodes)
 
 
 def test_an_empty_batch_is_empty():

@@ -9,15 +9,12 @@ import torch
 
 from composed import composed
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data.graph_dataset import distinct_keys, split_by_graph, without_held_out
+from discrete_diffusion.data.graph_tokens import random_orders
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.domains.bubble_diagrams import decode, generate_plans, write_diagrams
-from discrete_diffusion.domains.bubble_diagrams.dataset import (
-    DiagramDataset,
-    distinct_keys,
-    split_by_diagram,
-    without_held_out,
-)
-from discrete_diffusion.domains.bubble_diagrams.tokens import encode, random_orders
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 
 
@@ -35,7 +32,7 @@ def shuffled(diagrams, seed):
 def test_relabellings_never_straddle_splits_and_nothing_is_lost():
     plans = generate_plans(300, seed=0)
     diagrams = encode([*plans, *shuffled(plans, 1), *shuffled(plans, 2)])
-    splits = split_by_diagram(diagrams, VOCAB, fractions=(0.6, 0.2, 0.2), seed=4)
+    splits = split_by_graph(diagrams, VOCAB, fractions=(0.6, 0.2, 0.2), seed=4)
     keys = {name: {d.canonical_key() for d in decode(part.x0)} for name, part in splits.items()}
     assert sum(len(part) for part in splits.values()) == 900
     assert not keys["train"] & keys["val"]
@@ -48,13 +45,13 @@ def test_relabellings_never_straddle_splits_and_nothing_is_lost():
 def test_split_is_a_function_of_its_seed():
     diagrams = encode(generate_plans(100, seed=0))
     parts = [
-        split_by_diagram(diagrams, VOCAB, fractions=(0.5, 0.25, 0.25), seed=s)["val"].x0
+        split_by_graph(diagrams, VOCAB, fractions=(0.5, 0.25, 0.25), seed=s)["val"].x0
         for s in (0, 0, 1)
     ]
     assert torch.equal(parts[0], parts[1])
     assert not torch.equal(parts[0], parts[2])
     with pytest.raises(ValueError, match="three shares that sum to 1"):
-        split_by_diagram(diagrams, VOCAB, fractions=(0.5, 0.25, 0.5), seed=0)
+        split_by_graph(diagrams, VOCAB, fractions=(0.5, 0.25, 0.5), seed=0)
 
 
 def test_held_out_diagrams_leave_training_even_relabelled():
@@ -69,7 +66,7 @@ def test_held_out_diagrams_leave_training_even_relabelled():
 
 def dataset(node_order: str) -> DiagramDataset:
     plans = generate_plans(120, seed=7)
-    splits = split_by_diagram(encode(plans), VOCAB, fractions=(0.8, 0.1, 0.1), seed=0)
+    splits = split_by_graph(encode(plans), VOCAB, fractions=(0.8, 0.1, 0.1), seed=0)
     return DiagramDataset(splits, VOCAB, node_order=node_order)
 
 
@@ -101,7 +98,7 @@ def test_canonical_order_gives_relabellings_the_same_tokens():
     plans = generate_plans(40, seed=9)
     parts = [
         DiagramDataset(
-            split_by_diagram(encode(p), VOCAB, fractions=(1, 0, 0), seed=0),
+            split_by_graph(encode(p), VOCAB, fractions=(1, 0, 0), seed=0),
             VOCAB,
             node_order="canonical",
         )

@@ -7,7 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_orders
+from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.data.graph_tokens import relabel
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     BLOCK_SIZE,
@@ -22,7 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     NUM_ROOMS_PROBS,
     PAD,
 )
-from discrete_diffusion.domains.bubble_diagrams.tokens import encode, relabel
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.rooms import (
     FORBIDDEN_INSIDE,
     NO_EDGE,
@@ -52,8 +53,8 @@ def closure(adjacent: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def num_distinct(plans: PlanArrays) -> int:
     """Plans that differ by more than a relabelling of their rooms."""
     encoded = plans.encode()
-    orders = canonical_orders(encoded.x0, encoded.num_rooms).orders
-    return len(torch.unique(relabel(encoded.x0, encoded.num_rooms, orders), dim=0))
+    orders = canonical_orders(encoded.x0, encoded.num_nodes).orders
+    return len(torch.unique(relabel(encoded.x0, encoded.num_nodes, orders), dim=0))
 
 
 def test_no_plans_and_one_plan() -> None:
@@ -92,7 +93,7 @@ def test_arrays_agree_with_diagrams_and_tokens() -> None:
     encoded, expected = plans.encode(), encode(diagrams)
     assert torch.equal(encoded.x0, expected.x0)
     assert torch.equal(encoded.real, expected.real)
-    assert torch.equal(encoded.num_rooms, expected.num_rooms)
+    assert torch.equal(encoded.num_nodes, expected.num_nodes)
     for k, diagram in enumerate(diagrams):
         assert diagram.num_rooms == plans.num_rooms[k]
         codes = relations_from_boxes(np.array(diagram.boxes))

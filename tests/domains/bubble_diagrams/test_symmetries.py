@@ -9,8 +9,10 @@ from diagram_strategies import diagrams
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discrete_diffusion.data.graph_dataset import distinct_keys
+from discrete_diffusion.data.graph_tokens import joined
 from discrete_diffusion.domains.bubble_diagrams import decode, encode, generate_plans
-from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset, distinct_keys, joined
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.symmetries import (

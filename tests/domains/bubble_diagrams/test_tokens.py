@@ -7,13 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data.graph_tokens import count_nodes, inverse_ids, random_orders, relabel
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode, encode
-from discrete_diffusion.domains.bubble_diagrams.tokens import (
-    count_nodes,
-    inverse_ids,
-    random_orders,
-    relabel,
-)
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 
 ROOMS_14 = VocabConfig(n_max=14)
@@ -28,7 +23,7 @@ def test_encoding_by_hand():
     expected[8], expected[9], expected[15] = no_edge, 15 + 9, 15  # (0, 1), (0, 2), (1, 2)
     assert encoded.x0.tolist() == [expected]
     assert encoded.x0.dtype == torch.int64
-    assert encoded.num_rooms.tolist() == [3]
+    assert encoded.num_nodes.tolist() == [3]
     assert torch.equal(encoded.real, encoded.x0 != pad)
     RPLAN_VOCAB_CONFIG.layout().check(encoded.x0, encoded.real)
 
@@ -51,8 +46,8 @@ def test_the_smallest_vocabularies_work(n_max):
     one = BubbleDiagram((4,), ())
     encoded = encode([one], vocab)
     assert decode(encoded.x0, vocab) == [one]
-    order = random_orders(encoded.num_rooms, n_max, make_generator(0))
-    assert torch.equal(relabel(encoded.x0, encoded.num_rooms, order, vocab), encoded.x0)
+    order = random_orders(encoded.num_nodes, n_max, make_generator(0))
+    assert torch.equal(relabel(encoded.x0, encoded.num_nodes, order, vocab), encoded.x0)
 
 
 @given(st.lists(relabelled_diagrams(), min_size=1, max_size=6))
@@ -60,17 +55,17 @@ def test_relabelling_tokens_is_relabelling_diagrams(pairs):
     some, orders = zip(*pairs, strict=True)
     encoded = encode(some)
     order = torch.tensor([[*o, *range(len(o), 8)] for o in orders])
-    moved = relabel(encoded.x0, encoded.num_rooms, order)
+    moved = relabel(encoded.x0, encoded.num_nodes, order)
     assert decode(moved) == [d.relabelled(o) for d, o in pairs]
     assert torch.equal(moved != 14, encoded.real)
-    back = relabel(moved, encoded.num_rooms, order.argsort(dim=1))
+    back = relabel(moved, encoded.num_nodes, order.argsort(dim=1))
     assert torch.equal(back, encoded.x0)
 
 
 def test_relabelling_moves_masks_and_follows_the_vocabulary():
     encoded = encode([BubbleDiagram((0, 1, 2), ((0, 1, 0),))])
     encoded.x0[0, [1, 9]] = 13
-    moved = relabel(encoded.x0, encoded.num_rooms, torch.tensor([[1, 0, 2, 3, 4, 5, 6, 7]]))
+    moved = relabel(encoded.x0, encoded.num_nodes, torch.tensor([[1, 0, 2, 3, 4, 5, 6, 7]]))
     assert moved[0, :3].tolist() == [13, 0, 2]
     assert moved[0, [8, 9, 15]].tolist() == [15 + 9, 25, 13]
     assert inverse_ids(RPLAN_VOCAB_CONFIG)[15:26].tolist() == [24 - r for r in range(10)] + [25]
@@ -172,6 +167,6 @@ def test_relabelling_refuses_orders_that_touch_pad():
     for wrong in ([0, 1, 3, 2, 4, 5, 6, 7], [0, 0, 2, 3, 4, 5, 6, 7]):
         order[1] = torch.tensor(wrong)
         with pytest.raises(ValueError, match="sample 1: order"):
-            relabel(encoded.x0, encoded.num_rooms, order)
+            relabel(encoded.x0, encoded.num_nodes, order)
     with pytest.raises(ValueError, match=r"order of shape \(2, 8\), got \(2, 7\)"):
-        relabel(encoded.x0, encoded.num_rooms, order[:, :7])
+        relabel(encoded.x0, encoded.num_nodes, order[:, :7])

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from discrete_diffusion.data.graph_tokens import edge_positions, inverse_ids
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram, encode_partial
-from discrete_diffusion.domains.bubble_diagrams.tokens import edge_positions, inverse_ids
 from discrete_diffusion.layout import VocabConfig
 
 

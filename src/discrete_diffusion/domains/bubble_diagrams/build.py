@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.domains.bubble_diagrams.dataset import (
-    DiagramDataset,
-    split_by_diagram,
-    without_held_out,
-)
+from discrete_diffusion.data.graph_dataset import split_by_graph, without_held_out
+from discrete_diffusion.data.graph_tokens import EncodedGraphs
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
-from discrete_diffusion.domains.bubble_diagrams.tokens import EncodedDiagrams, encode
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -34,7 +32,7 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
     return DiagramDataset(splits, vocab, node_order=config.node_order, symmetry=symmetry)
 
 
-def _generated(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedDiagrams]:
+def _generated(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedGraphs]:
     from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
     from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX
 
@@ -46,7 +44,7 @@ def _generated(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedDiagr
     return _split(cached_plans(config.num_plans, config.plan_seed).encode(vocab), config, vocab)
 
 
-def _from_files(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedDiagrams]:
+def _from_files(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedGraphs]:
     paths = {name: config.get(f"{name}_path") for name in ("train", "val", "test")}
     if (config.path is None) == (paths["train"] is None):
         raise ValueError(
@@ -69,12 +67,12 @@ def _from_files(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedDiag
 
 
 def _split(
-    diagrams: EncodedDiagrams, config: DictConfig, vocab: VocabConfig
-) -> dict[str, EncodedDiagrams]:
-    return split_by_diagram(diagrams, vocab, fractions=config.split, seed=config.split_seed)
+    diagrams: EncodedGraphs, config: DictConfig, vocab: VocabConfig
+) -> dict[str, EncodedGraphs]:
+    return split_by_graph(diagrams, vocab, fractions=config.split, seed=config.split_seed)
 
 
-def _read(path: str, config: DictConfig, vocab: VocabConfig) -> EncodedDiagrams:
+def _read(path: str, config: DictConfig, vocab: VocabConfig) -> EncodedGraphs:
     return encode(read_plans(path, config, vocab.n_max).diagrams, vocab)
 
 

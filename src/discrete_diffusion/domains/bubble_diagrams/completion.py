@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion import progress
+from discrete_diffusion.data.graph_dataset import NODE_ORDERS
+from discrete_diffusion.data.graph_tokens import relabel
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode
 from discrete_diffusion.domains.bubble_diagrams.arranging import (
     Arranged,
     Arranger,
     known_and_real,
 )
-from discrete_diffusion.domains.bubble_diagrams.dataset import NODE_ORDERS
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
-from discrete_diffusion.domains.bubble_diagrams.tokens import relabel
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.sampling import draw_samples

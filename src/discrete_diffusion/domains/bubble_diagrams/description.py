@@ -10,7 +10,7 @@ from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 
-from discrete_diffusion.domains.bubble_diagrams.dataset import distinct_keys
+from discrete_diffusion.data.graph_dataset import distinct_keys
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import NUM_RELATIONS
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_order
+from discrete_diffusion.data.canonical import canonical_order
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     CODES_FIELD,
     OUR_TABLE,

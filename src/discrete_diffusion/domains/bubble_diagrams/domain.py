@@ -165,6 +165,10 @@ class BubbleDiagrams(Domain):
     sample_options, evaluate_options = _SAMPLE, _EVALUATE
     group_titles = {"node": "rooms", "edge": "relations"}
     growing = "samples.jsonl"
+    sample_files = (
+        *("plans.jsonl", "plans.partial.jsonl", "plans.json", "floor_plans.svg"),
+        *("trajectory.gif", "trajectory.png"),
+    )
     quick = {
         "num_held_out": 200,
         "num_samples": 200,

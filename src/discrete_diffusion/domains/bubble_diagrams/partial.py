@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion.data.graph_tokens import count_nodes
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, named
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     BEDROOM,
@@ -35,7 +36,6 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
     check_metadata,
     check_spelling,
 )
-from discrete_diffusion.domains.bubble_diagrams.tokens import count_nodes
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.domains.bubble_diagrams.tokens import EncodedDiagrams
+from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
@@ -41,7 +41,7 @@ def moved_relations(motion: Motion) -> tuple[int, ...]:
     return tuple(map(image, range(len(directions))))
 
 
-def images(diagrams: EncodedDiagrams, vocab: VocabConfig, symmetry: str) -> EncodedDiagrams:
+def images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> EncodedGraphs:
     """All images of B diagrams but themselves: (K - 1) B for a symmetry of K motions.
 
     Raises ``ValueError`` for an unknown symmetry.
@@ -50,10 +50,10 @@ def images(diagrams: EncodedDiagrams, vocab: VocabConfig, symmetry: str) -> Enco
         raise ValueError(unknown_name("symmetry", symmetry, SYMMETRIES))
     motions = SYMMETRIES[symmetry][1:]
     moved = [_moved(diagrams.x0, vocab, motion) for motion in motions]
-    return EncodedDiagrams(
+    return EncodedGraphs(
         torch.cat(moved) if moved else diagrams.x0[:0],
         diagrams.real.repeat(len(motions), 1),
-        diagrams.num_rooms.repeat(len(motions)),
+        diagrams.num_nodes.repeat(len(motions)),
     )
 
 

@@ -1,73 +1,37 @@
-"""Bubble diagrams as token sequences, and relabelling of whole batches of them."""
+"""Bubble diagrams as token sequences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.data.graph_tokens import (
+    EncodedGraphs,
+    TypedGraph,
+    decode_graphs,
+    encode_graphs,
+)
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
 
 
-@dataclass(frozen=True)
-class EncodedDiagrams:
-    """What ``encode`` returns.
-
-    ``x0``: Int64[B, L] ids of the concatenated vocabulary, PAD wherever ``real`` is False.
-    ``real``: Bool[B, L] room k if k < n; pair (i, j) if both rooms are real.
-    ``num_rooms``: Int64[B].
-    """
-
-    x0: Tensor
-    real: Tensor
-    num_rooms: Tensor
-
-    def __len__(self) -> int:
-        return self.x0.shape[0]
-
-    def __getitem__(self, rows: Tensor) -> EncodedDiagrams:
-        """The diagrams that an index or a mask selects."""
-        return EncodedDiagrams(self.x0[rows], self.real[rows], self.num_rooms[rows])
-
-
 def encode(
     diagrams: Sequence[BubbleDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG
-) -> EncodedDiagrams:
+) -> EncodedGraphs:
     """Room slots, then the upper triangle of pairs row-major; unlisted real pairs are "no-edge".
 
     Raises ``ValueError`` for a diagram with more than ``vocab.n_max`` rooms or a vocabulary whose
     types are not the room types and relations.
     """
     _check_room_vocabulary(vocab)
-    num_rooms = torch.tensor([diagram.num_rooms for diagram in diagrams], dtype=torch.long)
-    if (too_big := (num_rooms > vocab.n_max).nonzero()).numel():
-        sample = int(too_big[0])
-        raise ValueError(
-            f"diagram {sample} has {int(num_rooms[sample])} rooms, more than n_max={vocab.n_max}"
-        )
-    real = vocab.real_positions(num_rooms)
-    x0 = torch.full(real.shape, vocab.pad_id)
-    x0[:, vocab.n_max :] = vocab.edge_offset + vocab.no_edge
-    x0[:, : vocab.n_max].masked_scatter_(
-        real[:, : vocab.n_max],
-        torch.tensor(list(chain.from_iterable(d.rooms for d in diagrams)), dtype=torch.long),
-    )
-    x0.masked_fill_(~real, vocab.pad_id)
-
-    num_relations = torch.tensor([len(d.relations) for d in diagrams], dtype=torch.long)
-    triples = chain.from_iterable(d.relations for d in diagrams)
-    flat = np.fromiter(chain.from_iterable(triples), dtype=np.int64)
-    i, j, relation = torch.from_numpy(flat).reshape(-1, 3).unbind(1)
-    sample_of = torch.repeat_interleave(torch.arange(len(diagrams)), num_relations)
-    x0[sample_of, edge_positions(vocab)[i, j]] = vocab.edge_offset + relation
-    return EncodedDiagrams(x0, real, num_rooms)
+    for sample, diagram in enumerate(diagrams):
+        if diagram.num_rooms > vocab.n_max:
+            raise ValueError(
+                f"diagram {sample} has {diagram.num_rooms} rooms, more than n_max={vocab.n_max}"
+            )
+    return encode_graphs([TypedGraph(d.rooms, d.relations) for d in diagrams], vocab)
 
 
 def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[BubbleDiagram]:
@@ -77,98 +41,7 @@ def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[Bubb
     a PAD or a foreign id at a real position, or anything but PAD elsewhere.
     """
     _check_room_vocabulary(vocab)
-    num_rooms = count_nodes(tokens, vocab)
-    tokens = tokens.cpu()
-    vocab.layout().check(tokens, vocab.real_positions(num_rooms))
-
-    rooms = tokens[:, : vocab.n_max].tolist()
-    relation = tokens[:, vocab.n_max :] - vocab.edge_offset
-    listed = (relation >= 0) & (relation < vocab.no_edge)  # PAD shifts below 0
-    sample, slot = listed.nonzero(as_tuple=True)
-    ends = torch.tensor(vocab.endpoints, dtype=torch.long).reshape(-1, 2)
-    triples = torch.cat([ends[slot], relation[sample, slot].unsqueeze(1)], dim=1)
-    split = triples.split(listed.sum(dim=1).tolist())
-    return [
-        BubbleDiagram(rooms=tuple(row[:n]), relations=tuple(map(tuple, part.tolist())))
-        for row, n, part in zip(rooms, num_rooms.tolist(), split, strict=True)
-    ]
-
-
-def count_nodes(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> Tensor:
-    """Int64[B]: the number of leading node slots of tokens Int[B, L] that are not PAD, on the CPU.
-
-    Raises ``ValueError`` for another shape or dtype, or a sample without nodes.
-    """
-    if tokens.ndim != 2 or tokens.shape[1] != vocab.length:
-        raise ValueError(f"expected tokens of shape (B, {vocab.length}), got {tuple(tokens.shape)}")
-    if tokens.is_floating_point() or tokens.dtype == torch.bool:
-        raise ValueError(f"expected integer token ids, got {tokens.dtype}")
-    is_node = (tokens[:, : vocab.n_max] != vocab.pad_id).long()
-    counts = is_node.cumprod(dim=1).sum(dim=1).cpu()
-    if (empty := (counts == 0).nonzero()).numel():
-        raise ValueError(f"sample {int(empty[0])}, position 0 (node): PAD; a graph has >= 1 node")
-    return counts
-
-
-def random_orders(num_nodes: Tensor, n_max: int, generator: torch.Generator) -> Tensor:
-    """Int64[B, n_max]: a uniformly random order of the first n slots, the others left in place.
-
-    ``num_nodes``: Int[B]. The result lives on its device.
-    """
-    keys = uniform_draws((len(num_nodes), n_max), generator, num_nodes.device)
-    slot = torch.arange(n_max, device=num_nodes.device)
-    keys = torch.where(slot < num_nodes.unsqueeze(1), keys, 1.0 + slot)
-    return keys.argsort(dim=1, stable=True)
-
-
-def relabel(
-    x0: Tensor, num_nodes: Tensor, order: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG
-) -> Tensor:
-    """Renumber the nodes of every graph: new node k of sample b is old node ``order[b, k]``.
-
-    Pairs follow; a pair whose ends changed places takes ``vocab.edge_inverse`` of its type (9 - r
-    for rooms). MASK and PAD move along unchanged, so noisy tokens can be relabelled too.
-
-    ``x0``: Int[B, L] of the concatenated vocabulary; ``num_nodes``: Int[B]; ``order``:
-    Int[B, n_max], a permutation of the first n slots, identity on the rest. Returns Int[B, L].
-    Raises ``ValueError`` naming the first sample whose order is not such a permutation.
-    """
-    n_max, device = vocab.n_max, x0.device
-    if tuple(order.shape) != (x0.shape[0], n_max):
-        raise ValueError(
-            f"expected order of shape {(x0.shape[0], n_max)}, got {tuple(order.shape)}"
-        )
-    order = order.to(device=device, dtype=torch.long)
-    slot = torch.arange(n_max, device=device)
-    stays = (slot < num_nodes.to(device).unsqueeze(1)) | (order == slot)
-    wrong = ~stays.all(dim=1) | (order.sort(dim=1).values != slot).any(dim=1)
-    if wrong.any():
-        sample = int(wrong.nonzero()[0])
-        raise ValueError(
-            f"sample {sample}: order {order[sample].tolist()} is not a permutation of its first "
-            f"{int(num_nodes[sample])} slots with the others in place"
-        )
-    ends = torch.tensor(vocab.endpoints, dtype=torch.long, device=device).reshape(-1, 2)
-    old_i, old_j = order[:, ends[:, 0]], order[:, ends[:, 1]]
-    edges = x0.gather(1, edge_positions(vocab).to(device)[old_i, old_j])
-    edges = torch.where(old_i > old_j, inverse_ids(vocab).to(edges)[edges], edges)
-    return torch.cat([x0[:, :n_max].gather(1, order), edges], dim=1)
-
-
-def edge_positions(vocab: VocabConfig) -> Tensor:
-    """Int64[n_max, n_max]: position of the pair (i, j), in either order; 0 on the diagonal."""
-    table = torch.zeros(vocab.n_max, vocab.n_max, dtype=torch.long)
-    i, j = torch.triu_indices(vocab.n_max, vocab.n_max, offset=1)
-    table[i, j] = table[j, i] = vocab.n_max + torch.arange(vocab.num_edges)
-    return table
-
-
-def inverse_ids(vocab: VocabConfig) -> Tensor:
-    """Int64[V]: the concatenated id that an edge id becomes when read from its other end."""
-    ids = torch.arange(vocab.vocab_size)
-    inverse = torch.tensor(vocab.edge_inverse)
-    ids[vocab.edge_offset : vocab.edge_offset + vocab.num_edge_types] = vocab.edge_offset + inverse
-    return ids
+    return [BubbleDiagram(nodes, edges) for nodes, edges in decode_graphs(tokens, vocab)]
 
 
 def _check_room_vocabulary(vocab: VocabConfig) -> None:

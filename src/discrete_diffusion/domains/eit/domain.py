@@ -37,6 +37,7 @@ class EIT(Domain):
     data_files = ("path",)
     sample_options = evaluate_options = _OPTIONS
     token_steps = 20
+    sample_files = ("samples.npz",)
     quick = {"num_held_out": 100, "num_samples": 20, "draws": 2, "bound_draws": 1}
 
     def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ class Regions(Domain):
     name, title = "regions", "features"
     data_sets = {"regions": "features"}
     data_files = ("path",)
+    sample_files = ("samples.npz",)
     quick = {"num_held_out": 200, "num_samples": 100, "seeds": 1, "bound_draws": 1}
     sample_options = (
         Option(

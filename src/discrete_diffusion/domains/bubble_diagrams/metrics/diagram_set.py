@@ -10,7 +10,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.domains.bubble_diagrams.canonical import canonical_orders
+from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.data.graph_tokens import relabel
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.mmd import KernelPoints
 from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import (
@@ -21,7 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import (
     is_inside_valid,
     neighbours,
 )
-from discrete_diffusion.domains.bubble_diagrams.tokens import encode, relabel
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.rooms import NO_EDGE, RELATION_X_ORDER, RELATION_Y_ORDER, ROOM_TYPES
 
@@ -61,7 +62,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         self._refuse_empty()
         self._vocab = VocabConfig(n_max=max(d.num_rooms for d in self._diagrams))
         encoded = encode(self._diagrams, self._vocab)
-        self.tokens, self.num_rooms = encoded.x0, encoded.num_rooms.numpy()
+        self.tokens, self.num_rooms = encoded.x0, encoded.num_nodes.numpy()
 
     @classmethod
     def of(cls, diagrams: Sequence[BubbleDiagram]) -> DiagramSet:

@@ -16,6 +16,7 @@ import torch
 
 from discrete_diffusion import progress
 from discrete_diffusion.data.cache import cache_dir, cached_arrays
+from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import (
@@ -32,7 +33,6 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     draw_programmes,
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.siting import choose_sites
-from discrete_diffusion.domains.bubble_diagrams.tokens import EncodedDiagrams
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.rooms import NO_EDGE
 
@@ -71,7 +71,7 @@ class PlanArrays:
     def __len__(self) -> int:
         return len(self.num_rooms)
 
-    def encode(self, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> EncodedDiagrams:
+    def encode(self, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> EncodedGraphs:
         """``encode(self.to_diagrams(), vocab)``; ``vocab.n_max`` is at least N_MAX."""
         num_rooms = torch.from_numpy(self.num_rooms)
         pairs = self.relations[:, *np.triu_indices(N_MAX, k=1)] + vocab.edge_offset
@@ -79,7 +79,7 @@ class PlanArrays:
         real = vocab.real_positions(num_rooms)
         x0 = torch.full(real.shape, vocab.pad_id)
         x0[real] = tokens[RPLAN_VOCAB_CONFIG.real_positions(num_rooms)]
-        return EncodedDiagrams(x0, real, num_rooms)
+        return EncodedGraphs(x0, real, num_rooms)
 
     def to_diagrams(self) -> list[BubbleDiagram]:
         """The same plans as objects, boxes included."""

@@ -1,7 +1,7 @@
 """An order of the nodes computed from the graph alone, and how many orders a graph has.
 
-Rooms carry no order of their own. ``canonical_orders`` sorts them by type, then by how far left and
-how far up their own relations put them, then by colour refinement, then by exact branching, so that
+Nodes carry no order of their own. ``canonical_orders`` sorts them by type, then by the directions
+of their own edges, if edges have any, then by colour refinement, then by exact branching, so that
 graphs equal up to relabelling get identical tokens. Every step but the last is vectorised.
 """
 
@@ -15,9 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from discrete_diffusion.domains.bubble_diagrams.automorphisms import label_canonically
+from discrete_diffusion.data.automorphisms import label_canonically
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
-from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
 
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -43,12 +42,12 @@ def canonical_orders(
 ) -> CanonicalOrders:
     """A canonical order of the nodes of every graph, and ``log(n!/|Aut G|)``.
 
-    The key of a node is (type, left-to-right score, top-to-bottom score, refined colour); scores
-    add the signs of ``RELATION_X_ORDER`` and ``RELATION_Y_ORDER`` over the node's own relations and
-    are 0 for vocabularies other than the room relations. Nodes that the key leaves tied are ordered
-    by the lexicographically smallest tokens among the leaves of a search over refinements. Aut G
-    holds the permutations that keep types and relations (swapping an edge's ends maps r to its
-    inverse). Refinement hashes into 64 bits; a collision leaves a tie and costs only time.
+    The key of a node is (type, scores, refined colour); there is a score for each axis of
+    ``vocab.edge_directions``, the sum of the signs of the node's own edges. Nodes that the key
+    leaves tied are ordered by the lexicographically smallest tokens among the leaves of a search
+    over refinements. Aut G holds the permutations that keep the types of nodes and edges (swapping
+    an edge's ends maps r to its inverse). Refinement hashes into 64 bits; a collision leaves a tie
+    and costs only time.
 
     ``x0``: Int[B, L] clean tokens of the concatenated vocabulary; ``num_nodes``: Int[B].
     Results are on the CPU. Raises ``ValueError`` naming sample and position for tokens that are not
@@ -70,9 +69,11 @@ def canonical_orders(
     return CanonicalOrders(torch.from_numpy(orders), torch.from_numpy(log_num_orders))
 
 
-def canonical_order(types: Ints, pairs: Ints) -> tuple[int, ...]:
-    """The canonical order of one diagram: types (n,), full relation matrix pairs (n, n)."""
-    orders, _ = _orders(types[None], pairs[None], RPLAN_VOCAB_CONFIG)
+def canonical_order(
+    types: Ints, pairs: Ints, vocab: VocabConfig = RPLAN_VOCAB_CONFIG
+) -> tuple[int, ...]:
+    """The canonical order of one graph: types (n,), full matrix of edge types pairs (n, n)."""
+    orders, _ = _orders(types[None], pairs[None], vocab)
     return tuple(orders[0].tolist())
 
 
@@ -91,9 +92,7 @@ def _pair_matrix(tokens: Ints, n: int, vocab: VocabConfig) -> Ints:
 def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray[np.float64]]:
     """Canonical orders (G, n) and log |Aut| (G,) of graphs with n nodes each."""
     num_graphs, n = types.shape
-    keys = [types]
-    if vocab.edge_types == RELATIONS:
-        keys += [np.array(sign)[pairs].sum(-1) for sign in (RELATION_X_ORDER, RELATION_Y_ORDER)]
+    keys = [types, *(np.array(signs)[pairs].sum(-1) for signs in vocab.edge_directions)]
     colours = _refine(keys, pairs)
     orders = np.lexsort((colours, *reversed(keys)), axis=-1)
 
@@ -131,7 +130,7 @@ def _ranks(order: Ints, keys: list[NDArray]) -> Ints:
 def _twins(types: Ints, pairs: Ints, vocab: VocabConfig) -> NDArray[np.bool_]:
     """Bool (G, n, n): u and v can change places and nothing changes; True on the diagonal.
 
-    They have one type, the same relation to every third node, and a symmetric one to each other:
+    They have one type, the same edge to every third node, and a symmetric one to each other:
     an equivalence. A permutation within a class is an automorphism, and every automorphism is one
     of those times one that keeps the ranks within the classes.
     """
@@ -158,7 +157,7 @@ def _refine(keys: list[Ints], pairs: Ints) -> Hashes:
     """Colour refinement (1-Weisfeiler-Leman) of graphs (G, n): a 64-bit colour per node.
 
     Two nodes start with one colour if their keys agree; each round hashes a node's colour with the
-    multiset of its (relation, neighbour's colour), until it separates nothing more.
+    multiset of its (edge type, neighbour's colour), until it separates nothing more.
     """
     colours: Hashes = np.zeros(keys[0].shape, dtype=np.uint64)
     for key in keys:
