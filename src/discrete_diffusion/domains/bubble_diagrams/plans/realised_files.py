@@ -101,13 +101,7 @@ def _lines(number: int, job: Job, found: Realised) -> str:
 
 def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
     plans = [found for found in realised if found.plans]
-    off = [
-        max(
-            abs(area - target) / target
-            for area, target in zip(found.plans[0].areas, found.areas, strict=True)
-        )
-        for found in plans
-    ]
+    off = [found.plans[0].largest_area_error(found.areas) for found in plans]
     first = [found.plans[0] for found in plans]
     return {
         "num_diagrams": len(realised),
