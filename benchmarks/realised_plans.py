@@ -53,10 +53,9 @@ def timed(job: Job) -> dict[str, Any]:
     facts: dict[str, Any] = {"seconds": time.process_time() - began, "found": bool(found.plans)}
     if found.plans:
         (plan,) = found.plans
-        errors = [abs(a - t) / t for a, t in zip(plan.areas, found.areas, strict=True)]
         facts |= {
             "met": not found.given_up,
-            "area_error": max(errors),
+            "area_error": plan.largest_area_error(found.areas),
             "overlap": plan.overlap,
             "dead": plan.dead_area / plan.outline.area,
             "honours": plan.honours_diagram,

@@ -23,6 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf._utils import get_yaml_loader
 
 from discrete_diffusion import algorithms, noise_schedules, plugins, sampling
+from discrete_diffusion.cli import compose
 from discrete_diffusion.config_files import config_dir
 from discrete_diffusion.models import registry
 from fake_packages import forget_imports
@@ -88,6 +89,17 @@ def real_data() -> Path:
     path = Path(folder)
     if not (path / "rplan_render_999" / "plans.jsonl").is_file():
         pytest.skip(f"{REAL_DATA_VARIABLE}={folder} holds no rplan_render_999/plans.jsonl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of a small model of diagrams that was never trained, for tests that read it."""
+    from checkpoints.made_checkpoints import training_state
+
+    path = tmp_path_factory.mktemp("untrained") / "model.ckpt"
+    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
+    torch.save(training_state(config), path)
     return path
 
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
 
-from checkpoints.made_checkpoints import training_state
 from discrete_diffusion import load
-from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli import main
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram, read_diagrams
 from guide_code import blocks
 
@@ -20,26 +19,18 @@ PARTIAL = {"rooms": ["LivingRoom", None, "Bathroom"], "relations": [[1, 0, "left
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "model.ckpt"
-    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
-    torch.save(training_state(config), path)
-    return path
+def model(untrained):
+    return load(untrained)
 
 
-@pytest.fixture(scope="module")
-def model(checkpoint):
-    return load(checkpoint)
-
-
-def written(checkpoint, folder, *words):
-    main(["sample", f"checkpoint={checkpoint}", f"out={folder}", *words])
+def written(untrained, folder, *words):
+    main(["sample", f"checkpoint={untrained}", f"out={folder}", *words])
     return read_diagrams(folder / "samples.jsonl")
 
 
-def test_the_command_writes_the_same_diagrams(checkpoint, model, tmp_path):
+def test_the_command_writes_the_same_diagrams(untrained, model, tmp_path):
     drawn = model.sample(num=6, seed=0, rooms=7)
-    assert drawn == written(checkpoint, tmp_path, "num_samples=6", "seed=0", "num_rooms=7")
+    assert drawn == written(untrained, tmp_path, "num_samples=6", "seed=0", "num_rooms=7")
     assert {diagram.num_rooms for diagram in drawn} == {7}
     assert drawn == model.sample(6, num_rooms=7)
     assert drawn != model.sample(num=6, seed=1, rooms=7)
@@ -51,9 +42,9 @@ def test_numbers_may_be_of_numpy_or_a_range(model):
         model.sample(rooms=5, num_rooms=6)
 
 
-def test_the_global_random_numbers_are_left_alone(checkpoint):
+def test_the_global_random_numbers_are_left_alone(untrained):
     before = torch.get_rng_state()
-    load(checkpoint).sample(num=1)
+    load(untrained).sample(num=1)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -71,16 +62,16 @@ def test_nothing_is_written(model, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_takes_the_same_sampler(checkpoint, model, tmp_path):
+def test_the_command_takes_the_same_sampler(untrained, model, tmp_path):
     words = ["sampling=ancestral", "sampling.temperature=0.5", "steps=4", "num_samples=3"]
     settings = {"name": "ancestral", "temperature": 0.5}
-    assert model.sample(num=3, steps=4, sampling=settings) == written(checkpoint, tmp_path, *words)
+    assert model.sample(num=3, steps=4, sampling=settings) == written(untrained, tmp_path, *words)
 
 
-def test_the_command_completes_the_same_plans(checkpoint, model, tmp_path):
+def test_the_command_completes_the_same_plans(untrained, model, tmp_path):
     file = tmp_path / "partial.jsonl"
     file.write_text(json.dumps(PARTIAL) + "\n")
-    expected = written(checkpoint, tmp_path / "out", f"given={file}", "completions=3")
+    expected = written(untrained, tmp_path / "out", f"given={file}", "completions=3")
     partial = PartialDiagram.from_json(PARTIAL)
     assert all(map(partial.agrees_with, expected))
     for given in (file, partial, [partial], PARTIAL):
@@ -90,12 +81,12 @@ def test_the_command_completes_the_same_plans(checkpoint, model, tmp_path):
 
 
 @pytest.mark.parametrize("page", ["../README.md", "samplers.md", "completion.md"])
-def test_what_the_pages_say(checkpoint, tmp_path, monkeypatch, page):
-    """Their Python runs, beside a checkpoint of a plan model."""
+def test_what_the_pages_say(untrained, tmp_path, monkeypatch, page):
+    """Their Python runs, beside a untrained of a plan model."""
     monkeypatch.chdir(tmp_path)
     copy = tmp_path / "runs" / "first" / "checkpoints" / "best.ckpt"
     copy.parent.mkdir(parents=True)
-    copy.write_bytes(checkpoint.read_bytes())
+    copy.write_bytes(untrained.read_bytes())
     scope: dict[str, object] = {}
     for block in blocks(page, "python"):
         if "@register" not in block:  # of a network that the reader has

@@ -86,7 +86,7 @@ def _unfinished(
 def _written_if_stopped(
     trained: TrainedModel, signals: StopSignals, append: Callable[[str], None]
 ) -> TrainedModel:
-    """A signal ends the drawing, and nothing that comes after it."""
+    """A signal ends the drawing; what comes after it is finished, or asks whether it has come."""
 
     @contextmanager
     def sharing() -> Iterator[Shard]:
@@ -95,7 +95,12 @@ def _written_if_stopped(
         signals.promise = "writing the samples that are finished"
         signals.finish_step = True
 
-    return replace(trained, sharing=sharing, append=append)
+    return replace(
+        trained,
+        sharing=sharing,
+        append=append,
+        stop_asked=lambda: signals.received is not None,
+    )
 
 
 def _end(stop: Stop, what: str) -> NoReturn:

@@ -64,7 +64,8 @@ class TrainedModel:
     ``path``: of the checkpoint. ``sampling``: name and arguments of the sampler. ``device``: where
     it is. ``sharing``: a block inside which processes share the work, at the asked precision.
     ``append``: writes samples as they are drawn; if a process by itself has it, a ``Stop`` ends the
-    drawing with those that are finished.
+    drawing with those that are finished. ``stop_asked``: what comes after the drawing asks it
+    between its parts, and ends with what it has.
     """
 
     path: str
@@ -76,6 +77,7 @@ class TrainedModel:
     batch_size: int | None
     sharing: Callable[[], AbstractContextManager[Shard]]
     append: Callable[[str], None] | None = None
+    stop_asked: Callable[[], bool] = lambda: False
 
     @property
     def algorithm(self) -> Any:

@@ -314,7 +314,7 @@ def _sampled(
     files = f"{folder / 'samples.jsonl'}, {folder / config.picture}"
     said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
     if config.realise:
-        plans, found = realise_samples(config, trained.data_config, diagrams)
+        plans, found = realise_samples(config, trained, diagrams)
         facts, said = {**facts, "plans": plans}, f"{said}\n{found}"
     else:
         say_earlier(folder)

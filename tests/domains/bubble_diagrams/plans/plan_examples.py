@@ -35,6 +35,9 @@ def floor_plan(
     return FloorPlan(diagram, boundary=boundary)
 
 
+CIRCLE = BubbleDiagram((0, 1, 2), [(0, 1, 2), (1, 2, 2), (0, 2, 7)])
+"""Rooms each left of the next, and the last one left of the first: there is no plan."""
+
 FLAT = floor_plan(
     [
         ("LivingRoom", (3.5, 0.0, 9.0, 6.0)),

@@ -18,11 +18,9 @@ from all_boxes import (
     triples_of_all_boxes,
 )
 
-from checkpoints.made_checkpoints import training_state
 from discrete_diffusion import load
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.cli import compose, main
-from discrete_diffusion.domains.bubble_diagrams import decode, read_diagrams
+from discrete_diffusion.domains.bubble_diagrams import decode
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import LookAhead, codes_of
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
@@ -168,30 +166,11 @@ def test_every_sample_has_a_plan_and_the_mean_weight_is_their_probability(world)
     assert ahead.work.num_solved < ahead.work.num_asked
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "model.ckpt"
-    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
-    torch.save(training_state(config), path)
-    return path
-
-
-def sampled(checkpoint, folder, *words):
-    main(["sample", f"checkpoint={checkpoint}", f"out={folder}", *words])
-    metrics = json.loads((Path(folder) / "metrics.json").read_text())
-    return read_diagrams(Path(folder) / "samples.jsonl"), metrics
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 WORDS = ["num_samples=4", "num_rooms=4", "buildable=lookahead"]
 
 
-def test_the_command_looks_ahead(checkpoint, here, capsys):
-    found, metrics = sampled(checkpoint, "built", *WORDS, "threads=2")
+def test_the_command_looks_ahead(sampled, untrained, capsys):
+    found, metrics = sampled("built", *WORDS, "threads=2")
     said = capsys.readouterr().out
     assert have_plans(found) == [True] * 4
     weights = np.exp([diagram.metadata["log_weight"] for diagram in found])
@@ -200,24 +179,24 @@ def test_the_command_looks_ahead(checkpoint, here, capsys):
     assert metrics["num_solved"] > 0
     assert f"refused {metrics['num_refused']:,} of {metrics['num_asked']:,} relations" in said
     torch.set_num_threads(1)
-    assert load(checkpoint).sample(4, rooms=4, buildable="lookahead") == found
+    assert load(untrained).sample(4, rooms=4, buildable="lookahead") == found
 
 
-def test_narrowing_rejects_the_rest(checkpoint, here):
+def test_narrowing_rejects_the_rest(sampled):
     words = ["num_samples=8", "num_rooms=4", "threads=1", "tries=200"]
-    found, metrics = sampled(checkpoint, "built", *words, "buildable=narrowing")
-    _, plain = sampled(checkpoint, "plain", *words, "buildable=true")
+    found, metrics = sampled("built", *words, "buildable=narrowing")
+    _, plain = sampled("plain", *words, "buildable=true")
     assert have_plans(found) == [True] * 8
     assert metrics["num_drawn"] < plain["num_drawn"]
     assert any(diagram.metadata["log_weight"] < 0 for diagram in found)
     assert "mean_weight" not in plain
 
 
-def test_completions_look_ahead(checkpoint, here, capsys):
+def test_completions_look_ahead(sampled):
     given = {"rooms": ["LivingRoom", None, None, "Kitchen"], "relations": [[1, 0, "left-of"]]}
     Path("p.jsonl").write_text(json.dumps(given) + "\n")
     words = ["given=p.jsonl", "completions=3", "threads=1", "buildable=lookahead"]
-    found, metrics = sampled(checkpoint, "built", *words)
+    found, metrics = sampled("built", *words)
     assert have_plans(found) == [True] * 3
     for diagram in found:
         assert diagram.rooms[0] == 0
@@ -228,11 +207,11 @@ def test_completions_look_ahead(checkpoint, here, capsys):
     assert "log_weight" in metrics["approximate_because"]
 
 
-def test_a_line_without_a_plan_is_named(checkpoint, here, capsys):
+def test_a_line_without_a_plan_is_named(sampled, capsys):
     fine = {"rooms": [None, None], "relations": [[1, 0, "left-of"]]}
     relations = [[0, 1, "inside"], [1, 2, "left-of"], [0, 2, "above"]]
     never = {"rooms": [None] * 3, "relations": relations}
     Path("p.jsonl").write_text(json.dumps(fine) + "\n" + json.dumps(never) + "\n")
     with pytest.raises(SystemExit):
-        main(["sample", f"checkpoint={checkpoint}", "given=p.jsonl", "buildable=lookahead"])
+        sampled("built", "given=p.jsonl", "buildable=lookahead")
     assert "p.jsonl, line 2: no floor plan has these relations" in capsys.readouterr().err

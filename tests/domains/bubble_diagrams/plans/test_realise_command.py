@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 
 import pytest
-import torch
+from plan_examples import CIRCLE
 
-from checkpoints.made_checkpoints import training_state
-from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli import main
 from discrete_diffusion.domains.bubble_diagrams import (
     BubbleDiagram,
     generate_plans,
@@ -26,9 +23,12 @@ from discrete_diffusion.domains.bubble_diagrams import (
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
+from discrete_diffusion.domains.bubble_diagrams.plans import realising
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Realised, realise
+from discrete_diffusion.sampling import FirstHitting
+from interrupting import stop_at_call, stopped
 
-CIRCLE = BubbleDiagram((0, 1, 2), [(0, 1, 2), (1, 2, 2), (0, 2, 7)])
 SMALL = BubbleDiagram((0, 2, 3), [(0, 1, 2), (0, 2, 6)])
 INPUT = [replace(generate_plans(1, seed=1)[0], boxes=None), CIRCLE, SMALL]
 
@@ -162,12 +162,11 @@ def test_threads_where_the_system_does_not_say_which_cores_are_ours(folder, monk
 
 def test_a_line_with_wrong_areas_is_named(folder, capsys):
     good, bad = SMALL.to_json(), SMALL.to_json() | {"areas": [24, -1, 4]}
-    Path("given.jsonl").write_text(f"{json.dumps(good)}\n{json.dumps(bad)}\n")
+    Path("given.jsonl").write_text(f"{json.dumps(good)}\n\n{json.dumps(bad)}\n")
     with pytest.raises(SystemExit):
         main(["plans", "realise", "given.jsonl", "out=built"])
     error = capsys.readouterr().err
-    assert "plan 2" in error
-    assert "areas" in error
+    assert "given.jsonl, line 3, field 'areas'" in error
 
 
 def test_earlier_plans_are_replaced_only_if_asked(folder, capsys):
@@ -182,6 +181,9 @@ def test_earlier_plans_are_replaced_only_if_asked(folder, capsys):
     (after,) = lines("built/plans.jsonl")
     assert after["target_areas"] != before["target_areas"]
     assert Path("built/wkt.replaced-1").is_dir()
+    capsys.readouterr()
+    main([*words[:-1], "overwrite=true", "formats=dxf"])
+    assert "left as they were, of earlier plans: built/wkt\n" in capsys.readouterr().out
 
 
 def test_plans_are_not_replaced_by_those_that_are_found_for_them(folder, capsys):
@@ -216,24 +218,27 @@ def test_no_picture_of_earlier_plans_stays_beside_none(folder):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_says_where_the_plans_are_that_were_found(folder, threads):
-    write_diagrams("many.jsonl", [replace(INPUT[0], metadata={"name": k}) for k in range(100)])
+def test_ctrl_c_says_where_the_plans_are_that_were_found(folder, monkeypatch, capsys, threads):
+    """It comes while the solver works, which has its own way with signals."""
+    many = [SMALL] * 4 + [INPUT[0]] * 50
+    write_diagrams(
+        "many.jsonl", [replace(each, metadata={"name": k}) for k, each in enumerate(many)]
+    )
+    partial, begun = Path("built/plans.partial.jsonl"), []
+
+    def interrupted(job):
+        begun.append(job)
+        if len(begun) == 5:
+            Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return realise(job)
+
+    monkeypatch.setattr(realising, "realise", interrupted)
     words = ["plans", "realise", "many.jsonl", "out=built", f"threads={threads}"]
-    partial = Path("built/plans.partial.jsonl")
-    with subprocess.Popen(
-        [sys.executable, "-m", "discrete_diffusion", *words],
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as process:
-        while process.poll() is None and not partial.exists():
-            time.sleep(0.05)
-        time.sleep(0.5)  # into a search
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    said = stopped(capsys, *words)
     assert said.splitlines()[-1].endswith(f"stopped; what was found is in {partial}")
-    assert [line["name"] for line in lines(str(partial))] == list(range(len(lines(str(partial)))))
+    found = [line["name"] for line in lines(str(partial))]
+    assert found == [*range(len(found))]
+    assert 0 < len(found) < len(begun) < 12
 
 
 def test_kinds_of_data_with_commands_have_their_own_word(folder, capsys):
@@ -246,41 +251,62 @@ def test_kinds_of_data_with_commands_have_their_own_word(folder, capsys):
     assert "plans" in capsys.readouterr().err
 
 
-def test_sample_writes_plans_beside_its_samples(folder, capsys):
-    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
-    torch.save(training_state(config), "model.ckpt")
-    words = ["checkpoint=model.ckpt", "num_samples=4", "num_rooms=3", "threads=1", "out=drawn"]
-    main(["sample", *words, "realise=true", "buildable=true"])
+def test_sample_writes_plans_beside_its_samples(sampled, capsys):
+    words = ["num_samples=3", "num_rooms=2", "threads=1", "realise=true", "buildable=true"]
+    _, metrics = sampled("drawn", *words)
     samples, plans = lines("drawn/samples.jsonl"), lines("drawn/plans.jsonl")
     assert [plan["rooms"] for plan in plans] == [sample["rooms"] for sample in samples]
     assert [plan["relations"] for plan in plans] == [sample["relations"] for sample in samples]
     assert all("boxes" in plan for plan in plans)
-    assert json.loads(Path("drawn/metrics.json").read_text())["plans"]["num_with_plan"] == 4
-    assert "4 of 4 diagrams have a plan" in capsys.readouterr().out
+    assert metrics["plans"]["num_with_plan"] == 3
+    assert "3 of 3 diagrams have a plan" in capsys.readouterr().out
 
 
-def test_wrong_areas_of_a_given_line_are_named_before_anything_is_drawn(folder, capsys):
-    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
-    torch.save(training_state(config), "model.ckpt")
+def test_wrong_areas_of_a_given_line_are_named_before_anything_is_drawn(sampled, capsys):
     good = {"rooms": ["LivingRoom", None], "relations": [], "areas": [30, None]}
     bad = good | {"areas": [30]}
     Path("given.jsonl").write_text(f"{json.dumps(good)}\n{json.dumps(bad)}\n")
-    words = ["checkpoint=model.ckpt", "given=given.jsonl", "threads=1", "out=drawn"]
     with pytest.raises(SystemExit):
-        main(["sample", *words, "realise=true"])
+        sampled("drawn", "given=given.jsonl", "threads=1", "realise=true")
     error = capsys.readouterr().err
     assert "given.jsonl, line 2" in error
     assert "areas" in error
     assert not list(Path().glob("drawn/samples*"))
 
 
-def test_plans_of_earlier_samples_are_said_to_be_left(folder, capsys):
-    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
-    torch.save(training_state(config), "model.ckpt")
+def test_plans_of_earlier_samples_are_said_to_be_left(sampled, capsys):
     Path("drawn").mkdir()
     Path("drawn/plans.jsonl").write_text("earlier\n")
-    words = ["checkpoint=model.ckpt", "num_samples=2", "num_rooms=3", "threads=1", "out=drawn"]
-    main(["sample", *words, "overwrite=true"])
+    sampled("drawn", "num_samples=2", "num_rooms=3", "threads=1", "overwrite=true")
     shown = capsys.readouterr()
     assert "plans.jsonl are left as they were" in shown.out + shown.err
     assert Path("drawn/plans.jsonl").read_text() == "earlier\n"
+
+
+DRAWN = ["num_samples=4", "num_rooms=3", "threads=1", "out=drawn", "realise=true"]
+
+
+def test_ctrl_c_while_plans_are_found_keeps_these(untrained, folder, monkeypatch, capsys):
+    begun = []
+
+    def interrupted(job):
+        begun.append(job)
+        if len(begun) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return Realised(reason="none")
+
+    monkeypatch.setattr(realising, "realise", interrupted)
+    error = stopped(capsys, "sample", f"checkpoint={untrained}", *DRAWN)
+    assert len(begun) == len(lines("drawn/plans.jsonl")) == 2
+    assert "the 4 finished samples are in drawn" in error
+    found = json.loads(Path("drawn/metrics.json").read_text())
+    assert found["stopped_by"] == "SIGINT"
+    assert found["plans"]["num_diagrams"] == found["plans"]["num_not_tried"] == 2
+
+
+def test_ctrl_c_while_samples_are_drawn_begins_no_plan(untrained, folder, monkeypatch, capsys):
+    stop_at_call(monkeypatch, FirstHitting, 2)
+    stopped(capsys, "sample", f"checkpoint={untrained}", *DRAWN, "batch_size=2")
+    found = json.loads(Path("drawn/metrics.json").read_text())
+    assert found["num_samples"] == found["plans"]["num_not_tried"] == 2
+    assert not list(Path("drawn").glob("plans*"))

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
+from plan_examples import CIRCLE
 
-from checkpoints.made_checkpoints import training_state
 from discrete_diffusion import load
-from discrete_diffusion.cli import compose, main
-from discrete_diffusion.domains.bubble_diagrams import (
-    BubbleDiagram,
-    generate_plans,
-    read_diagrams,
-)
+from discrete_diffusion.domains.bubble_diagrams import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.plans import rejection
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
     DrawnDiagram,
@@ -30,7 +23,6 @@ from discrete_diffusion.stopping import Stop
 pytest.importorskip("ortools", reason="OR-Tools decides which diagrams have a plan")
 
 PLANS = generate_plans(3, seed=1)
-CIRCLE = BubbleDiagram((0, 1, 2), [(0, 1, 2), (1, 2, 2), (0, 2, 7)])
 POOL = [*PLANS, CIRCLE]
 SHARE = [0.1, 0.2, 0.3, 0.4]
 
@@ -141,34 +133,19 @@ def test_a_stop_leaves_what_is_kept(caplog):
         keep_buildable(lambda turn, num: stopped(1, num), 50)
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "model.ckpt"
-    config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
-    torch.save(training_state(config), path)
-    return path
-
-
-def sampled(checkpoint, folder, *words):
-    main(["sample", f"checkpoint={checkpoint}", f"out={folder}", "threads=1", *words])
-    return read_diagrams(Path(folder) / "samples.jsonl")
-
-
-def test_the_command_draws_until_there_are_enough(checkpoint, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    words = ["num_samples=12", "num_rooms=3"]
-    found = sampled(checkpoint, "built", *words, "buildable=true")
+def test_the_command_draws_until_there_are_enough(sampled, untrained, capsys):
+    words = ["num_samples=12", "num_rooms=3", "threads=1"]
+    found, metrics = sampled("built", *words, "buildable=true")
     said = capsys.readouterr().out
     assert len(found) == 12
     assert have_plans(found) == [True] * 12
-    metrics = json.loads(Path("built/metrics.json").read_text())
     assert metrics["num_samples"] == 12
     assert metrics["num_drawn"] > 12
     assert f"{100 * metrics['acceptance']:.1f} % of {metrics['num_drawn']} drawn samples" in said
-    plain = sampled(checkpoint, "plain", *words)
+    plain, _ = sampled("plain", *words)
     fit = [d for d, answer in zip(plain, have_plans(plain), strict=True) if answer]
     assert fit == found[: len(fit)]
-    assert load(checkpoint).sample(12, rooms=3, buildable=True) == found
+    assert load(untrained).sample(12, rooms=3, buildable=True) == found
 
 
 @pytest.mark.parametrize(
@@ -181,11 +158,8 @@ def test_the_command_draws_until_there_are_enough(checkpoint, tmp_path, monkeypa
         (["buildable=narrowing", "given=p.jsonl"], "given=p.jsonl does not go with buildable=nar"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
-    checkpoint, tmp_path, monkeypatch, capsys, words, named
-):
-    monkeypatch.chdir(tmp_path)
+def test_what_does_not_go_together_is_refused(sampled, capsys, words, named):
     Path("p.jsonl").write_text('{"rooms": [null, 1]}\n')
     with pytest.raises(SystemExit):
-        main(["sample", f"checkpoint={checkpoint}", *words])
+        sampled("built", *words)
     assert named in capsys.readouterr().err

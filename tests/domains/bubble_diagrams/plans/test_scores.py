@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from plan_examples import CIRCLE
 
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.bubble_diagrams import (
@@ -19,7 +20,6 @@ from discrete_diffusion.domains.bubble_diagrams.plans.scores import plan_shares,
 pytest.importorskip("ortools", reason="OR-Tools decides which diagrams have a plan")
 
 PLANS = generate_plans(4, seed=1)
-CIRCLE = BubbleDiagram((0, 1, 2), [(0, 1, 2), (1, 2, 2), (0, 2, 7)])
 INSIDE_EACH_OTHER = BubbleDiagram((0, 1, 2, 3), [(0, 1, 4), (1, 2, 4), (2, 3, 4), (0, 3, 5)])
 
 

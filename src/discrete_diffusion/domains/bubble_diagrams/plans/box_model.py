@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.util import find_spec
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule, sectors_of
 from discrete_diffusion.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
@@ -18,7 +18,10 @@ Boxes = tuple[tuple[int, int, int, int], ...]
 
 _SECTORS = {code: sectors_of(code) for code in range(len(RELATIONS) - 1) if code != SURROUNDING}
 
-_AXES = (0, 1)
+AXES = (0, 1)
+
+CONTAIN = (INSIDE, SURROUNDING)
+"""Relations of a room and one inside it."""
 
 
 def is_installed() -> bool:
@@ -54,7 +57,11 @@ class BoxModel:
     some diagram that agrees with this one about all other pairs.
 
     Centres are doubled, so that they are integers too.
+
+    ``off_line``: 1 if no centre may lie on the line of another room's side, 0 if it may.
     """
+
+    off_line: ClassVar[int] = 0
 
     def __init__(
         self,
@@ -70,10 +77,10 @@ class BoxModel:
         self.rule, rooms = rule, range(num_rooms)
         self._free: dict[int, list[Any]] = {}
         new = self.model.new_int_var
-        self.low = [[new(0, rule.grid, "") for _ in rooms] for _ in _AXES]
-        self.high = [[new(0, rule.grid, "") for _ in rooms] for _ in _AXES]
+        self.low = [[new(0, rule.grid, "") for _ in rooms] for _ in AXES]
+        self.high = [[new(0, rule.grid, "") for _ in rooms] for _ in AXES]
         for i in rooms:
-            width, height = (self.high[a][i] - self.low[a][i] for a in _AXES)
+            width, height = self._sides(i)
             for side, other in ((width, height), (height, width)):
                 self.model.add(side >= rule.min_side)
                 self.model.add(side <= rule.max_aspect * other)
@@ -88,7 +95,7 @@ class BoxModel:
             if code == NO_EDGE:
                 self._add_far(i, j)
                 continue
-            if buildable and code in (INSIDE, SURROUNDING):
+            if buildable and code in CONTAIN:
                 self._add_within(*((i, j) if code == INSIDE else (j, i)))
                 continue
             self._add_near(i, j)
@@ -132,9 +139,19 @@ class BoxModel:
             self.model.add(condition).only_enforce_if(literal)
         return literal
 
+    def _sides(self, i: int) -> tuple[Any, Any]:
+        """Width and height."""
+        width, height = (self.high[a][i] - self.low[a][i] for a in AXES)
+        return width, height
+
+    def _margins(self, u: int, v: int) -> list[Any]:
+        """How much v has before u, along each axis, and behind it; [a::2] are those of an axis."""
+        before = [self.low[a][u] - self.low[a][v] for a in AXES]
+        return before + [self.high[a][v] - self.high[a][u] for a in AXES]
+
     def _gaps(self, i: int, j: int) -> Iterable[Any]:
         """How far one lies behind the other, along each axis in each direction."""
-        for a in _AXES:
+        for a in AXES:
             yield self.low[a][i] - self.high[a][j]
             yield self.low[a][j] - self.high[a][i]
 
@@ -163,11 +180,9 @@ class BoxModel:
     def _add_within(self, u: int, v: int, *way: Any) -> None:
         """u lies within v, so the rule says "inside" of (u, v), and off the strip v keeps free;
         only if the literal ``way`` holds, where there is one."""
-        sides = [self.low[a][u] - self.low[a][v] for a in _AXES]
-        sides += [self.high[a][v] - self.high[a][u] for a in _AXES]
-        for side, is_free in zip(sides, self._free_sides(v), strict=True):
-            self.model.add(side >= 0).only_enforce_if(*way)
-            self.model.add(side >= self.rule.min_side).only_enforce_if(*way, is_free)
+        for margin, is_free in zip(self._margins(u, v), self._free_sides(v), strict=True):
+            self.model.add(margin >= 0).only_enforce_if(*way)
+            self.model.add(margin >= self.rule.min_side).only_enforce_if(*way, is_free)
 
     def _free_sides(self, v: int) -> list[Any]:
         """Literals: which sides of the room keep a strip free; one does."""
@@ -179,14 +194,14 @@ class BoxModel:
     def _read(self, u: int, v: int, code: int) -> list[Any]:
         """Literals of which one holds if the rule says ``code`` of (u, v)."""
         if code == SURROUNDING:
-            around = [self.low[a][u] <= self.low[a][v] - 1 for a in _AXES]
-            around += [self.high[a][u] >= self.high[a][v] + 1 for a in _AXES]
+            around = [self.low[a][u] <= self.low[a][v] - 1 for a in AXES]
+            around += [self.high[a][u] >= self.high[a][v] + 1 for a in AXES]
             return [self._if(*around)]
-        not_around = [self._if(self.low[a][u] >= self.low[a][v]) for a in _AXES]
-        not_around += [self._if(self.high[a][u] <= self.high[a][v]) for a in _AXES]
+        not_around = [self._if(self.low[a][u] >= self.low[a][v]) for a in AXES]
+        not_around += [self._if(self.high[a][u] <= self.high[a][v]) for a in AXES]
         ways = []
         for sector in _SECTORS[code]:
-            sides = [side for a in _AXES for side in self._between(a, u, v, *sector[a])]
+            sides = [side for a in AXES for side in self._between(a, u, v, *sector[a])]
             ways.append(way := self._if(*sides))
             self.model.add_bool_or([*not_around, way.negated()])
         return ways
@@ -194,10 +209,10 @@ class BoxModel:
     def _between(self, axis: int, u: int, v: int, first: int, last: int) -> list[Any]:
         """The centre of u lies in the columns ``first`` to ``last`` of ``SECTORS`` against v: 0
         before its box, 1 on its lower side, 2 between, 3 on its upper side, 4 behind it."""
-        centre = self.low[axis][u] + self.high[axis][u]
+        centre, off = self.low[axis][u] + self.high[axis][u], self.off_line
         low, high = 2 * self.low[axis][v], 2 * self.high[axis][v]
-        least = {1: low, 2: low + 1, 3: high, 4: high + 1}
-        most = {0: low - 1, 1: low, 2: high - 1, 3: high}
+        least = {1: low + off, 2: low + 1, 3: high + off, 4: high + 1}
+        most = {0: low - 1, 1: low - off, 2: high - 1, 3: high - off}
         found = [centre >= least[first]] if first in least else []
         return found + ([centre <= most[last]] if last in most else [])
 

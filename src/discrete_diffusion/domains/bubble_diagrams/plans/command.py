@@ -102,7 +102,7 @@ def run_realise(options: argparse.Namespace, read: Any) -> None:
     )
     report = read(options.file)
     print(report.summary())
-    jobs = request.jobs(report.diagrams)
+    jobs = request.jobs(report.diagrams, report.places)
     try:
         print(summary(files.write(jobs, threads=threads), files))
     except KeyboardInterrupt:

@@ -113,6 +113,10 @@ class FloorPlan:
         """Of the rooms' floors, in square metres."""
         return tuple(room.area for room in self.rooms)
 
+    def largest_area_error(self, targets: Sequence[float]) -> float:
+        """Of the rooms' floors, as a share of the target in square metres."""
+        return max(abs(a - t) / t for a, t in zip(self.areas, targets, strict=True))
+
     @property
     def dead_area(self) -> float:
         """Square metres inside the outline that belong to no room."""

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise, product
 from typing import Any
 
-from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes, Relations
-from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
-from discrete_diffusion.domains.bubble_diagrams.plans.room_model import (
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
     AXES,
     CONTAIN,
+    Boxes,
+    Relations,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import (
     Demands,
     RoomModel,
     within,
@@ -63,18 +66,12 @@ class PlanModel(RoomModel):
         answer, boxes = self.solve(effort, seed=seed)
         if boxes is None:
             return answer, None
-        self._begin_at(boxes)
-        self.model.minimize(self._cost)
-        boxes = self.solve(2 / 3 * polish, seed=seed)[1] or boxes
-        self._begin_at(boxes)
-        self.model.minimize(self._cost + _JOG * sum(self._jogs(boxes)))
-        return True, self.solve(polish / 3, seed=seed)[1] or boxes
-
-    def _begin_at(self, boxes: Boxes) -> None:
         self.model.clear_hints()
-        for box, sides in zip(boxes, zip(*self.low, *self.high, strict=True), strict=True):
-            for side, value in zip(sides, box, strict=True):
-                self.model.add_hint(side, value)
+        self.model.minimize(self._cost)
+        boxes = self.solve(2 / 3 * polish, seed=seed, hint=boxes)[1] or boxes
+        self.model.clear_hints()
+        self.model.minimize(self._cost + _JOG * sum(self._jogs(boxes)))
+        return True, self.solve(polish / 3, seed=seed, hint=boxes)[1] or boxes
 
     def _jogs(self, boxes: Boxes) -> Iterable[Any]:
         """Literals: walls that lie nearly in a line in ``boxes`` do not lie in one line."""

@@ -6,7 +6,7 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,12 +39,25 @@ class PlanFiles:
         """Of the files and folders."""
         return [PLANS, NUMBERS, self.picture, *self.formats]
 
-    def write(self, jobs: Sequence[Job], *, threads: int = 1) -> dict[str, Any]:
+    @property
+    def left(self) -> list[Path]:
+        """Folders of formats that are there and are not written: they are of earlier plans."""
+        others = [self.folder / name for name in FORMATS if name not in self.formats]
+        return [folder for folder in others if folder.is_dir()]
+
+    def write(
+        self,
+        jobs: Sequence[Job],
+        *,
+        threads: int = 1,
+        stop_asked: Callable[[], bool] = lambda: False,
+    ) -> dict[str, Any]:
         """Find the plans of all jobs and write them; the numbers.
 
         ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines; of a diagram
         without a plan it has the diagram with "no_plan", the reason. Plans are in
-        ``plans.partial.jsonl`` as they are found.
+        ``plans.partial.jsonl`` as they are found. When a stop is asked, those that are found are
+        written, and the numbers say how many diagrams were not tried.
         """
         began, text = time.perf_counter(), ""
         realised: list[Realised] = []
@@ -53,8 +66,12 @@ class PlanFiles:
                 append(lines := _lines(len(realised) + 1, job, found))
                 realised.append(found)
                 text += lines
+                if stop_asked():
+                    break
             write_text(self.folder / PLANS, text)
         numbers = _numbers(realised) | {"seconds": time.perf_counter() - began}
+        if len(realised) < len(jobs):
+            numbers["num_not_tried"] = len(jobs) - len(realised)
         write_text(self.folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
         plans = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
         (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
@@ -101,13 +118,7 @@ def _lines(number: int, job: Job, found: Realised) -> str:
 
 def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
     plans = [found for found in realised if found.plans]
-    off = [
-        max(
-            abs(area - target) / target
-            for area, target in zip(found.plans[0].areas, found.areas, strict=True)
-        )
-        for found in plans
-    ]
+    off = [found.plans[0].largest_area_error(found.areas) for found in plans]
     first = [found.plans[0] for found in plans]
     return {
         "num_diagrams": len(realised),
@@ -144,5 +155,9 @@ def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
         if given_up := numbers["given_up"]:
             text += " (not met: " + ", ".join(f"{what} {n:,}" for what, n in given_up.items()) + ")"
         text += f"; dead area {dead:.0%} of the outline (median)"
+    if left := numbers.get("num_not_tried"):
+        text += f"; stopped: {counted(left, 'more diagram')} not tried"
     text += f"; {numbers['seconds']:.1f} s; {files.folder / PLANS}"
+    if files.left:
+        text += f"\nleft as they were, of earlier plans: {', '.join(map(str, files.left))}"
     return text

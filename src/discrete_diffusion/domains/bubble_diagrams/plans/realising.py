@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import in_metres
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes, cp_sat
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
 from discrete_diffusion.domains.bubble_diagrams.plans.doors import find_doors, unreached
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 
 _EFFORT, _POLISH = 0.5, 0.2
@@ -90,7 +88,7 @@ def realise(job: Job) -> Realised:
         return Realised(reason="no floor plan exists" + (f": {why.sentence()}" if why else ""))
     if boxes is None:
         return Realised(reason="no floor plan was found, and none was ruled out in time")
-    if job.demands.outline.boundary is None and job.demands.outline.ratio is None:
+    if job.demands.outline == FREE:
         plan = find_doors(FloorPlan(replace(job.diagram, boxes=in_metres(boxes, "pixels"))))
         areas = job.demands.areas
         shortfalls = (_shortfalls(job.demands, None, plan) + _fewer(job, [plan]),)
@@ -127,17 +125,9 @@ def divided_floors(plan: FloorPlan) -> list[int]:
 
 
 def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:
-    """``realise`` each, in their order; the work is shared by ``threads``, since the solver does
-    most of it outside Python's lock."""
+    """``realise`` each, in their order, see ``map_shared``."""
     cp_sat()
-    with ExitStack() as stack:
-        going = stack.enter_context(progress.task("finding plans", len(jobs), "diagrams"))
-        found: Iterator[Realised] = map(realise, jobs)
-        if threads > 1 and len(jobs) > 1:
-            found = stack.enter_context(ThreadPoolExecutor(threads)).map(realise, jobs)
-        for each in found:
-            going.advance()
-            yield each
+    return map_shared(realise, jobs, threads=threads, doing="finding plans")
 
 
 def _ladder(job: Job) -> Iterator[Demands]:
@@ -183,10 +173,7 @@ def _shortfalls(asked: Demands, kept: Demands | None, plan: FloorPlan) -> tuple[
     """What the plan does not meet of what was asked."""
     words = []
     if kept is None or kept.tolerance != asked.tolerance:
-        off = max(
-            abs(area - target) / target
-            for area, target in zip(plan.areas, (kept or asked).areas, strict=True)
-        )
+        off = plan.largest_area_error((kept or asked).areas)
         words.append(f"areas are up to {off:.0%} off their targets")
     if kept is None or not kept.shapes:
         words.append("rooms are narrower or longer than usual")

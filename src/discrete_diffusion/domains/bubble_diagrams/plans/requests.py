@@ -64,18 +64,22 @@ class Request:
                     f"total_area={self.total_area}: the boundary holds {self.outline.area:.1f} m2"
                 )
 
-    def jobs(self, diagrams: Sequence[BubbleDiagram]) -> list[Job]:
+    def jobs(
+        self, diagrams: Sequence[BubbleDiagram], places: Sequence[str] | None = None
+    ) -> list[Job]:
         """One for each diagram. Its metadata may say "areas", square metres of every room or null,
         and "boundary", as the JSON of a ``FloorPlan``; these count before the request.
 
-        Raises ``DiagramError`` naming the plan and the field that is wrong.
+        Raises ``DiagramError`` naming the field that is wrong, and the diagram: by its number, or
+        as ``places`` do, see ``ReadReport``.
         """
         found = []
         for number, diagram in enumerate(diagrams, start=1):
             try:
                 found.append(self.job(number, diagram))
             except DiagramError as error:
-                raise DiagramError("", f"plan {number}: {error}") from error
+                place = f"plan {number}" if places is None else places[number - 1]
+                raise DiagramError("", f"{place}, {error}") from error
         return found
 
     def job(self, number: int, diagram: BubbleDiagram) -> Job:

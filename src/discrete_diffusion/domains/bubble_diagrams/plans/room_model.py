@@ -6,14 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 from discrete_diffusion.domains.bubble_diagrams.geometry import threshold_of
-from discrete_diffusion.domains.bubble_diagrams.plans.box_model import BoxModel, Relations
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
+    AXES,
+    CONTAIN,
+    BoxModel,
+    Relations,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import MAX_ASPECTS, min_width
-from discrete_diffusion.rooms import INSIDE, ROOM_TYPES, SURROUNDING
+from discrete_diffusion.rooms import INSIDE, ROOM_TYPES
 
 BENT = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom", "DiningRoom", "Entrance")))
 """Rooms that may be L-shaped: a room beside them may lie in a corner of their box."""
@@ -27,10 +32,6 @@ NARROWEST, LONGEST = 5, 12
 _ROOMY = 2.2
 """The grid's side / the side of a square as large as all rooms, of outlines up to twice as long as
 wide."""
-
-AXES = (0, 1)
-
-CONTAIN = (INSIDE, SURROUNDING)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,11 @@ class RoomModel(BoxModel):
     ``floors``: square decimetres of every room's floor. ``inside``: (inner, outer) rooms by their
     relations; ``in_corner``: literals, that the first room lies in a corner of the second's box.
     A pair without a relation lies at least 0.7 m apart: the rule calls rooms related up to 0.63 m.
+    No centre lies on the line of a side: in metres, where decimetres are not exact, the rule could
+    read it on either side.
     """
+
+    off_line: ClassVar[int] = 1
 
     def __init__(self, rooms: Sequence[int], relations: Relations, demands: Demands) -> None:
         self.rooms, self.demands, relations = rooms, demands, tuple(relations)
@@ -95,28 +100,17 @@ class RoomModel(BoxModel):
             ways.append(self._lies_in_corner(u, v))
         self.model.add_bool_or(ways)
 
-    def _between(self, axis: int, u: int, v: int, first: int, last: int) -> list[Any]:
-        """As in ``BoxModel``, but no centre is on the line of a side: in metres, where decimetres
-        are not exact, the rule could read it on either side of it."""
-        centre = self.low[axis][u] + self.high[axis][u]
-        low, high = 2 * self.low[axis][v], 2 * self.high[axis][v]
-        behind = {1: low, 2: low, 3: high, 4: high}
-        before = {0: low, 1: low, 2: high, 3: high}
-        found = [centre >= behind[first] + 1] if first in behind else []
-        return found + ([centre <= before[last] - 1] if last in before else [])
-
     def _lies_in_corner(self, u: int, v: int) -> Any:
         """A literal: u lies in a corner of the box of v, off the strip that v keeps free."""
-        before = [self.low[a][u] - self.low[a][v] for a in AXES]
-        behind = [self.high[a][v] - self.high[a][u] for a in AXES]
-        corner = self._if(*(side >= 0 for side in before + behind))
-        flush = [self._if(side == 0) for side in before + behind]
+        margins = self._margins(u, v)
+        corner = self._if(*(margin >= 0 for margin in margins))
+        flush = [self._if(margin == 0) for margin in margins]
         for axis in AXES:
-            self.model.add_bool_or([flush[axis], flush[axis + 2], corner.negated()])
-        for side, is_flush in zip(before + behind, flush, strict=True):
-            self.model.add_bool_or([is_flush, self._if(side >= PASSAGE), corner.negated()])
-        for side, is_free in zip(before + behind, self._free_sides(v), strict=True):
-            self.model.add(side >= self._width_of(v)).only_enforce_if(corner, is_free)
+            self.model.add_bool_or([*flush[axis::2], corner.negated()])
+        for margin, is_flush in zip(margins, flush, strict=True):
+            self.model.add_bool_or([is_flush, self._if(margin >= PASSAGE), corner.negated()])
+        for margin, is_free in zip(margins, self._free_sides(v), strict=True):
+            self.model.add(margin >= self._width_of(v)).only_enforce_if(corner, is_free)
         for (_, outer), other in self.in_corner.items():  # not one in a corner of the next
             if outer == u:
                 self.model.add_bool_or([corner.negated(), other.negated()])
@@ -135,13 +129,8 @@ class RoomModel(BoxModel):
                 self.model.add(side >= self._width_of(i))
                 self.model.add(side <= MAX_ASPECTS[room] * other)
         for (u, v), axis in product(sorted(self.inside), AXES):
-            sides = (self.low[axis][u] - self.low[axis][v], self.high[axis][v] - self.high[axis][u])
-            for side in sides:
-                self.model.add_bool_or([self._if(side == 0), self._if(side >= PASSAGE)])
-
-    def _sides(self, room: int) -> tuple[Any, Any]:
-        width, height = (self.high[a][room] - self.low[a][room] for a in AXES)
-        return width, height
+            for margin in self._margins(u, v)[axis::2]:
+                self.model.add_bool_or([self._if(margin == 0), self._if(margin >= PASSAGE)])
 
     def _add_floors(self) -> list[Any]:
         """Areas of the floors: of the boxes, less those of the boxes directly inside them."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
 
@@ -61,15 +62,20 @@ def say_earlier(folder: Path) -> None:
 
 
 def realise_samples(
-    config: DictConfig, data: DictConfig, diagrams: Sequence[BubbleDiagram]
+    config: DictConfig, trained: TrainedModel, diagrams: Sequence[BubbleDiagram]
 ) -> tuple[dict[str, Any], str]:
     """Write a dimensioned plan of every sample into ``config.out``; numbers, and what to say.
-
-    ``data``: the ``config.data`` of the model.
-    """
-    request = Request(areas=training_areas(data), seed=config.seed)
-    files = PlanFiles(Path(str(config.out)), picture=PICTURE)
-    numbers = files.write(request.jobs(diagrams), threads=torch.get_num_threads())
+    A stop leaves those that are found."""
+    folder = Path(str(config.out))
+    if trained.stop_asked():  # while samples were drawn
+        say_earlier(folder)
+        found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
+        return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
+    request = Request(areas=training_areas(trained.data_config), seed=config.seed)
+    files = PlanFiles(folder, picture=PICTURE)
+    numbers = files.write(
+        request.jobs(diagrams), threads=torch.get_num_threads(), stop_asked=trained.stop_asked
+    )
     return numbers, summary(numbers, files)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
-from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes, boxes_of, cp_sat
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
+from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict_cache import (
     keep_verdicts,
     kept_verdicts,
@@ -103,12 +101,7 @@ def _solved(
     graphs = [(diagrams[row].num_rooms, diagrams[row].relations) for row in rows]
     solve = partial(boxes_of, rule=rule or BoxRule(), buildable=level == "buildable", effort=effort)
     found: list[tuple[bool | None, Boxes | None]] = [(False, None)] * len(diagrams)
-    with ExitStack() as stack:
-        going = stack.enter_context(progress.task("looking for plans", len(rows), "diagrams"))
-        solved: Iterator[tuple[bool | None, Boxes | None]] = map(solve, graphs)
-        if threads > 1 and len(graphs) > 1:
-            solved = stack.enter_context(ThreadPoolExecutor(threads)).map(solve, graphs)
-        for row, each in zip(rows, solved, strict=True):
-            found[row] = each
-            going.advance()
+    solved = map_shared(solve, graphs, threads=threads, doing="looking for plans")
+    for row, each in zip(rows, solved, strict=True):
+        found[row] = each
     return found
