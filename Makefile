@@ -7,7 +7,7 @@ DEMO ?= demo
 PARALLEL ?= -n auto --dist loadfile
 PARALLEL_SLOW ?= -n auto --dist worksteal
 
-.PHONY: demo test test-slow lint types install clean
+.PHONY: demo test test-slow lint types results install clean
 
 install: $(STAMP)
 
@@ -44,6 +44,10 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+# The tables and figures of docs/ from benchmarks/results/*.json; nothing is measured.
+results: $(STAMP)
+	$(BIN)/python benchmarks/results.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) $(DEMO).replaced-* dist .pytest_cache .mypy_cache .ruff_cache

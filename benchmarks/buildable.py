@@ -45,7 +45,7 @@ from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.rooms import NO_EDGE
 from discrete_diffusion.shards import Shard
-from record import RESULTS, markdown_table, percent, write_result, write_section
+from record import RESULTS, Record, Sections, markdown_table, percent, publish
 
 REFERENCE, FLOOR_DRAWS = 1000, 20
 WAYS = {
@@ -235,6 +235,13 @@ def table(found: Mapping[str, Any]) -> str:
     return markdown_table(heads, rows)
 
 
+def sections(record: Record) -> Sections:
+    return {
+        ("floor_plans.md", f"buildable {name}"): table(found)
+        for name, found in record.results.items()
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("checkpoints", nargs="+", metavar="NAME=CHECKPOINT")
@@ -256,13 +263,12 @@ def main() -> None:
             both = earlier["ways"] | new["ways"]
             new["ways"] = {way: both[way] for way in WAYS if way in both}
         results[name] = new | {"command": command}
-        write_result(
+        publish(
             "buildable",
             command="python benchmarks/buildable.py NAME=CHECKPOINT ...",
             seed=arguments.seed,
             results=results,
         )
-        write_section("floor_plans.md", f"buildable {name}", table(results[name]))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from typing import Any
 
 from evaluations import evaluate
 from kept_runs import kept_run, validations
-from record import markdown_table, write_result, write_section
+from record import Record, Sections, markdown_table, publish
 
 BATCH_SIZE = 64
 SHORT_RUN = (
@@ -177,6 +177,10 @@ def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> 
     return markdown_table(heads, rows)
 
 
+def sections(record: Record) -> Sections:
+    return {("results.md", record.name): table(COLUMNS[record.name], record.results)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("study", nargs="?", choices=list(STUDIES), default="choices")
@@ -215,8 +219,7 @@ def main() -> None:
         return
     command = f"python benchmarks/choices.py {study} --seeds {arguments.seeds}"
     command += f" --steps {arguments.steps}" + (" --plans plans.jsonl" if arguments.plans else "")
-    write_result(study, command=command, seed=list(seeds), results=results)
-    write_section("results.md", study, table(COLUMNS[study], results))
+    publish(study, command=command, seed=list(seeds), results=results)
 
 
 if __name__ == "__main__":

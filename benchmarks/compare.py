@@ -15,13 +15,12 @@ figure. With ``--folder`` an interrupted run goes on where it was when called ag
 from __future__ import annotations
 
 import argparse
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.cli.compare import compare
-from record import ROOT, write_result, write_section
+from record import publish
 
 QUIET = ("callbacks.num_samples=0", "logger=none")
 SHARED = (
@@ -52,17 +51,6 @@ STUDIES: dict[str, tuple[str, ...]] = {
 STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000, "early": 1500}
 
 
-def section(folder: Path, study: str, minutes: float) -> str:
-    """The table, the notes and the figure, as ``compare`` wrote them."""
-    picture = ROOT / "docs" / "images" / f"comparison_{study}.png"
-    shutil.copyfile(folder / "pareto.png", picture)
-    table = (folder / "table.md").read_text().strip()
-    return (
-        f"{table}\n* Training took {minutes:.0f} minutes in all.\n\n"
-        f"![Bounds and samples by algorithm](images/{picture.name})"
-    )
-
-
 def run(study: str, words: list[str], folder: Path) -> dict[str, Any]:
     """What ``results.json`` holds, less the command with its paths."""
     results = compare([*STUDIES[study], *words, f"out={folder}"])
@@ -88,12 +76,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = (arguments.folder or Path(scratch)).absolute() / study
         results = run(study, words, folder)
-        minutes = sum(cell["metrics"]["seconds_training"] for cell in results["cells"].values())
         given = [study, *([] if arguments.file is None else [Path(arguments.file).name])]
         options = f"--steps {steps} --seeds {arguments.seeds} --threads {arguments.threads}"
         command = f"python benchmarks/compare.py {' '.join(given)} {options}"
-        write_result(f"comparison_{study}", command=command, seed=seeds, results=results)
-        write_section("results.md", f"comparison {study}", section(folder, study, minutes / 60))
+        publish(f"comparison_{study}", command=command, seed=seeds, results=results)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
-from record import write_result
+from record import DOCS, publish
 
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "samples.png"
+PICTURE = DOCS / "images" / "samples.png"
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
                 )
         runs.append({"seconds": seconds, **metrics})
     command = f"python benchmarks/demo.py --seeds {arguments.seeds}"
-    path = write_result("demo", command=command, seed=list(range(arguments.seeds)), results=runs)
+    path = publish("demo", command=command, seed=list(range(arguments.seeds)), results=runs)
     print(path.read_text())
 
 

@@ -25,7 +25,7 @@ from discrete_diffusion.domains.dialogue.summary_scores import score_summarising
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler
 from kept_runs import facts, kept_run
-from record import hardware, percent, write_result, write_section
+from record import Record, Sections, percent, publish
 
 EXPERIMENT = "experiment=dialogue"
 VARIANTS: dict[str, tuple[str, ...]] = {
@@ -54,7 +54,7 @@ def measure(folder: Path) -> tuple[Summaries, dict[str, float]]:
     return found, {**score_summarising(found, data), **gap.as_dict()}
 
 
-def tables(results: dict[str, Any]) -> str:
+def table(results: dict[str, Any], hardware: str) -> str:
     """What is known without a network, then a line for every run."""
     heads = ("nats per token", "of another dialogue", "ROUGE-L", "of another dialogue")
     heads += ("exact match", "slots", "day and part of it", "CPU-minutes", "parameters")
@@ -78,8 +78,15 @@ def tables(results: dict[str, Any]) -> str:
         ]
         lines.append(f"| {run['name']} | {' | '.join(cells)} |")
     steps, num = results["runs"][0]["steps"], first["num_summaries"]
-    said = f"{steps:,} steps, {num:,} dialogues of the test split, {hardware()}."
+    said = f"{steps:,} steps, {num:,} dialogues of the test split, {hardware}."
     return "\n".join([*lines, "", said])
+
+
+def sections(record: Record) -> Sections:
+    return {
+        ("results.md", "dialogue"): table(record.results, record.hardware),
+        ("results.md", "dialogue examples"): f"```\n{record.results['examples']}\n```",
+    }
 
 
 def main() -> None:
@@ -109,9 +116,7 @@ def main() -> None:
     runs.sort(key=lambda run: list(VARIANTS).index(run["name"]))
     results = {"threads": given.threads, "runs": runs, "examples": examples}
     command = f"python benchmarks/dialogue.py --seeds {given.seeds} --threads {given.threads}"
-    write_result("dialogue", command=command, seed=list(range(given.seeds)), results=results)
-    write_section("results.md", "dialogue", tables(results))
-    write_section("results.md", "dialogue examples", f"```\n{examples}\n```")
+    publish("dialogue", command=command, seed=list(range(given.seeds)), results=results)
 
 
 if __name__ == "__main__":

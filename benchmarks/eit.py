@@ -30,9 +30,8 @@ from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
 from discrete_diffusion.domains.eit.simulator import SimulationSettings, simulate_phantoms
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler
-from eit_report import write_tables
 from kept_runs import facts, kept_run
-from record import RESULTS, write_result
+from record import RESULTS, publish
 from speed_clock import Stopwatch
 
 PARTS = ("simulator", "recipes", "arms")
@@ -190,8 +189,7 @@ def main() -> None:
     if "arms" in given.only:
         results["arms"], results["arm_steps"] = arms(benchmark, given.steps), given.steps
     command = f"python benchmarks/eit.py --steps {given.steps} --threads {given.threads}"
-    write_result("eit", command=command, seed=0, results=results)
-    write_tables(results)
+    publish("eit", command=command, seed=0, results=results)
 
 
 if __name__ == "__main__":

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from record import hardware, percent, write_section
+from record import Record, Sections, percent
 
 BASELINES = {"mean_image": "mean image", "ridge": "ridge regression"}
 SCORES = "| relative L2 | of one draw | gap |"
 
 
-def write_tables(results: dict[str, Any]) -> None:
+def sections(record: Record) -> Sections:
     """What is there of the simulator's time, the two recipes and the variants."""
+    results, texts = record.results, dict[str, str]()
     if "simulator" in results:
-        write_section("results.md", "eit simulator", _simulator(results["simulator"]))
+        texts["eit simulator"] = _simulator(results["simulator"], record.hardware)
     if "recipes" in results:
-        write_section("results.md", "eit recipes", _recipes(results))
-        write_section("results.md", "eit shifts", _shifts(results["recipes"]))
+        texts["eit recipes"] = _recipes(results)
+        texts["eit shifts"] = _shifts(results["recipes"])
     if "arms" in results:
-        write_section("results.md", "eit arms", _arms(results))
+        texts["eit arms"] = _arms(results)
+    return {("results.md", name): text for name, text in texts.items()}
 
 
-def _simulator(found: dict[str, float]) -> str:
+def _simulator(found: dict[str, float], hardware: str) -> str:
     return (
         f"{found['samples']:,} phantoms and their maps: {found['cpu_seconds']:.2f} CPU-seconds of "
-        f"one thread ({hardware()})."
+        f"one thread ({hardware})."
     )
 
 

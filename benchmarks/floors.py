@@ -20,7 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import Diagr
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
 from discrete_diffusion.domains.bubble_diagrams.metrics.floors import metric_floors
 from discrete_diffusion.rooms import ROOM_TYPES
-from record import write_result, write_section
+from record import Record, Sections, publish
 
 SIZE, LARGE = 489, 2000
 COARSE = {
@@ -67,6 +67,14 @@ def table(columns: dict[str, dict[str, float]], names: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
+def sections(record: Record) -> Sections:
+    found = record.results
+    return {
+        ("results.md", "floors of structure"): table(found["as_read"], STRUCTURE),
+        ("results.md", "floors of distances"): table(found["coarse_types"], PLAIN_DISTANCES),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("plans", type=Path)
@@ -95,9 +103,7 @@ def main() -> None:
     }
     command = f"python benchmarks/floors.py {arguments.plans.name} --draws {arguments.draws}"
     results = {"num_real": len(real), "as_read": structure, "coarse_types": distances}
-    write_result("floors", command=command, seed=0, results=results)
-    write_section("results.md", "floors of structure", table(structure, STRUCTURE))
-    write_section("results.md", "floors of distances", table(distances, PLAIN_DISTANCES))
+    publish("floors", command=command, seed=0, results=results)
 
 
 if __name__ == "__main__":

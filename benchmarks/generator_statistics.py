@@ -37,9 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX, PAD
 from discrete_diffusion.rooms import INSIDE, NO_EDGE, ROOM_TYPES, SURROUNDING
-from record import write_result
-
-ROOT = Path(__file__).resolve().parents[1]
+from record import Record, Sections, publish
 
 COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])
 """The codes of the real file, where dining and entrance are "living", and 6: master bedrooms."""
@@ -157,9 +155,6 @@ def measure(num: int, seed: int, draws: int, real_file: Path | None) -> dict[str
     return results
 
 
-START, END = "<!-- statistics: start -->", "<!-- statistics: end -->"  # tables go between them
-
-
 def cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(cell(v) for v in value)
@@ -174,13 +169,13 @@ def table(columns: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def tables(report: dict[str, Any]) -> str:
-    """Markdown: the generator beside real plans, distances, rooms per plan."""
-    results = report["results"]
+def sections(record: Record) -> Sections:
+    """The generator beside real plans, distances, rooms per plan."""
+    results = record.results
     took = results["seconds"]
     columns = ("generator", "real", "real, boxes as drawn")
     parts = [
-        f"`{report['command']}`, seed {report['seed']}, {report['hardware']}: "
+        f"`{record.command}`, seed {record.seed}, {record.hardware}: "
         f"{cell(results['generator']['plans'])} plans in {took['arrays']:.1f} s as arrays, "
         f"{took['list of diagrams']:.1f} s as diagrams.",
         table({name: results[name] for name in columns if name in results}),
@@ -194,7 +189,7 @@ def tables(report: dict[str, Any]) -> str:
         )
         parts.append(table(sides))
     parts.append(table({"rooms per generated plan": results["rooms per plan"]}))
-    return "\n\n".join(parts)
+    return {("generator.md", "statistics"): "\n\n".join(parts)}
 
 
 def main() -> None:
@@ -207,14 +202,7 @@ def main() -> None:
     words = [Path(word).name if os.sep in word else word for word in sys.argv[1:]]
     command = shlex.join(["python", "benchmarks/generator_statistics.py", *words])
     results = measure(arguments.num, arguments.seed, arguments.draws, arguments.real)
-    path = write_result(
-        "generator_statistics", command=command, seed=arguments.seed, results=results
-    )
-    report = json.loads(path.read_text())
-    page = ROOT / "docs" / "generator.md"
-    before, _, rest = page.read_text().partition(START)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{START}\n{tables(report)}\n{END}{after}")
+    publish("generator_statistics", command=command, seed=arguments.seed, results=results)
 
 
 if __name__ == "__main__":

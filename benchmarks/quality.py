@@ -25,7 +25,7 @@ from discrete_diffusion.domains import build_data
 from evaluations import NETWORKS, evaluate, table
 from kept_runs import facts as cost
 from kept_runs import kept_run
-from record import RESULTS, ROOT, hardware, write_result, write_section
+from record import DOCS, RESULTS, Record, Sections, publish
 
 NUM, SEEDS = 2000, 5
 PICTURES = ("adjacency.png", "histograms.png", "calibration.png", "nelbo_by_t.png")
@@ -39,9 +39,10 @@ AIMS = {
 }
 
 
-def facts(found: Mapping[str, Any], threads: int) -> str:
+def facts(found: Mapping[str, Any], hardware: str) -> str:
     """What every network took and reached, a sentence each."""
-    lines = [f"On {threads} thread{'s' if threads > 1 else ''} ({hardware()}):", ""]
+    threads = next(iter(found.values()))["threads"]
+    lines = [f"On {threads} thread{'s' if threads > 1 else ''} ({hardware}):", ""]
     for network, results in found.items():
         trained, model = results["training"], results["evaluation"]
         lines.append(
@@ -59,6 +60,14 @@ def earlier(asked: str) -> dict[str, Any]:
     path = RESULTS / "quality.json"
     record = json.loads(path.read_text()) if path.exists() else {"command": "", "results": {}}
     return dict(record["results"]) if f" {asked} --networks" in record["command"] else {}
+
+
+def sections(record: Record) -> Sections:
+    evaluations = {network: found["evaluation"] for network, found in record.results.items()}
+    return {
+        ("results.md", "quality facts"): facts(record.results, record.hardware),
+        ("results.md", "quality"): table(evaluations, AIMS),
+    }
 
 
 def main() -> None:
@@ -83,17 +92,18 @@ def main() -> None:
             metrics = evaluate(run / "evaluation", checkpoint, *options)
             trained = json.loads((run / "metrics.json").read_text())
             training = {k: v for k, v in trained.items() if not isinstance(v, dict | list)}
-            found[network] = {"training": training | cost(run), "evaluation": metrics}
+            found[network] = {
+                "threads": arguments.threads,
+                "training": training | cost(run),
+                "evaluation": metrics,
+            }
         for name in PICTURES if NETWORKS[0] in arguments.networks else ():
             picture = folder / NETWORKS[0] / "evaluation" / name
-            shutil.copyfile(picture, ROOT / "docs" / "images" / name)
+            shutil.copyfile(picture, DOCS / "images" / name)
     found = {network: found[network] for network in NETWORKS if network in found}
     networks = f"--networks {' '.join(found)}"
     command = " ".join(["python benchmarks/quality.py", *asked, networks])
-    write_result("quality", command=command, seed=arguments.seed, results=found)
-    write_section("results.md", "quality facts", facts(found, arguments.threads))
-    evaluations = {network: results["evaluation"] for network, results in found.items()}
-    write_section("results.md", "quality", table(evaluations, AIMS))
+    publish("quality", command=command, seed=arguments.seed, results=found)
 
 
 if __name__ == "__main__":

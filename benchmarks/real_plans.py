@@ -18,6 +18,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,8 @@ from discrete_diffusion.viz.chart_style import (
 from evaluations import NETWORKS, by_size_table, evaluate, table
 from kept_runs import facts as cost
 from kept_runs import kept_run, validations
-from record import ROOT, markdown_table, write_result, write_section
+from record import Figures, Record, Sections, markdown_table, publish
 
-FIGURE = ROOT / "docs" / "images" / "flat_and_pair.png"
 WATCHED = ("trainer.val_check_interval=100", "callbacks.num_samples=200", "logger=csv")
 CURVES = {"nelbo_unordered": "held-out NELBO, nats", "transitive": "transitive, % of 200 samples"}
 KEPT = (
@@ -125,7 +125,7 @@ def transitive_table(found: Mapping[str, Any]) -> str:
 
 def summary(found: Mapping[str, Any]) -> str:
     """What tells the networks apart, a column each."""
-    most = max(next(iter(found.values()))["by_rooms"])
+    most = max(next(iter(found.values()))["by_rooms"], key=int)
     rows: dict[str, list[str]] = {}
     for results in found.values():
         model, first = results["evaluation"], results["runs"][0]
@@ -167,6 +167,22 @@ def draw_curves(found: Mapping[str, Any], path: Path) -> None:
     save(figure, path)
 
 
+def sections(record: Record) -> Sections:
+    found = record.results["networks"]
+    evaluations = {network: results["evaluation"] for network, results in found.items()}
+    return {
+        ("results.md", "real plans facts"): facts(found),
+        ("results.md", "real plans"): table(evaluations),
+        ("results.md", "real plans by rooms"): by_size_table(evaluations),
+        ("results.md", "real plans transitive by rooms"): transitive_table(found),
+        ("pair_denoiser.md", "flat and pair"): summary(found),
+    }
+
+
+def figures(record: Record) -> Figures:
+    return {"flat_and_pair.png": partial(draw_curves, record.results["networks"])}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("plans", type=Path)
@@ -189,17 +205,7 @@ def main() -> None:
     options = f"--seeds {arguments.seeds} --threads {arguments.threads}"
     options += f" --networks {' '.join(found)}"
     command = ["python benchmarks/real_plans.py plans.jsonl", *arguments.overrides, options]
-    write_result("real_plans", command=" ".join(command), seed=list(seeds), results=results)
-    evaluations = {network: results["evaluation"] for network, results in found.items()}
-    for name, text in {
-        "real plans facts": facts(found),
-        "real plans": table(evaluations),
-        "real plans by rooms": by_size_table(evaluations),
-        "real plans transitive by rooms": transitive_table(found),
-    }.items():
-        write_section("results.md", name, text)
-    write_section("pair_denoiser.md", "flat and pair", summary(found))
-    draw_curves(found, FIGURE)
+    publish("real_plans", command=" ".join(command), seed=list(seeds), results=results)
 
 
 if __name__ == "__main__":

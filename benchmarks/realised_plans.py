@@ -25,7 +25,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outli
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
-from record import markdown_table, percent, write_result, write_section
+from record import Record, Sections, markdown_table, percent, publish
 
 SEED = 0
 RATIO, L_FILLED = 1.4, 0.7
@@ -113,8 +113,11 @@ def main() -> None:
                 results[name][outline] = summarised(facts)
                 print(name, outline, results[name][outline], flush=True)
     command = f"python benchmarks/realised_plans.py plans.jsonl --num {options.num}"
-    write_result("realised_plans", command=command, seed=SEED, results=results)
-    write_section("floor_plans.md", "realised", table(results))
+    publish("realised_plans", command=command, seed=SEED, results=results)
+
+
+def sections(record: Record) -> Sections:
+    return {("floor_plans.md", "realised"): table(record.results)}
 
 
 def table(results: dict[str, Any]) -> str:

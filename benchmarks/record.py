@@ -1,18 +1,93 @@
-"""How a benchmark's result is kept: command, seed and hardware beside the numbers."""
+"""A benchmark's result: a JSON file of numbers, and the tables and figures of the docs made of it.
+
+A script measures and then calls ``publish("name", command=..., seed=..., results=...)``. That
+writes ``results/name.json``, and what two functions of the script make of it:
+
+* ``sections(record) -> {(page, section): text}``, what stands in ``docs/page`` between
+  ``<!-- section: start -->`` and ``<!-- section: end -->``;
+* ``figures(record) -> {file: draw(path)}``, pictures of ``docs/images``; may be left out.
+
+They use the record alone, as it is read from the file (keys are strings): whatever a table says,
+threads and machine load included, is in it. The script is the one that ``command`` names; where
+that imports much, they are in ``<script>_report.py`` beside it. ``make results`` does the same for
+all files of ``results``, and measures nothing; a test compares pages and files. A new table is one
+line in a page, ``<!-- section: start --><!-- section: end -->``, and its text comes by itself.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
+SCRIPTS, DOCS = ROOT / "benchmarks", ROOT / "docs"
+RESULTS = SCRIPTS / "results"
+
+Sections = Mapping[tuple[str, str], str]
+"""Texts by page of ``docs`` and name of the section."""
+Figures = Mapping[str, Callable[[Path], object]]
+"""What draws a picture into a path, by its file name in ``docs/images``."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What ``results/<name>.json`` holds."""
+
+    name: str
+    command: str
+    seed: int | list[int]
+    hardware: str
+    results: Any
+
+    @classmethod
+    def read(cls, name: str) -> Record:
+        return cls(name, **json.loads((RESULTS / f"{name}.json").read_text()))
+
+    @property
+    def report(self) -> ModuleType:
+        """The module with ``sections`` and ``figures``."""
+        script = Path(self.command.split()[1]).stem
+        beside = f"{script}_report"
+        return import_module(beside if (SCRIPTS / f"{beside}.py").exists() else script)
+
+    def sections(self) -> Sections:
+        """None of a script without tables."""
+        return self.report.sections(self) if hasattr(self.report, "sections") else {}
+
+    def figures(self) -> Figures:
+        return self.report.figures(self) if hasattr(self.report, "figures") else {}
+
+
+def publish(name: str, *, command: str, seed: int | Sequence[int], results: Any) -> Path:
+    """Write ``results/<name>.json``, its sections and its figures; the path of the first.
+
+    Raises ``ValueError`` if a page has no such section; the numbers are written before.
+    """
+    path = write_result(name, command=command, seed=seed, results=results)
+    record = Record.read(name)
+    for (page, section), text in record.sections().items():
+        write_section(page, section, text)
+    for file, draw in record.figures().items():
+        draw(DOCS / "images" / file)
+    return path
+
+
+def write_result(name: str, *, command: str, seed: int | Sequence[int], results: Any) -> Path:
+    """Write ``results/<name>.json`` alone, as long as some of the numbers are to come."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    record = {"command": command, "seed": seed, "hardware": hardware(), "results": results}
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    return path
 
 
 def hardware() -> str:
@@ -27,23 +102,34 @@ def hardware() -> str:
     return ", ".join([*parts, f"Python {platform.python_version()}", f"torch {torch.__version__}"])
 
 
-def write_result(name: str, *, command: str, seed: int | Sequence[int], results: Any) -> Path:
-    """Write ``results/<name>.json``."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    record = {"command": command, "seed": seed, "hardware": hardware(), "results": results}
-    path.write_text(json.dumps(record, indent=1) + "\n")
-    return path
+def read_section(page: str, name: str) -> str | None:
+    """What stands between the marks of a section of ``docs/page``; None without them."""
+    parts = _around(page, name)
+    return None if parts is None else parts[1].removeprefix("\n").removesuffix("\n")
 
 
 def write_section(page: str, name: str, text: str) -> None:
-    """Put ``text`` between ``<!-- name: start -->`` and ``<!-- name: end -->`` of ``docs/page``."""
-    path, start, end = ROOT / "docs" / page, f"<!-- {name}: start -->", f"<!-- {name}: end -->"
-    before, found, rest = path.read_text().partition(start)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise ValueError(f"docs/{page} has no section {start} ... {end}")
-    path.write_text(f"{before}{start}\n{text}\n{end}{after}")
+    """Put ``text`` between ``<!-- name: start -->`` and ``<!-- name: end -->`` of ``docs/page``.
+
+    Raises ``ValueError`` without them.
+    """
+    parts = _around(page, name)
+    if parts is None:
+        marks = " ... ".join(_marks(name))
+        raise ValueError(f"docs/{page} has no section {marks}: write these marks into it")
+    (DOCS / page).write_text(f"{parts[0]}\n{text}\n{parts[2]}")
+
+
+def _marks(name: str) -> tuple[str, str]:
+    return f"<!-- {name}: start -->", f"<!-- {name}: end -->"
+
+
+def _around(page: str, name: str) -> tuple[str, str, str] | None:
+    """Up to the start mark, between the marks, from the end mark on."""
+    start, end = _marks(name)
+    before, found, rest = (DOCS / page).read_text().partition(start)
+    inside, closed, after = rest.partition(end)
+    return (before + start, inside, end + after) if found and closed else None
 
 
 def percent(share: float) -> str:

@@ -14,7 +14,7 @@ import argparse
 import json
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,8 @@ from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.domains.regions.row_report import RowReport
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import RowAncestral
-from record import RESULTS, write_result
-from regions_report import CONSTANT_ATAC, MEASURED, MEASURED_ATAC, write_tables
+from record import RESULTS, publish, write_result
+from regions_report import CONSTANT_ATAC, MEASURED, MEASURED_ATAC
 from speed_clock import Stopwatch
 
 PARTS = ("recipe", "arms", "early")
@@ -204,14 +204,15 @@ class Benchmark:
         print(json.dumps(runs[-1]), flush=True)
         self.write()
 
-    def write(self) -> None:
+    def write(self, keep: Callable[..., Path] = write_result) -> None:
+        """``keep``: ``publish`` once all is there."""
         if self.quick:
             return
         runs = list(self.results.get("recipe", []))
         for part in ("arms", "early"):
             runs += [r for arm in self.results.get(part, {}).values() for r in arm["runs"]]
         seeds = sorted({run["seed"] for run in runs})
-        write_result("regions", command=self.command, seed=seeds, results=self.results)
+        keep("regions", command=self.command, seed=seeds, results=self.results)
 
 
 def train_recipe(benchmark: Benchmark, seeds: int) -> None:
@@ -256,9 +257,7 @@ def main() -> None:
         early = {name: replace(ARMS[name], seeds=EARLY_SEEDS) for name in EARLY}
         train_arms(benchmark, "early", early, given.early_steps)
         benchmark.results["early_steps"] = given.early_steps
-        benchmark.write()
-    if not given.quick:
-        write_tables(benchmark.results)
+    benchmark.write(publish)
 
 
 if __name__ == "__main__":

@@ -5,19 +5,22 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from record import hardware, write_section
+from record import Record, Sections
 
 MEASURED = ("per_motif_r", "per_motif_r2", "masked_mse", "flat_r")
 BASELINES = ("column_mean", "neighbour_mean", "window_mean", "oracle")
 MEASURED_ATAC, CONSTANT_ATAC = "accessibility measured", "accessibility 1 everywhere"
 
 
-def write_tables(results: dict[str, Any]) -> None:
-    """The recipe, the variants and what the flat correlation hides, into ``docs/results.md``."""
-    write_section("results.md", "regions facts", _facts(results))
-    write_section("results.md", "regions", _table_of_arms(results, "arms"))
-    write_section("results.md", "regions early", _table_of_arms(results, "early"))
-    write_section("results.md", "regions flat", _table_of_flat(results))
+def sections(record: Record) -> Sections:
+    """The recipe, the variants and what the flat correlation hides."""
+    results = record.results
+    return {
+        ("results.md", "regions facts"): _facts(results, record.hardware),
+        ("results.md", "regions"): _table_of_arms(results, "arms"),
+        ("results.md", "regions early"): _table_of_arms(results, "early"),
+        ("results.md", "regions flat"): _table_of_flat(results),
+    }
 
 
 def difference(runs: list[dict[str, Any]], others: list[dict[str, Any]], key: str) -> str:
@@ -28,7 +31,7 @@ def difference(runs: list[dict[str, Any]], others: list[dict[str, Any]], key: st
     return f"{statistics.fmean(less):+.4f} ± {error:.4f}"
 
 
-def _facts(results: dict[str, Any]) -> str:
+def _facts(results: dict[str, Any], hardware: str) -> str:
     runs, known = results["recipe"], results["baselines"][MEASURED_ATAC]
     parts = []
     for key, what in (("per_motif_r", "r"), ("per_motif_r2", "R²")):
@@ -44,7 +47,7 @@ def _facts(results: dict[str, Any]) -> str:
     return (
         f"{len(runs)} seeds, test split: {'; '.join(parts)}. A run, data and its own evaluation "
         f"included, took {cpu} CPU-seconds on {results['threads']} thread and {wall} seconds of a "
-        f"busy machine ({hardware()})."
+        f"busy machine ({hardware})."
     )
 
 

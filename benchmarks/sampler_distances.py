@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from record import write_result, write_section
+from record import Record, Sections, publish
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "sampling")]
@@ -92,6 +92,14 @@ def table(rows: dict[str, dict[str, dict[str, float]]]) -> str:
     return "\n".join(lines)
 
 
+def sections(record: Record) -> Sections:
+    found = record.results
+    drawn = "Samplers without steps, and `remdm` by confidence or in a loop: "
+    drawn += f"{found['samples']:,} samples, of which exact ones have a total variation of "
+    drawn += f"{found['floor']:.4f}. The rest is enumerated."
+    return {("results.md", "sampler distances"): f"{table(found['rows'])}\n\n{drawn}"}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--samples", type=int, default=200_000)
@@ -109,18 +117,12 @@ def main() -> None:
                 for process in processes
             }
             print(name, steps, flush=True)
-    floor = mean_floor(world, num)
-    drawn = f"Samplers without steps, and `remdm` by confidence or in a loop: {num:,} samples, of "
-    drawn += f"which exact ones have a total variation of {floor:.4f}. The rest is enumerated."
-    text = f"{table(rows)}\n\n{drawn}"
-    write_result(
+    publish(
         "sampler_distances",
         command=f"python benchmarks/sampler_distances.py --samples {num}",
         seed=1,
-        results={"floor": floor, "rows": rows},
+        results={"samples": num, "floor": mean_floor(world, num), "rows": rows},
     )
-    write_section("results.md", "sampler distances", text)
-    print(text)
 
 
 if __name__ == "__main__":

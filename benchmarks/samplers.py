@@ -43,9 +43,9 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import Diagr
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, draw_samples
-from record import ROOT, write_result, write_section
+from record import publish
 from sampler_cells import Cell, all_cells, quick_cells
-from sampler_report import draw, sections
+from samplers_report import FIGURE, draw
 
 NUM, QUICK_NUM, BATCH = 2000, 100, 256
 FLAT = (
@@ -198,16 +198,13 @@ def main() -> None:
         "steps_trained": {name: model.checkpoint.step for name, model in models.items()},
         "cells": found,
     }
-    pictures = folder if given.quick else ROOT / "docs" / "images"
-    draw(found, pictures / "samplers_pareto.png")
     if given.quick:
+        draw(found, folder / FIGURE)
         (folder / "samplers.json").write_text(json.dumps(results, indent=1) + "\n")
         return
     command = f"python benchmarks/samplers.py --threads {given.threads}"
     seeds = sorted({cell.seed for cell in cells})
-    write_result("samplers", command=command, seed=seeds, results=results)
-    for name, text in sections(found).items():
-        write_section("results.md", name, text)
+    publish("samplers", command=command, seed=seeds, results=results)
 
 
 if __name__ == "__main__":

@@ -38,12 +38,12 @@ import discrete_diffusion
 import speed_cost
 import speed_networks
 from discrete_diffusion.cli.precision import multiplies_bfloat16
-from record import RESULTS, hardware, write_result, write_section
+from record import RESULTS, hardware, publish
 from samplers import FLAT, trained
 from speed_curves import curves
 from speed_networks import networks
 from speed_profile import profiles
-from speed_report import sections
+from speed_report import tables
 from speed_sampling import sampling
 from speed_training import peak_memory, throughput
 from speed_variants import CURVES, VARIANTS, Plans, Variant, usable
@@ -212,14 +212,11 @@ def keep(given: argparse.Namespace, part: str, code: str, found: dict[str, Any])
     if given.quick:
         path.write_text(json.dumps({"results": results}, indent=1) + "\n")
     else:
-        write_result(name, command=command, seed=given.seed, results=results)
-    texts = sections(results)
+        publish(name, command=command, seed=given.seed, results=results)
     if given.quick or given.device != "cpu":
-        page = "\n\n".join(f"## {title}\n\n{text}" for title, text in texts.items())
+        texts = tables(results).items()
+        page = "\n\n".join(f"## {title}\n\n{text}" for title, text in texts)
         (given.folder / f"{name}.md").write_text(page + "\n")
-        return
-    for title, text in texts.items():
-        write_section("results.md", title, text)
 
 
 def main() -> None:

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from record import markdown_table
+from record import Record, Sections, markdown_table
 
 Part = dict[str, Any]
 
 
-def sections(results: dict[str, Part]) -> dict[str, str]:
-    """The marked sections of ``docs/results.md`` and what goes between their marks."""
+def sections(record: Record) -> Sections:
+    """Of a CPU; the docs have no tables of a GPU."""
+    texts = tables(record.results) if record.name == "speed" else {}
+    return {("results.md", name): text for name, text in texts.items()}
+
+
+def tables(results: dict[str, Part]) -> dict[str, str]:
+    """By name."""
     writers = {
         "training": _training,
         "profile": _profile,

@@ -25,7 +25,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS
-from record import RESULTS, markdown_table, percent, write_result, write_section
+from record import RESULTS, Record, Sections, markdown_table, percent, publish
 
 _NUM_EXPLAINED = 12
 _EFFORT = 0.3
@@ -96,7 +96,7 @@ def _by_rooms(
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
-    sizes = sorted({n for each in results.values() for n in each["by_rooms"]})[-3:]
+    sizes = sorted({n for each in results.values() for n in each["by_rooms"]}, key=int)[-3:]
     rows = []
     for name, found in results.items():
         shares = [found["by_rooms"].get(n) for n in sizes]
@@ -130,6 +130,10 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     return markdown_table(head, rows)
 
 
+def sections(record: Record) -> Sections:
+    return {("floor_plans.md", "unbuildable"): table(record.results)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -145,8 +149,7 @@ def main() -> None:
         results[name] = json.loads(json.dumps(measured(diagrams)))
         print(name, results[name], flush=True)
     command = f"python benchmarks/unbuildable.py NAME=RUN ... --samples {options.samples}"
-    write_result("unbuildable", command=command, seed=0, results=results)
-    write_section("floor_plans.md", "unbuildable", table(results))
+    publish("unbuildable", command=command, seed=0, results=results)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import EFFORT, LEVELS, find_boxes
-from record import markdown_table, percent, write_result, write_section
+from record import Record, Sections, markdown_table, percent, publish
 
 COARSE = BoxRule(grid=96, threshold=2, min_side=3, max_aspect=8)
 """A grid of 0.19 m, whose boxes need not be those of a plan on RPLAN's grid."""
@@ -133,6 +133,15 @@ def table(results: dict[str, Any]) -> str:
     return "\n\n".join([markdown_table(head, rows, left=2), "\n".join(notes)])
 
 
+def sections(record: Record) -> Sections:
+    loads = [found["load"][0] for found in record.results["sets"].values()]
+    text = (
+        f"`{record.command}`, seed {record.seed}, {record.hardware}; others kept {min(loads):.0f} "
+        f"to {max(loads):.0f} processes busy meanwhile:\n\n{table(record.results)}"
+    )
+    return {("floor_plans.md", "verdicts"): text}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--real", type=Path, required=True, help="a file of real plans")
@@ -155,14 +164,7 @@ def main() -> None:
     }
     words = [re.sub(r"[^=]*/", "", word) for word in sys.argv[1:]]  # files without folders
     command = shlex.join(["python", "benchmarks/verdicts.py", *words])
-    path = write_result("verdicts", command=command, seed=arguments.seed, results=results)
-    report = json.loads(path.read_text())
-    loads = [found["load"][0] for found in results["sets"].values()]
-    text = (
-        f"`{command}`, seed {arguments.seed}, {report['hardware']}; others kept "
-        f"{min(loads):.0f} to {max(loads):.0f} processes busy meanwhile:\n\n{table(results)}"
-    )
-    write_section("floor_plans.md", "verdicts", text)
+    publish("verdicts", command=command, seed=arguments.seed, results=results)
 
 
 if __name__ == "__main__":

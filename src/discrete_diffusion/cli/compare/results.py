@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.cli.compare.folder import read_json, write_json
+from discrete_diffusion.domains import domain_of
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
 from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells, table_notes
 from discrete_diffusion.evaluation.equal_terms import REAL_DRAWS, EqualTerms
@@ -62,6 +63,8 @@ def write_comparison(
     results = finite(
         {
             "command": shlex.join(["discrete-diffusion", "compare", *overrides]),
+            "domain": domain_of(cells[0].config.data).name,
+            "setting": setting,
             "seeds": list(comparison.seeds),
             "versions": first["versions"],
             "hardware": sorted({result["hardware"] for result in found.values()}),
@@ -86,7 +89,7 @@ def write_comparison(
         writer.writeheader()
         writer.writerows(results["models"])
     written = ["table.md", "table.csv", "results.json"]
-    written += _draw(comparison, measurement.axes, out / "pareto.png", setting)
+    written += draw_comparison(comparison, measurement.axes, out / "pareto.png", setting)
     written += measurement.show(comparison, out)
     _print(heads, rows, notes)
     logger.info("%s: %s", ", ".join(written), out)
@@ -214,8 +217,11 @@ def _real_data_note(comparison: Comparison, real: Mapping[str, Any]) -> str:
     )
 
 
-def _draw(comparison: Comparison, axes: Sequence[Column], path: Path, setting: str) -> list[str]:
-    """The figure, if there is anything to show; the names of the files written."""
+def draw_comparison(
+    comparison: Comparison, axes: Sequence[Column], path: Path, setting: str
+) -> list[str]:
+    """The figure, if there is anything to show; the names of the files written. ``axes``: it shows
+    the first of them that there is; ``setting``: its title."""
     from discrete_diffusion.viz.pareto import ModelPoint, draw_pareto
 
     models, measure = comparison.models, comparison.measures[0]

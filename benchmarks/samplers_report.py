@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean, variance
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 from scipy.stats import ttest_ind
 
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from record import Figures, Record, Sections
 from sampler_cells import FEW_CALLS, REFERENCE
 from sampler_figure import Curve, QualityPanel, ReferencePoint, draw_tradeoff
 
 Measured = dict[str, Any]
 """A cell with its numbers."""
 
+FIGURE = "samplers_pareto.png"
 FAMILIES = {
     "order left to chance": ("first-hitting", "ancestral", "entropy-bounded"),
     "order by certainty": (
@@ -68,19 +71,24 @@ def draw(cells: Sequence[Measured], path: Path) -> None:
     )
 
 
-def sections(cells: Sequence[Measured]) -> dict[str, str]:
-    """The marked sections of ``docs/results.md`` and what goes between their marks."""
+def figures(record: Record) -> Figures:
+    return {FIGURE: partial(draw, record.results["cells"])}
+
+
+def sections(record: Record) -> Sections:
+    cells = record.results["cells"]
     absorbing = [cell for cell in cells if cell["model"] == "mdlm"]
     lines = list(dict.fromkeys(cell["line"] for cell in absorbing))
     once = [cell for cell in absorbing if cell["seed"] == 0]
     once.sort(key=lambda cell: (lines.index(cell["line"]), _sharpened(cell), -cell["calls"]))
-    return {
+    texts = {
         "samplers seeds": _seeds_table(absorbing),
         "samplers noise": _noise(absorbing),
         "samplers curves": _table([cell for cell in once if not _sharpened(cell)]),
         "samplers sharpened": _table([cell for cell in once if _has_sharpened_peer(cell, once)]),
         "samplers other noise": _table([cell for cell in cells if cell["model"] != "mdlm"]),
     }
+    return {("results.md", name): text for name, text in texts.items()}
 
 
 def _seeds_table(cells: Sequence[Measured]) -> str:
