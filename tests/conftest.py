@@ -17,6 +17,8 @@ import hydra
 import pytest
 import torch
 import yaml
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hypothesis import settings
 from omegaconf import DictConfig, OmegaConf
@@ -25,10 +27,12 @@ from omegaconf._utils import get_yaml_loader
 from discrete_diffusion import algorithms, noise_schedules, plugins, sampling
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config_files import config_dir
+from discrete_diffusion.domains.bubble_diagrams.pictures import drawing
 from discrete_diffusion.models import registry
 from fake_packages import forget_imports
 
 torch.set_num_threads(1)
+drawing.MAX_DRAWN = 2  # of the diagrams that each command draws: a picture of 36 takes a second
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell's job starts us
 
 settings.register_profile(
@@ -76,6 +80,24 @@ def _compose(config_name: str, overrides: Sequence[str], **others: Any) -> DictC
 
 
 hydra.compose = _compose
+
+_merge_anew = ConfigLoaderImpl._compose_config_from_defaults_list
+_MERGED: dict[str, DictConfig] = {}
+
+
+def _merge(self: ConfigLoaderImpl, defaults: Any, repo: Any) -> DictConfig:
+    """Hydra's merging of files, of equal lists of our own once, before values are put in; a copy of
+    the result. A command composes its config three times."""
+    paths = [source.path for source in repo.get_sources()]
+    if paths != ["hydra.conf", str(config_dir()), ""]:
+        return _merge_anew(self, defaults, repo)
+    key = repr([defaults, sorted(ConfigStore.instance().repo.items(), key=lambda item: item[0])])
+    if key not in _MERGED:
+        _MERGED[key] = _merge_anew(self, defaults, repo)
+    return copy.deepcopy(_MERGED[key])
+
+
+ConfigLoaderImpl._compose_config_from_defaults_list = _merge  # type: ignore[method-assign]
 
 REAL_DATA_VARIABLE = "DISCRETE_DIFFUSION_TEST_DATA"
 
