@@ -206,10 +206,8 @@ class BubbleDiagrams(Domain):
         return DiagramReport(data, split, num_verdicts=config.eval.verdicts)
 
     def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
-        from discrete_diffusion.domains.bubble_diagrams.sampling import (
-            complete_file,
-            sample_diagrams,
-        )
+        from discrete_diffusion.domains.bubble_diagrams.completing import complete_file
+        from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
 
         drawn_by = sample_diagrams if config.given is None else complete_file
         return drawn_by(config, trained, self.graph(trained.data_config))

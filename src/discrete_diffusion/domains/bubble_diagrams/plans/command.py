@@ -166,18 +166,18 @@ def _outline(options: argparse.Namespace) -> Outline:
 
 
 def _areas(options: argparse.Namespace, read: Any) -> RoomAreas:
-    from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+    from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import plans_with_boxes
     from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 
     if options.areas is None:
         return RoomAreas()
     diagrams = read(options.areas).diagrams
-    with_boxes = [diagram for diagram in diagrams if diagram.boxes is not None]
-    if not with_boxes:
+    plans = plans_with_boxes(diagrams, options.unit)
+    if not plans:
         raise ValueError(f"areas={options.areas}: none of its plans has boxes to take areas from")
-    if len(with_boxes) < len(diagrams):
+    if len(plans) < len(diagrams):
         print(
-            f"areas={options.areas}: {len(diagrams) - len(with_boxes):,} of {len(diagrams):,} "
+            f"areas={options.areas}: {len(diagrams) - len(plans):,} of {len(diagrams):,} "
             "plans have no boxes and are left out"
         )
-    return RoomAreas([FloorPlan.of(diagram, options.unit) for diagram in with_boxes])
+    return RoomAreas(plans)

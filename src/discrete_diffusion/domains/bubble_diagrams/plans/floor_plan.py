@@ -30,7 +30,15 @@ from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 if TYPE_CHECKING:
     from shapely import Polygon
 
-__all__ = ["FRONT_DOOR", "PLAN_KEYS", "Door", "FloorPlan", "Point", "floor_plans"]
+__all__ = [
+    "FRONT_DOOR",
+    "PLAN_KEYS",
+    "Door",
+    "FloorPlan",
+    "Point",
+    "floor_plans",
+    "plans_with_boxes",
+]
 
 PLAN_KEYS = ("unit", "boundary", "doors", "areas")
 """Keys of a plan's JSON beside those of its diagram."""
@@ -190,3 +198,8 @@ def checked_boundary(corners: Any) -> tuple[Point, ...]:
 def floor_plans(diagrams: Sequence[BubbleDiagram], unit: str = "metres") -> list[FloorPlan]:
     """``FloorPlan.of`` each."""
     return [FloorPlan.of(diagram, unit) for diagram in diagrams]
+
+
+def plans_with_boxes(diagrams: Sequence[BubbleDiagram], unit: str) -> list[FloorPlan]:
+    """``floor_plans`` of those that have boxes."""
+    return floor_plans([diagram for diagram in diagrams if diagram.boxes is not None], unit)

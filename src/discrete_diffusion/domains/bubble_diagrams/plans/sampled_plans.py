@@ -12,7 +12,10 @@ import torch
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import floor_plans
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
+    floor_plans,
+    plans_with_boxes,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
@@ -91,11 +94,10 @@ def training_areas(config: DictConfig) -> RoomAreas:
     path = config.path or config.train_path
     try:
         diagrams = read_plans(path, config, config.n_max).diagrams
-        with_boxes = [diagram for diagram in diagrams if diagram.boxes is not None]
-        areas = RoomAreas(floor_plans(with_boxes, config.get("unit", "pixels")))
+        plans = plans_with_boxes(diagrams, config.get("unit", "pixels"))
     except (OSError, ValueError) as error:
         logger.warning("room areas are typical ones, not those of the training data: %s", error)
         return RoomAreas()
-    if not with_boxes:
+    if not plans:
         logger.info("room areas are typical ones: the plans of %s have no boxes", path)
-    return areas
+    return RoomAreas(plans)

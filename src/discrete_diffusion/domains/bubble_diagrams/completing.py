@@ -1,0 +1,169 @@
+"""``sample given=FILE``: completions of the partial diagrams of a file."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.domains.bubble_diagrams import write_diagrams
+from discrete_diffusion.domains.bubble_diagrams.arranging import UnseenError
+from discrete_diffusion.domains.bubble_diagrams.completion import (
+    Completions,
+    approximations,
+    complete,
+)
+from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
+from discrete_diffusion.domains.bubble_diagrams.files.readers import numbered_partials
+from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import never_valid
+from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
+    MAX_DRAWN,
+    CompletedRow,
+    draw_completions,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.sampled_plans import (
+    check_given,
+    check_realise,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way, check_partial
+from discrete_diffusion.domains.bubble_diagrams.sampling import sampled
+from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
+from discrete_diffusion.domains.domain import Drawn, Sampled
+from discrete_diffusion.naming import counted
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+
+logger = logging.getLogger(__name__)
+
+COMPLETIONS = 4
+"""If ``completions`` does not say."""
+
+MAX_COLUMNS = 8
+"""Completions of a line that the picture shows."""
+
+MAX_NAMED = 5
+"""Lines that a warning names one by one."""
+
+
+def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+    """Complete every line of ``given``; written as ``samples.jsonl`` and a picture, and the
+    trajectory, if one is asked for.
+
+    Raises ``ValueError`` naming file, line and field for a line that is wrong, and for one that the
+    model cannot complete.
+    """
+    if Path(str(config.given)).suffix == ".npz":
+        raise ValueError(
+            f"given={config.given}: {trained.path} was trained on diagrams; give partial diagrams, "
+            "JSON lines (docs/completion.md)"
+        )
+    way = Way.asked(config, vocab)
+    check_realise(config)
+    partials = numbered_partials(str(config.given), n_max=vocab.n_max, codes=config.codes)
+    if config.realise:
+        check_given(str(config.given), partials)
+    for line, partial in partials.items() if way.name else ():
+        check_partial(partial, f"{config.given}, line {line}")
+    _warn_of_never_valid(str(config.given), partials)
+    each = COMPLETIONS if config.completions is None else config.completions
+    with trained.sharing() as shard:
+        start = time.perf_counter()
+        try:
+            completed = complete(
+                trained.sampler,
+                trained.algorithm,
+                list(partials.values()),
+                lines=list(partials),
+                vocab=vocab,
+                node_order=trained.data_config.node_order,
+                generator=make_generator(config.seed, 1, device=trained.device),
+                completions=each,
+                steps=trained.steps,
+                way=way,
+                batch_size=way.rows_at_once(trained.batch_size),
+                max_arrangements=config.max_arrangements,
+                trajectories=config.trajectory,
+                shard=shard,
+                on_drawn=trained.on(shard, lambda _, diagrams: lines_of(diagrams)).on_drawn,
+            )
+        except UnseenError as error:
+            raise ValueError(f"{config.given}, {error}") from error
+        seconds = time.perf_counter() - start
+        weights = way.facts(completed.log_weights, way.work(shard))
+    if weights:
+        logger.info("%s", way.said(weights))
+    if reasons := "; ".join(approximations(trained.sampler, trained.algorithm, completed)):
+        logger.info("the completions are approximate: %s", reasons)
+
+    def write() -> Sampled:
+        facts = {
+            "completions": each,
+            "seconds": seconds,
+            "exact": not reasons,
+            "approximate_because": reasons or None,
+            **weights,
+        }
+        return _write_completed(config, trained, partials, completed, facts, vocab)
+
+    return Drawn(Diagrams(completed.diagrams), write)
+
+
+def _write_completed(
+    config: DictConfig,
+    trained: TrainedModel,
+    partials: Mapping[int, PartialDiagram],
+    completed: Completions,
+    facts: dict[str, Any],
+    vocab: VocabConfig,
+) -> Sampled:
+    folder, diagrams = Path(str(config.out)), completed.diagrams
+    folder.mkdir(parents=True, exist_ok=True)
+    write_diagrams(folder / "samples.jsonl", diagrams)
+    _draw(diagrams, partials, folder / config.picture)
+    save_trajectory(completed.trajectory, folder, vocab)
+    facts = {
+        "given": str(config.given),
+        "num_inputs": len(partials),
+        "num_samples": len(diagrams),
+        "network_calls_per_sample": float(completed.network_calls.double().mean()),
+        "scoring_calls_per_sample": completed.num_scored / len(diagrams),
+        "scoring_batches_per_input": completed.num_batches / len(partials),
+        "arrangement_errors": completed.arrangement_errors,
+        **facts,
+    }
+    what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
+    return sampled(config, trained, what, diagrams, facts)
+
+
+def _warn_of_never_valid(path: str, partials: Mapping[int, PartialDiagram]) -> None:
+    """Name the lines of which no completion can be valid, the first few of them with the reason."""
+    reasons = {line: why for line, partial in partials.items() if (why := never_valid(partial))}
+    for line, why in [*reasons.items()][:MAX_NAMED]:
+        logger.warning("%s, line %d: no completion can be valid: %s", path, line, why)
+    if len(reasons) > MAX_NAMED:
+        more = counted(len(reasons) - MAX_NAMED, "more line")
+        logger.warning("%s: nor can those of %s", path, more)
+
+
+def _draw(
+    diagrams: Sequence[BubbleDiagram], partials: Mapping[int, PartialDiagram], path: Path
+) -> None:
+    """The first lines, a row each, and the first completions of each."""
+    of_line: dict[int, list[BubbleDiagram]] = {}
+    for diagram in diagrams:
+        of_line.setdefault(diagram.metadata["given"], []).append(diagram)
+    rows = [
+        CompletedRow(f"line {line}, given", partials[line], tuple(completions[:MAX_COLUMNS]))
+        for line, completions in of_line.items()
+    ]
+    shown = max(len(row.completions) for row in rows)
+    draw_completions(rows[: max(1, MAX_DRAWN // shown)], path)
