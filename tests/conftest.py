@@ -9,20 +9,19 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hydra
 import pytest
 import torch
-import yaml
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.plugins.config_source import ConfigResult
 from hypothesis import settings
-from omegaconf import DictConfig, OmegaConf
-from omegaconf._utils import get_yaml_loader
+from omegaconf import DictConfig
 
 from discrete_diffusion import algorithms, noise_schedules, plugins, sampling
 from discrete_diffusion.cli import compose
@@ -40,28 +39,29 @@ settings.register_profile(
 )
 settings.load_profile("project")
 
-_load_anew = OmegaConf.load
+_load_anew = ConfigRepository.load_config
+_LOADED: dict[str, ConfigResult] = {}
 
 
-@cache
-def _parsed(text: str) -> Any:
-    return yaml.load(text, Loader=get_yaml_loader())
+def _is_ours(repository: ConfigRepository) -> bool:
+    return [source.path for source in repository.get_sources()] == [
+        "hydra.conf",
+        str(config_dir()),
+        "",
+    ]
 
 
-def _load(file: Any) -> Any:
-    """``OmegaConf.load``, which parses equal texts once: Hydra reads two dozen files per config.
-    What cannot be parsed is left to it, for an error that names the file."""
-    text = file.read() if hasattr(file, "read") else Path(file).read_text(encoding="utf-8")
-    try:
-        parsed = _parsed(text)
-    except yaml.YAMLError:
-        if hasattr(file, "read"):
-            file.seek(0)
-        return _load_anew(file)
-    return OmegaConf.create() if parsed is None else OmegaConf.create(parsed)
+def _load(self: ConfigRepository, config_path: str) -> ConfigResult | None:
+    """Hydra reads two dozen files per config: ours once, and a copy of the result."""
+    if config_path not in _LOADED or not _is_ours(self):
+        found = _load_anew(self, config_path)
+        if found is None or found.is_schema_source or not _is_ours(self):
+            return found
+        _LOADED[config_path] = found
+    return copy.deepcopy(_LOADED[config_path])
 
 
-OmegaConf.load = staticmethod(_load)  # type: ignore[method-assign]
+ConfigRepository.load_config = _load  # type: ignore[method-assign]
 
 _compose_anew = hydra.compose
 _COMPOSED: dict[tuple[str, ...], DictConfig] = {}
@@ -88,8 +88,7 @@ _MERGED: dict[str, DictConfig] = {}
 def _merge(self: ConfigLoaderImpl, defaults: Any, repo: Any) -> DictConfig:
     """Hydra's merging of files, of equal lists of our own once, before values are put in; a copy of
     the result. A command composes its config three times."""
-    paths = [source.path for source in repo.get_sources()]
-    if paths != ["hydra.conf", str(config_dir()), ""]:
+    if not _is_ours(repo):
         return _merge_anew(self, defaults, repo)
     key = repr([defaults, sorted(ConfigStore.instance().repo.items(), key=lambda item: item[0])])
     if key not in _MERGED:

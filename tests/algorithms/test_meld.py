@@ -258,6 +258,7 @@ def test_a_run_learns_its_exponents_and_its_checkpoint_keeps_them(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
     words = ["algo=meld", "model=bd_tiny", "debug=default", "data.num_plans=200", "optim.lr=0.01"]
+    words += ["callbacks.num_samples=0", "eval.num_samples=2"]
     main(["train", *words, "hydra.run.dir=run"])
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["exponent_max_node"] != 1.0 != metrics["exponent_max_edge"]

@@ -55,15 +55,15 @@ def test_runs_too_short_for_a_validation_leave_both_checkpoints(length, tmp_path
 def test_without_a_terminal_lines_say_how_far_training_and_sampling_are(monkeypatch, capsys):
     told = partial(shown, first=0.0, every=0.01)
     monkeypatch.setattr(sys.modules["discrete_diffusion.cli.main"], "shown", told)
-    words = ["trainer.max_steps=12", "trainer.val_check_interval=6", "eval.num_samples=40"]
+    words = ["trainer.max_steps=12", "trainer.val_check_interval=6", "eval.num_samples=10"]
     main(["train", *TINY, *words, "logger=none", "hydra.run.dir=run"])
     said = capsys.readouterr().out
     assert len(re.findall(r"^training, \d+ of 12 steps.* left$", said, re.MULTILINE)) > 1
     assert re.search(r"^training, \d+ of 12 steps, loss \d\S*, .* left$", said, re.MULTILINE)
     assert re.search(r"^training, 6 of 12 steps: validation", said, re.MULTILINE)
     assert "final measurements: drawing, " in said
-    main(["sample", "checkpoint=run/checkpoints/best.ckpt", "num_samples=100", "batch_size=20"])
-    assert re.search(r"^drawing, \d+ of 100 samples", capsys.readouterr().out, re.MULTILINE)
+    main(["sample", "checkpoint=run/checkpoints/best.ckpt", "num_samples=20", "batch_size=4"])
+    assert re.search(r"^drawing, \d+ of 20 samples", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_checkpoints_load_ready_to_sample(finished_run):

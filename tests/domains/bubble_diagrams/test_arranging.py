@@ -79,7 +79,7 @@ def test_no_more_is_shown_than_allowed_but_for_one_per_token(partial, max_scored
 def test_those_kept_weigh_for_all_on_average(partial, max_kept):
     every = weighed(partial).arrangements
     row_of = {tuple(slots): k for k, slots in enumerate(every.slots.tolist())}
-    seeds, z = 300, exact(every.tokens)
+    seeds, z = 150, exact(every.tokens)
     weights = torch.zeros(seeds, len(every), dtype=torch.float64)
     errors = torch.zeros(seeds, dtype=torch.float64)
     for seed in range(seeds):
@@ -139,10 +139,10 @@ def test_arrangements_are_listed_alike():
     assert (len(every.arrangements), every.error) == (24, None)
     assert every.log_weights.tolist() == [0.0] * 24
     counts = torch.zeros(4, 4)
-    for seed in range(300):
+    for seed in range(150):
         some = list_arrangements(tree, 5, make_generator(seed))
         assert some.error is not None
         assert some.log_weights.exp().sum() == pytest.approx(24, rel=0.3)
         counts[some.arrangements.slots[:, 0], some.arrangements.slots[:, 1]] += 1
     share = counts[~torch.eye(4, dtype=torch.bool)] / counts.sum()
-    assert (share - 1 / 12).abs().max() < 0.02
+    assert (share - 1 / 12).abs().max() < 0.03

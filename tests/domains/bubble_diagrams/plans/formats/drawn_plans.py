@@ -61,9 +61,10 @@ def embedded(num: int) -> list[FloorPlan]:
     return [FloorPlan.of(diagram, "pixels") for diagram in generate_plans(num, seed=3)]
 
 
-def real(folder: Path) -> list[FloorPlan]:
-    """The 6 plans of House-GAN++, then the 999 rendered ones, those flagged as duplicates too."""
-    lines = (folder / "rplan_render_999" / "plans.jsonl").read_text().splitlines()
+def real(folder: Path, every: int) -> list[FloorPlan]:
+    """The 6 plans of House-GAN++, then one in ``every`` of the 999 rendered ones, those flagged as
+    duplicates too."""
+    lines = (folder / "rplan_render_999" / "plans.jsonl").read_text().splitlines()[::every]
     records = [json.loads(file.read_text()) for file in sorted(folder.glob("houseganpp_*/*.json"))]
     records += [json.loads(line) for line in lines]
     plans = [parse_plan(record, n_max=8, threshold=9.0) for record in records]
