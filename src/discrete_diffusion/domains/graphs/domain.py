@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
+from discrete_diffusion.domains.domain import Domain, Drawn, Report
 from discrete_diffusion.domains.option import TIME_BINS, Option
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,7 +27,12 @@ GIVEN = "#d1495b"
 _NODE = "#44608a"
 _COLOURS = ("#44608a", "#ef9f4c", "#1f7a78", "#b06ab3", "#c9a227", "#7a7f87", "#d1495b", "#6fa8dc")
 """Of types of nodes; they begin again after the last."""
-_STYLES = ("solid", "dashed", "dotted", "dashdot")
+_STYLES: tuple[Literal["solid", "dashed", "dotted", "dashdot"], ...] = (
+    "solid",
+    "dashed",
+    "dotted",
+    "dashdot",
+)
 """Of types of edges."""
 
 _CELL = 2.1
@@ -67,7 +73,7 @@ def draw_graphs(
 
 def _draw(axes: Axes, graph: TypedGraph, given: frozenset[Pair]) -> None:
     points = place(graph)
-    size = 160 / (len(graph.nodes) + 8)
+    size = 240 / (len(graph.nodes) + 8)
     for kind in sorted({kind for _, _, kind in graph.edges}):
         pairs = [(i, j) for i, j, each in graph.edges if each == kind]
         axes.add_collection(
@@ -80,7 +86,7 @@ def _draw(axes: Axes, graph: TypedGraph, given: frozenset[Pair]) -> None:
             )
         )
     colours = [_COLOURS[kind % len(_COLOURS)] for kind in graph.nodes]
-    axes.scatter(*points.T, s=size, c=colours, linewidths=0, zorder=2)
+    axes.scatter(points[:, 0], points[:, 1], s=size, c=colours, linewidths=0, zorder=2)
     axes.margins(0.06)
     axes.autoscale_view()
 

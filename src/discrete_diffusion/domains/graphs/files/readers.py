@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,19 @@ def _records(file: Path, types: GraphTypes) -> Records:
 
 
 def _json_lines(text: str, types: GraphTypes) -> Records:
+    for place, line in _lines(text):
+        yield ALL, place, partial(_parse_json_line, line, types)
+
+
+def _parse_json_line(line: str, types: GraphTypes) -> TypedGraph:
+    return parse_graph(load_json(line), types)
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """The place of each line that is not blank, and the line."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
-            yield ALL, f", line {number}", lambda line=line: parse_graph(load_json(line), types)
+            yield f", line {number}", line
 
 
 def _json(text: str, types: GraphTypes) -> Records:
@@ -124,12 +135,14 @@ def _json(text: str, types: GraphTypes) -> Records:
     for name, graphs in content.items():
         split = _SPLIT_NAMES.get(name)
         if split is None or not isinstance(graphs, list):
-            yield ALL, f", {name!r}", _failing(
-                f"expected lists of graphs by split: {', '.join(_SPLIT_NAMES)}"
+            yield (
+                ALL,
+                f", {name!r}",
+                _failing(f"expected lists of graphs by split: {', '.join(_SPLIT_NAMES)}"),
             )
             continue
         for k, record in enumerate(graphs):
-            yield split, f", {name}[{k}]", lambda record=record: parse_graph(record, types)
+            yield split, f", {name}[{k}]", partial(parse_graph, record, types)
 
 
 def load_json(text: str) -> Any:
@@ -141,17 +154,16 @@ def load_json(text: str) -> Any:
 
 
 def _graph6(text: str, types: GraphTypes) -> Records:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            yield ALL, f", line {number}", lambda line=line: parse_graph6(line, types)
+    for place, line in _lines(text):
+        yield ALL, place, partial(parse_graph6, line, types)
 
 
 def _graphml(text: str, types: GraphTypes) -> Records:
-    yield ALL, "", lambda: parse_graphml(text, types)
+    yield ALL, "", partial(parse_graphml, text, types)
 
 
 def _edge_list(text: str, types: GraphTypes) -> Records:
-    yield ALL, "", lambda: parse_edge_list(text, types)
+    yield ALL, "", partial(parse_edge_list, text, types)
 
 
 _FORMATS: dict[str, Callable[[str, GraphTypes], Records]] = {

@@ -7,6 +7,7 @@ Other keys are left out.
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -50,12 +51,12 @@ def parse_size(record: Any) -> int:
         raise GraphError(
             f'expected an object {{"n": ..., "edges": [[u, v], ...]}}, got {reprlib.repr(record)}'
         )
-    num_nodes = record.get("n")
-    if not _is_index(num_nodes, None) or num_nodes < 1:
+    num_nodes: Any = record.get("n")
+    if not _is_index(num_nodes) or num_nodes == 0:
         raise GraphError(
             f"n: expected the number of nodes, at least 1, got {reprlib.repr(num_nodes)}"
         )
-    return num_nodes
+    return int(num_nodes)
 
 
 def parse_node_types(names: Any, num_nodes: int, types: GraphTypes) -> tuple[int, ...]:
@@ -120,6 +121,5 @@ def parse_pairs(
         yield (min(u, v), max(u, v)), rest
 
 
-def _is_index(value: Any, end: int | None) -> bool:
-    is_whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return is_whole and (end is None or value < end)
+def _is_index(value: Any, end: float = math.inf) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < end

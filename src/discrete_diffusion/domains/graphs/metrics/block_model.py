@@ -79,7 +79,7 @@ def integrated_likelihood(adjacency: Floats, blocks: Ints) -> float:
 def _agreement(adjacency: Floats, blocks: Ints) -> float:
     from scipy.stats import chi2
 
-    edges, pairs, sizes = _block_counts(adjacency, blocks)
+    edges, pairs, _ = _block_counts(adjacency, blocks)
     expected = np.full(edges.shape, BETWEEN)
     np.fill_diagonal(expected, WITHIN)
     observed = edges / (pairs + 1e-6)

@@ -5,6 +5,7 @@
 over all pairs, those of a graph with itself too, so that a set has distance 0 from itself. The
 papers call this number MMD; so do the tables here.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ AVERAGED = ("mmd_degree", "mmd_clustering", "mmd_orbit")
 """What ``mmd_average`` is the mean of."""
 
 _DECIMALS = 4
-"""Of the training graphs' distances as they are published; those that round to 0 are in no ratio."""
+"""Of training graphs' distances as they are published; those that round to 0 are in no ratio."""
 
 
 def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[str, float]:

@@ -37,8 +37,9 @@ class GraphSet(Sequence[TypedGraph]):
     @overload
     def __getitem__(self, index: slice) -> GraphSet: ...
     def __getitem__(self, index: int | slice) -> TypedGraph | GraphSet:
-        found = self.graphs[index]
-        return GraphSet(found) if isinstance(found, tuple) else found
+        if isinstance(index, slice):
+            return GraphSet(self.graphs[index])
+        return self.graphs[index]
 
     @cached_property
     def keys(self) -> tuple[Hashable, ...]:
