@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Drawn, Report
+from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
 from discrete_diffusion.domains.option import TIME_BINS, Option
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _SAMPLE = (
     Option(
-        "num_nodes",
+        "nodes_per_graph",
         "nodes of every graph, or several numbers to draw as often as in the training data among "
-        "them, num_nodes=[12,16]; null draws all that the training data has",
+        "them, nodes_per_graph=[12,16]; null draws all that the training data has",
         least=1,
         listed=True,
         without_given="a partial graph has as many nodes as its n says",
@@ -41,6 +41,49 @@ _SAMPLE = (
         written=True,
     ),
 )
+_EVALUATE = (
+    Option(
+        "reference",
+        "graphs to compare with; null takes those that the checkpoint held out. A file with splits "
+        "gives its test graphs, and its training graphs as training",
+        is_file=True,
+        of_files=True,
+    ),
+    Option(
+        "training",
+        "graphs trained on, for novelty and the ratio; null takes those of the checkpoint",
+        is_file=True,
+        of_files=True,
+    ),
+    Option("seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1),
+    Option(
+        "floor_draws",
+        "pairs of real sets that the floors are the mean of; null is 20, 0 leaves them out",
+        least=0,
+        of_files=True,
+    ),
+    Option(
+        "kind",
+        "what makes a graph valid; null takes data.kind of the checkpoint",
+        words=("planar", "tree", "sbm", "community", "ego"),
+        of_files=True,
+    ),
+    Option(
+        "kernel",
+        "of the distances: of total variation or of the earth mover's distance; null is emd for "
+        "the kinds community and ego, else tv",
+        words=("tv", "emd"),
+        of_files=True,
+    ),
+    TIME_BINS,
+    Option(
+        "skip_invalid",
+        "files: true leaves out graphs that cannot be read, and counts them",
+        default=False,
+        of_files=True,
+        reading=True,
+    ),
+)
 
 
 @register_domain
@@ -51,10 +94,18 @@ class Graphs(Domain):
     data_sets = {"graphs": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
     sample_options = _SAMPLE
-    evaluate_options = (TIME_BINS,)
+    evaluate_options = _EVALUATE
     group_titles = {"node": "nodes", "edge": "pairs"}
     sample_files = ("samples.jsonl", "graphml")
     growing = "samples.jsonl"
+    quick = {
+        "num_held_out": 40,
+        "num_samples": 40,
+        "seeds": 1,
+        "floor_draws": 5,
+        "bound_draws": 1,
+        "time_bins": 5,
+    }
 
     def complete(self, data: DictConfig) -> None:
         """``n_max`` follows from the graphs, unless it is set."""
@@ -96,6 +147,16 @@ class Graphs(Domain):
 
         drawn_by = sample_graphs if config.given is None else complete_graphs
         return drawn_by(config, trained, self.graph(trained.data_config))
+
+    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+        from discrete_diffusion.domains.graphs.evaluation import evaluate_model
+
+        return evaluate_model(config, trained, self.graph(trained.data_config))
+
+    def evaluate_files(self, config: DictConfig) -> Evaluation:
+        from discrete_diffusion.domains.graphs.evaluation import evaluate_files
+
+        return evaluate_files(config)
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.graphs.report import GraphCells

@@ -142,21 +142,21 @@ def _facts(drawn: TokenSamples, num: int) -> dict[str, Any]:
 def _asked_nodes(
     config: DictConfig, trained: TrainedModel, vocab: VocabConfig
 ) -> int | list[int] | None:
-    """What ``num_nodes`` says. Raises ``ValueError`` for a number that the model does not know, or,
-    among several, has not seen."""
-    asked = config.num_nodes
+    """What ``nodes_per_graph`` says. Raises ``ValueError`` for a number that the model does not
+    know, or, among several, has not seen."""
+    asked = config.nodes_per_graph
     several = None if asked is None or isinstance(asked, int) else [*asked]
     seen = {n for n, count in enumerate(trained.checkpoint.size_counts) if count}
     for size in several or ([] if asked is None else [asked]):
         if size > vocab.n_max:
             raise ValueError(
-                f"num_nodes={size}: {trained.path} was trained on graphs of at most {vocab.n_max} "
-                f"nodes; ask for fewer, or train with data.n_max={size}"
+                f"nodes_per_graph={size}: {trained.path} was trained on graphs of at most "
+                f"{vocab.n_max} nodes; ask for fewer, or train with data.n_max={size}"
             )
         if several and size not in seen:
             raise ValueError(
-                f"num_nodes={asked}: {trained.path} was trained on no graph of {size} nodes, so "
-                f"none would be drawn among the others; num_nodes={size} alone draws them"
+                f"nodes_per_graph={asked}: {trained.path} was trained on no graph of {size} nodes, "
+                f"so none would be drawn among the others; nodes_per_graph={size} alone draws them"
             )
     return several or asked
 

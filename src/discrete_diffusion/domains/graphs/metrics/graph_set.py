@@ -41,6 +41,13 @@ class GraphSet(Sequence[TypedGraph]):
             return GraphSet(self.graphs[index])
         return self.graphs[index]
 
+    def select(self, rows: Iterable[int]) -> GraphSet:
+        """The graphs of these rows, with what was computed of them."""
+        index = np.fromiter(rows, dtype=np.int64)
+        found = GraphSet(self.graphs[row] for row in index)
+        found.statistics = {name: values[index] for name, values in self.statistics.items()}
+        return found
+
     @cached_property
     def keys(self) -> tuple[Hashable, ...]:
         return tuple(map(canonical_key, self.graphs))
