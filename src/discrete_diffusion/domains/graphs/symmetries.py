@@ -30,22 +30,17 @@ def label(graph: TypedGraph) -> Labelling:
     """Types of nodes and of edges count. Edges of several types become nodes of an own colour in
     the middle of an edge, which changes no automorphism."""
     coloured, colours = _coloured(graph)
-    n = len(graph.nodes)
-    place = coloured.canonical_permutation(color=colours)[:n]
-    canonical = tuple(sorted(range(n), key=place.__getitem__))
     automorphisms = coloured.count_automorphisms(color=colours)
-    return Labelling(canonical, math.log(math.factorial(n)) - math.log(automorphisms))
+    log_num_orders = math.log(math.factorial(len(graph.nodes))) - math.log(automorphisms)
+    return Labelling(_canonical_order(graph, coloured, colours), log_num_orders)
 
 
 def canonical_key(graph: TypedGraph) -> Hashable:
     """Equal for two graphs if and only if they are isomorphic."""
-    coloured, colours = _coloured(graph)
-    n = len(graph.nodes)
-    place = coloured.canonical_permutation(color=colours)[:n]
-    rank = {node: k for k, node in enumerate(sorted(range(n), key=place.__getitem__))}
+    order = _canonical_order(graph, *_coloured(graph))
+    rank = {node: k for k, node in enumerate(order)}
     edges = sorted((*sorted((rank[i], rank[j])), kind) for i, j, kind in graph.edges)
-    types = sorted((rank[k], kind) for k, kind in enumerate(graph.nodes))
-    return tuple(kind for _, kind in types), tuple(edges)
+    return tuple(graph.nodes[node] for node in order), tuple(edges)
 
 
 def breadth_first_order(graph: TypedGraph, canonical: Sequence[int]) -> Order:
@@ -70,6 +65,13 @@ def breadth_first_order(graph: TypedGraph, canonical: Sequence[int]) -> Order:
             seen.update(following)
             queue.extend(following)
     return tuple(found)
+
+
+def _canonical_order(graph: TypedGraph, coloured: Any, colours: list[int]) -> Order:
+    """Read off the permuted graph: releases of igraph differ in which way a permutation goes."""
+    coloured.vs["node"] = range(len(colours))
+    permuted = coloured.permute_vertices(coloured.canonical_permutation(color=colours))
+    return tuple(node for node in permuted.vs["node"] if node < len(graph.nodes))
 
 
 def _coloured(graph: TypedGraph) -> tuple[Any, list[int]]:

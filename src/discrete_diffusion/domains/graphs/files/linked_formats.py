@@ -9,7 +9,12 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs.files.records import GraphError, graph_record, parse_graph
+from discrete_diffusion.domains.graphs.files.records import (
+    GraphError,
+    graph_record,
+    parse_edges,
+    parse_graph,
+)
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 
 TYPE = "type"
@@ -61,30 +66,32 @@ def parse_graph6(line: str, types: GraphTypes) -> TypedGraph:
 def parse_edge_list(text: str, types: GraphTypes) -> TypedGraph:
     """A line "u v", or "u v type", for each edge; "u" alone is a node; # starts a comment.
 
-    Nodes are any words; they are numbered in the order in which they come first. Types of nodes
-    have no place in it.
+    Nodes are any words. They are numbered in the order of whole numbers if all of them are such,
+    else in the order in which they come first. Types of nodes have no place in it.
     """
-    number: dict[str, int] = {}
-    edges: list[list[Any]] = []
+    found: dict[str, None] = {}
+    links: list[list[str]] = []
     for at, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].replace(",", " ").split()
-        if not words:
-            continue
         if len(words) > 3:
             raise GraphError(f"line {at}: expected u v, or u v type, got {line.strip()!r}")
-        ends = [number.setdefault(word, len(number)) for word in words[:2]]
-        if len(ends) == 2:
-            edges.append([*ends, *words[2:]])
-            _check_line(edges, len(number), types, at)
-    if not number:
+        found |= dict.fromkeys(words[:2])
+        if len(words) > 1:
+            _check_link(words, types, at)
+            links.append(words)
+    if not found:
         raise GraphError("holds no edge")
-    return parse_graph({"n": len(number), "edges": edges}, types)
+    names = sorted(found, key=int) if all(name.isdecimal() for name in found) else [*found]
+    number = {name: k for k, name in enumerate(names)}
+    edges = [[number[u], number[v], *rest] for u, v, *rest in links]
+    return parse_graph({"n": len(names), "edges": edges}, types)
 
 
-def _check_line(edges: Sequence[list[Any]], num_nodes: int, types: GraphTypes, at: int) -> None:
-    """The last edge alone, so that an error names its line."""
+def _check_link(words: Sequence[str], types: GraphTypes, at: int) -> None:
+    """So that an error names its line."""
+    ends = [0, int(words[0] != words[1])]
     try:
-        parse_graph({"n": num_nodes, "edges": edges[-1:]}, GraphTypes(edges=types.edges))
+        parse_edges([[*ends, *words[2:]]], 2, types)
     except GraphError as error:
         raise GraphError(f"line {at}: {str(error).removeprefix('edges[0]: ')}") from error
 

@@ -59,9 +59,9 @@ def find_blocks(adjacency: Floats) -> Ints:
     return max(found, key=lambda blocks: integrated_likelihood(adjacency, blocks))
 
 
-def integrated_likelihood(adjacency: Floats, blocks: Ints) -> float:
-    """log p(graph, blocks) of a Bernoulli block model, its densities and shares integrated out
-    under flat priors.
+def integrated_likelihood(adjacency: Floats, blocks: Ints, num_blocks: int | None = None) -> float:
+    """log p(graph, blocks) of a Bernoulli block model of ``num_blocks``, or as many as there are,
+    its densities and shares integrated out under flat priors.
 
         sum over pairs of blocks log B(e + 1, m - e + 1) + log (k - 1)! prod n_r! / (n + k - 1)!
 
@@ -69,7 +69,7 @@ def integrated_likelihood(adjacency: Floats, blocks: Ints) -> float:
     """
     from scipy.special import betaln, gammaln
 
-    edges, pairs, sizes = _block_counts(adjacency, blocks)
+    edges, pairs, sizes = _block_counts(adjacency, blocks, num_blocks)
     upper = np.triu_indices(len(sizes))
     density = betaln(edges + 1, pairs - edges + 1)[upper].sum()
     k, n = len(sizes), len(blocks)
@@ -87,9 +87,11 @@ def _agreement(adjacency: Floats, blocks: Ints) -> float:
     return float(chi2.sf(wald, 1).mean())
 
 
-def _block_counts(adjacency: Floats, blocks: Ints) -> tuple[Floats, Floats, Floats]:
+def _block_counts(
+    adjacency: Floats, blocks: Ints, num_blocks: int | None = None
+) -> tuple[Floats, Floats, Floats]:
     """Edges and pairs of nodes, Float[K, K] symmetric, and nodes Float[K], of blocks."""
-    member = np.eye(int(blocks.max()) + 1)[blocks]  # (N, K)
+    member = np.eye(num_blocks or int(blocks.max()) + 1)[blocks]  # (N, K)
     sizes, edges = member.sum(axis=0), member.T @ adjacency @ member
     pairs = np.outer(sizes, sizes)
     np.fill_diagonal(edges, np.diag(edges) / 2)
