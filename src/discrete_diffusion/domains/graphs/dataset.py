@@ -87,7 +87,7 @@ def reordered(graph: TypedGraph, order: Sequence[int]) -> TypedGraph:
 
 def largest_graph(config: DictConfig) -> int:
     """Nodes of the largest graph of a ``config.data``. Raises as ``build_dataset`` does."""
-    sources = _read_all(config)
+    sources = _read_all(config, said=False)  # they will be when they are read for good
     return max(len(graph.nodes) for source in sources.values() for graph in source.graphs)
 
 
@@ -142,8 +142,8 @@ def _of_one_file(
     return splits
 
 
-def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
-    """By ``path``, or by split."""
+def _read_all(config: DictConfig, *, said: bool = True) -> dict[str, ReadGraphs]:
+    """By ``path``, or by split. ``said``: in the log."""
     paths = {name: config.get(f"{name}_path") for name in SPLITS}
     if config.path is not None:
         if any(path is not None for path in paths.values()):
@@ -159,5 +159,6 @@ def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
             found[name] = read_graphs(
                 path, GraphTypes.of(config), skip_invalid=config.skip_invalid, n_max=config.n_max
             )
-            logger.info("%s", found[name].summary(path))
+            if said:
+                logger.info("%s", found[name].summary(path))
     return found
