@@ -38,6 +38,7 @@ GOES_WITH = {
     ("sampling", "autoregressive"): ["algo=ar"],
     ("data", "text"): ["algo.backbone=dit"],
     ("data", "dialogue-tokens"): ["algo.backbone=dit"],
+    ("data", "graphs"): ["data.n_max=20"],
     ("data", "regions"): ["algo=masked-features"],
     ("sampling", "row-ancestral"): ["algo=masked-features"],
     ("data", "eit"): ["algo=flow-matching"],

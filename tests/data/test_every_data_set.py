@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -23,12 +24,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "eit-levels": {"num_samples": 20, "size": 16, "mesh_rings": 4, "num_boundary": 12},
     "dialogue": {"num_samples": 40},
     "dialogue-tokens": {"num_samples": 40},
+    "graphs": {"path": "paths.jsonl"},
 }
 CASES = [
     *((name, {}) for name in SMALL),
     ("plans", {"symmetry": "mirror"}),
     ("plans", {"symmetry": "square", "node_order": "random"}),
     ("plans", {"node_order": "given"}),
+    ("graphs", {"node_order": "bfs"}),
 ]
 BATCH_SIZE = 7
 
@@ -42,6 +45,8 @@ def build(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
     write_diagrams("plans.jsonl", generate_plans(45, seed=4))
+    paths = [{"n": n, "edges": [[k, k + 1] for k in range(n - 1)]} for n in range(1, 47)]
+    (tmp_path / "paths.jsonl").write_text("\n".join(map(json.dumps, paths)))
     (tmp_path / "text.txt").write_text("to be or not to be, that is the question. " * 21)
 
     def build(name: str, changes: dict[str, Any]) -> Dataset:

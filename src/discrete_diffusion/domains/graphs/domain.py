@@ -1,0 +1,164 @@
+"""Graphs of any kind: benchmark graphs, or your own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
+from discrete_diffusion.domains.option import TIME_BINS, Option
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+
+_SAMPLE = (
+    Option(
+        "nodes_per_graph",
+        "nodes of every graph, or several numbers to draw as often as in the training data among "
+        "them, nodes_per_graph=[12,16]; null draws all that the training data has",
+        least=1,
+        listed=True,
+        without_given="a partial graph has as many nodes as its n says",
+    ),
+    Option("given", "a file of partial graphs to complete, see docs/graphs.md", is_file=True),
+    Option(
+        "completions",
+        "of each partial graph; null is 4",
+        least=1,
+        with_given=True,
+        instead_of="num_samples",
+    ),
+    Option(
+        "graphml",
+        "true: also every sample as GraphML, graphml/0.graphml, ...",
+        default=False,
+        written=True,
+    ),
+)
+_EVALUATE = (
+    Option(
+        "reference",
+        "graphs to compare with; null takes those that the checkpoint held out. A file with splits "
+        "gives its test graphs, and its training graphs as training",
+        is_file=True,
+        of_files=True,
+    ),
+    Option(
+        "training",
+        "graphs trained on, for novelty and the ratio; null takes those of the checkpoint",
+        is_file=True,
+        of_files=True,
+    ),
+    Option("seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1),
+    Option(
+        "floor_draws",
+        "pairs of real sets that the floors are the mean of; null is 20, 0 leaves them out",
+        least=0,
+        of_files=True,
+    ),
+    Option(
+        "kind",
+        "what makes a graph valid; null takes data.kind of the checkpoint",
+        words=("planar", "tree", "sbm", "community", "ego"),
+        of_files=True,
+    ),
+    Option(
+        "kernel",
+        "of the distances: of total variation or of the earth mover's distance; null is emd for "
+        "the kinds community and ego, else tv",
+        words=("tv", "emd"),
+        of_files=True,
+    ),
+    TIME_BINS,
+    Option(
+        "skip_invalid",
+        "files: true leaves out graphs that cannot be read, and counts them",
+        default=False,
+        of_files=True,
+        reading=True,
+    ),
+)
+
+
+@register_domain
+class Graphs(Domain):
+    """Graphs of files."""
+
+    name, title = "graphs", "graphs"
+    data_sets = {"graphs": "tokens"}
+    data_files = ("path", "train_path", "val_path", "test_path")
+    sample_options = _SAMPLE
+    evaluate_options = _EVALUATE
+    group_titles = {"node": "nodes", "edge": "pairs"}
+    sample_files = ("samples.jsonl", "graphml")
+    growing = "samples.jsonl"
+    quick = {
+        "num_held_out": 40,
+        "num_samples": 40,
+        "seeds": 1,
+        "floor_draws": 5,
+        "bound_draws": 1,
+        "time_bins": 5,
+    }
+
+    def complete(self, data: DictConfig) -> None:
+        """``n_max`` follows from the graphs, unless it is set."""
+        from discrete_diffusion.domains.graphs.libraries import check_installed
+        from discrete_diffusion.domains.graphs.metrics.validity import KINDS
+        from discrete_diffusion.naming import check_name
+
+        check_installed()
+        if data.kind is not None:
+            check_name("data.kind", str(data.kind), KINDS)
+        if data.n_max is None:
+            from discrete_diffusion.domains.graphs.dataset import largest_graph
+
+            data.n_max = largest_graph(data)
+
+    def graph(self, data: Mapping[str, Any]) -> VocabConfig:
+        """The vocabularies and slots of its graphs."""
+        from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+
+        if data.get("n_max") is None:
+            raise ValueError(
+                "data.n_max is not set: the most nodes that a graph may have; complete_data(config)"
+                " reads it off the graphs"
+            )
+        return GraphTypes.of(data).vocabulary(data["n_max"])
+
+    def build(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.graphs.dataset import build_dataset
+
+        return build_dataset(data, self.graph(data))
+
+    def report(self, data: Any, split: str, config: DictConfig) -> Report:
+        from discrete_diffusion.domains.graphs.report import GraphReport
+
+        return GraphReport(data, split)
+
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+        from discrete_diffusion.domains.graphs.sampling import complete_graphs, sample_graphs
+
+        drawn_by = sample_graphs if config.given is None else complete_graphs
+        return drawn_by(config, trained, self.graph(trained.data_config))
+
+    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+        from discrete_diffusion.domains.graphs.evaluation import evaluate_model
+
+        return evaluate_model(config, trained, self.graph(trained.data_config))
+
+    def evaluate_files(self, config: DictConfig) -> Evaluation:
+        from discrete_diffusion.domains.graphs.evaluation import evaluate_files
+
+        return evaluate_files(config)
+
+    def cell_measurement(self) -> CellMeasurement:
+        from discrete_diffusion.domains.graphs.report import GraphCells
+
+        return GraphCells()

@@ -1,0 +1,200 @@
+"""``evaluate`` of graphs: what samples are like, and the model itself."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion import progress
+from discrete_diffusion.config_files import as_list
+from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
+from discrete_diffusion.domains.domain import Evaluation
+from discrete_diffusion.domains.graphs.drawing import MAX_DRAWN, draw_graphs
+from discrete_diffusion.domains.graphs.files.writers import write_graphs
+from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.libraries import check_installed
+from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
+from discrete_diffusion.domains.graphs.real_data import (
+    RealData,
+    read_measured,
+    real_data_for_model,
+    real_data_for_samples,
+)
+from discrete_diffusion.domains.graphs.report import SAMPLES
+from discrete_diffusion.domains.graphs.sample_scores import (
+    SampleScores,
+    score_samples,
+    shown_sizes,
+)
+from discrete_diffusion.evaluation.held_out import (
+    checkpoint_facts,
+    sampling_facts,
+    sampling_seeds,
+    some_held_out,
+)
+from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, measure_model
+from discrete_diffusion.evaluation.table import TableSection, model_notes
+from discrete_diffusion.evaluation.token_samples import draw_fresh
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+
+logger = logging.getLogger(__name__)
+
+FLOOR_DRAWS = 20
+"""If ``floor_draws`` does not say."""
+
+
+@dataclass(frozen=True)
+class GraphEvaluation(Evaluation):
+    """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file.
+    ``model``: what was measured of the model itself; None of files of samples.
+    ``num_unreadable``: samples of the files that were left out.
+    """
+
+    facts: dict[str, Any]
+    real: RealData
+    types: GraphTypes
+    sets: list[list[TypedGraph]]
+    scores: SampleScores
+    model: ModelEvaluation | None
+    num_unreadable: int
+
+    def sections(self) -> list[TableSection]:
+        """Samples first."""
+        model = [] if self.model is None else self.model.sections()
+        return [*self.scores.sections(), *model]
+
+    def notes(self) -> list[str]:
+        notes = [f"Reference: {self.real.name}.", *self.scores.notes(self.num_unreadable)]
+        return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
+
+    def metrics(self) -> dict[str, Any]:
+        """Single numbers before lists and tables."""
+        found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
+        scalars = {k: v for k, v in found.items() if not isinstance(v, dict | list)}
+        return {**self.facts, **scalars, **found}
+
+    def save(self, folder: Path) -> None:
+        """The samples of the first set."""
+        write_graphs(folder / SAMPLES, self.sets[0], self.types)
+
+    def draw(self, folder: Path) -> None:
+        draw_graphs(self.sets[0][:MAX_DRAWN], folder / "samples.png", self.types)
+        if self.model is not None:
+            self.model.draw(folder)
+
+
+def evaluate_files(config: DictConfig) -> GraphEvaluation:
+    """``samples=FILE`` or ``samples=[A,B]``. Raises ``ValueError`` for an empty list."""
+    check_installed()
+    names, types = as_list(config.samples), GraphTypes()
+    if not names:
+        raise ValueError("samples=[]: give at least one file")
+    real = real_data_for_samples(config, types)
+    reports = [read_measured(name, config, types) for name in names]
+    sets, unreadable = ([r.graphs for r in reports], [len(r.problems) for r in reports])
+    sizes = [len(graphs) for graphs in sets]
+    if len(set(sizes)) > 1:
+        logger.warning(
+            "the sample files differ in size (%s): distances depend on it, so their mean mixes "
+            "unlike numbers",
+            ", ".join(map(str, sizes)),
+        )
+    facts = {
+        "samples": names,
+        "num_samples": sizes[0] if len(set(sizes)) == 1 else sizes,
+        "num_unreadable_samples": unreadable,
+    }
+    return _scored(config, facts, real, types, sets, config.kind, num_unreadable=sum(unreadable))
+
+
+def evaluate_model(
+    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+) -> GraphEvaluation:
+    """The samples of a model, as many per seed as there are reference graphs unless
+    ``num_samples`` says, and the model itself."""
+    check_installed()
+    real = real_data_for_model(config, trained, vocab)
+    assert real.data is not None
+    trained.check_weights()
+    num = len(real.reference) if config.num_samples is None else int(config.num_samples)
+    seeds = sampling_seeds(config)
+    parts = progress.parts(
+        f"drawing {shown_sizes([num] * len(seeds))} samples",
+        f"measuring the model on {len(real.reference):,} held-out samples",
+        "scoring the samples",
+    )
+    with trained.sharing() as shard:
+        model = trained.on(shard)
+        with next(parts):
+            sets, facts = _drawn(config, trained, model, vocab, num, seeds)
+        with next(parts):
+            measured_data = some_held_out(config, real.data, real.split)
+            scores = measure_model(config, model, measured_data, real.split)
+    facts = {**checkpoint_facts(config, trained, real.data), **facts}
+    absorbing = trained.algorithm.process.absorbing
+    measured = ModelEvaluation({}, real.name, scores, absorbing, trained.domain.group_titles)
+    kind = trained.data_config.kind if config.kind is None else config.kind
+    with next(parts):
+        types = GraphTypes.of(trained.data_config)
+        return _scored(config, facts, real, types, sets, kind, measured)
+
+
+def _drawn(
+    config: DictConfig,
+    trained: TrainedModel,
+    model: Model,
+    vocab: VocabConfig,
+    num: int,
+    seeds: list[int],
+) -> tuple[list[list[TypedGraph]], dict[str, Any]]:
+    """``num`` graphs for each of ``seeds``, and how they were drawn."""
+    sets, drawn = [], []
+    for seed in progress.track(seeds, "samples", "seeds"):
+        samples = draw_fresh(trained, model, num, seed)
+        drawn.append(samples)
+        sets.append(decode_graphs(samples.tokens, vocab))
+        logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
+    return sets, {
+        "seeds": seeds,
+        "num_samples": num,
+        **sampling_facts(config, trained),
+        "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
+        "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
+    }
+
+
+def _scored(
+    config: DictConfig,
+    facts: dict[str, Any],
+    real: RealData,
+    types: GraphTypes,
+    sets: list[list[TypedGraph]],
+    kind: str | None,
+    model: ModelEvaluation | None = None,
+    num_unreadable: int = 0,
+) -> GraphEvaluation:
+    scores = score_samples(
+        list(map(GraphSet, sets)),
+        real.reference,
+        training=real.training,
+        known=real.known,
+        kind=kind,
+        kernel=config.kernel,
+        floor_draws=FLOOR_DRAWS if config.floor_draws is None else int(config.floor_draws),
+        seed=config.seed,
+    )
+    facts = {
+        **facts,
+        "reference": real.name,
+        "num_reference": len(real.reference),
+        "num_held_out": len(real.reference),
+        "num_held_out_available": real.num_available,
+    }
+    return GraphEvaluation(facts, real, types, sets, scores, model, num_unreadable)

@@ -1,0 +1,1 @@
+"""Numbers of graphs: valid, unique, novel, and distances from other graphs."""

@@ -1,0 +1,151 @@
+"""What an evaluation compares with: held-out graphs of a checkpoint, or a file."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.domains.graphs.dataset import GraphFileDataset
+from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_graphs
+from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
+from discrete_diffusion.evaluation.held_out import (
+    UnreadableDataError,
+    checkpoint_data,
+    held_out_rows,
+    held_out_split,
+    name_of_split,
+    some_held_out,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.data.graph_tokens import TypedGraph
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RealData:
+    """``reference``: the graphs to compare samples with, described by ``name``; so many were
+    ``num_available``. ``training``: those trained on, None if unknown; ``known``: all real graphs
+    at hand, for the floors.
+
+    ``data``, ``split``: what ``reference`` is of and the model is measured on; None without a
+    checkpoint.
+    """
+
+    name: str
+    reference: GraphSet
+    training: GraphSet | None
+    known: GraphSet
+    num_available: int
+    data: GraphFileDataset | None = None
+    split: str = "test"
+
+
+def read_measured(
+    path: str, config: DictConfig, types: GraphTypes, n_max: int | None = None
+) -> ReadGraphs:
+    """The graphs of a file that is measured or compared with, counted in the log."""
+    found = read_graphs(path, types, skip_invalid=config.skip_invalid, n_max=n_max)
+    logger.info("%s", found.summary(path))
+    return found
+
+
+def real_data_for_samples(config: DictConfig, types: GraphTypes) -> RealData:
+    """``reference=FILE``; ``ValueError`` without one."""
+    if config.reference is None:
+        raise ValueError(
+            "samples=FILE needs graphs to compare with: give reference=FILE, and training=FILE for "
+            "novelty and the ratio"
+        )
+    if config.split is not None:
+        raise ValueError(
+            f"split={config.split} chooses among the data of a checkpoint; leave it out with "
+            "samples=FILE"
+        )
+    found = read_measured(config.reference, config, types)
+    reference, training = _reference_and_training(config, found, types, None)
+    measured = [reference[row] for row in held_out_rows(config, len(reference)).tolist()]
+    return RealData(
+        str(config.reference),
+        GraphSet(measured),
+        None if training is None else GraphSet(training),
+        GraphSet(found.graphs),
+        len(reference),
+    )
+
+
+def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> RealData:
+    """The split that a checkpoint held out, or ``reference=FILE`` as its test split."""
+    types, own = GraphTypes.of(trained.data_config), _own_data(config, trained)
+    if config.reference is not None:
+        if config.split is not None:
+            raise ValueError(
+                f"split={config.split} chooses among the checkpoint's own data; leave it out with "
+                "reference=FILE"
+            )
+        found = read_measured(config.reference, config, types, vocab.n_max)
+        reference, training = _reference_and_training(config, found, types, vocab.n_max)
+        known: Sequence[TypedGraph] = found.graphs
+        if training is None and own is not None:
+            training = own.graphs("train")
+        data = GraphFileDataset(
+            {"train": training or [], "val": [], "test": reference},
+            vocab,
+            node_order=trained.data_config.node_order,
+            types=types,
+        )
+        name, split = str(config.reference), "test"
+    else:
+        assert own is not None  # or _own_data would have raised
+        data = own
+        split = held_out_split(own, config.split, "choose another split or give reference=FILE")
+        name = name_of_split(trained, own, split)
+        training = own.graphs("train")
+        if config.training is not None:
+            training = read_measured(config.training, config, types, vocab.n_max).graphs
+        known = [graph for each in SPLITS for graph in own.graphs(each)]
+    measured = some_held_out(config, data, split)
+    return RealData(
+        name,
+        GraphSet(measured.graphs(split)),
+        GraphSet(training) if training else None,
+        GraphSet(known),
+        len(data.splits[split]),
+        data,
+        split,
+    )
+
+
+def _reference_and_training(
+    config: DictConfig, found: ReadGraphs, types: GraphTypes, n_max: int | None
+) -> tuple[list[TypedGraph], list[TypedGraph] | None]:
+    """The test graphs of a file with splits, else all; and ``training=FILE``, else the training
+    graphs of the same file, or None."""
+    training = found.splits.get("train")
+    if config.training is not None:
+        training = read_measured(config.training, config, types, n_max).graphs
+    return found.splits.get("test") or found.graphs, training
+
+
+def _own_data(config: DictConfig, trained: TrainedModel) -> GraphFileDataset | None:
+    """The data a checkpoint was trained on, rebuilt from its config.
+
+    None if that fails and there is a reference file instead; else ``ValueError`` says to give one.
+    """
+    try:
+        return checkpoint_data(trained)
+    except UnreadableDataError as error:
+        if config.reference is None:
+            raise ValueError(f"{error}; give reference=FILE") from error
+        logger.warning("the checkpoint's training data cannot be read (%s)", error.reason)
+        return None

@@ -1,0 +1,176 @@
+"""``sample`` of a model of graphs: fresh ones, or completions of a file of partial ones."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
+from discrete_diffusion.domains.domain import Drawn, Sampled
+from discrete_diffusion.domains.graphs.drawing import MAX_DRAWN, draw_graphs
+from discrete_diffusion.domains.graphs.files.linked_formats import to_graphml
+from discrete_diffusion.domains.graphs.files.writers import lines_of, write_graphs
+from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
+from discrete_diffusion.domains.graphs.metrics.graphs import own_metrics
+from discrete_diffusion.domains.graphs.partial import PartialGraph, encode_partials, read_partials
+from discrete_diffusion.domains.graphs.report import SAMPLES
+from discrete_diffusion.evaluation.token_samples import complete_token_samples, draw_fresh
+from discrete_diffusion.naming import counted
+from discrete_diffusion.whole_files import write_text
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from torch import Tensor
+
+    from discrete_diffusion.evaluation.token_samples import TokenSamples
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.types import SampleOutput
+
+logger = logging.getLogger(__name__)
+
+NUM_SAMPLES, COMPLETIONS = 64, 4
+"""If ``num_samples`` or ``completions`` does not say."""
+
+
+def sample_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+    """``num_samples`` graphs, of ``num_nodes`` nodes if that is given."""
+    size = _asked_nodes(config, trained, vocab)
+    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+    types = GraphTypes.of(trained.data_config)
+
+    def lines(rows: Tensor, output: SampleOutput) -> str:
+        return lines_of(decode_graphs(output.x0, vocab), types)
+
+    with trained.sharing() as shard:
+        drawn = draw_fresh(trained, trained.on(shard, lines), num, config.seed, size=size)
+    graphs = decode_graphs(drawn.tokens, vocab)
+
+    def write() -> Sampled:
+        draw_graphs(graphs[:MAX_DRAWN], Path(str(config.out)) / config.picture, types)
+        what = counted(len(graphs), "sample")
+        return _written(config, trained, graphs, _facts(drawn, len(graphs)), what, {})
+
+    return Drawn(graphs, write)
+
+
+def complete_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+    """``completions`` graphs for every line of ``given``, its nodes in the order of the line."""
+    types = GraphTypes.of(trained.data_config)
+    partials = read_partials(str(config.given), types, vocab.n_max)
+    each = COMPLETIONS if config.completions is None else config.completions
+    reasons = _approximate_because(trained)
+    x0, real = encode_partials([*partials.values()], vocab)
+    x0, real = (rows.repeat_interleave(each, dim=0) for rows in (x0, real))
+    lines_given = [line for line in partials for _ in range(each)]
+
+    def lines(rows: Tensor, output: SampleOutput) -> str:
+        of_rows = [lines_given[row] for row in rows.tolist()]
+        return lines_of(decode_graphs(output.x0, vocab), types, given=of_rows)
+
+    with trained.sharing() as shard:
+        model = trained.on(shard, lines)
+        drawn = complete_token_samples(model, x0, real, entropy=(config.seed,))
+    graphs = decode_graphs(drawn.tokens, vocab)
+    if reasons:
+        logger.info("the completions are approximate: %s", "; ".join(reasons))
+
+    def write() -> Sampled:
+        known = [partials[line] for line in lines_given]
+        _draw_completed(graphs, known, lines_given, each, Path(str(config.out)) / config.picture)
+        facts = {
+            "given": str(config.given),
+            "num_inputs": len(partials),
+            "completions": each,
+            "exact": not reasons,
+            "approximate_because": "; ".join(reasons) or None,
+            **_facts(drawn, len(graphs)),
+        }
+        what = f"{counted(len(graphs), 'completion')} of {counted(len(partials), 'partial graph')}"
+        return _written(config, trained, graphs, facts, what, {"given": lines_given})
+
+    def _draw_completed(
+        graphs: Sequence[TypedGraph],
+        known: Sequence[PartialGraph],
+        lines: Sequence[int],
+        columns: int,
+        path: Path,
+    ) -> None:
+        shown = max(1, MAX_DRAWN // columns) * columns
+        edges = [partial.edges(len(types.edges) - 1) for partial in known[:shown]]
+        titles = [f"line {line}" for line in lines[:shown]]
+        draw_graphs(graphs[:shown], path, types, titles=titles, given=edges, columns=columns)
+
+    return Drawn(graphs, write)
+
+
+def _written(
+    config: DictConfig,
+    trained: TrainedModel,
+    graphs: list[TypedGraph],
+    facts: dict[str, Any],
+    what: str,
+    more: dict[str, Sequence[Any]],
+) -> Sampled:
+    folder, types = Path(str(config.out)), GraphTypes.of(trained.data_config)
+    write_graphs(folder / SAMPLES, graphs, types, **more)
+    if config.graphml:
+        for k, graph in enumerate(graphs):
+            write_text(folder / "graphml" / f"{k}.graphml", to_graphml(graph, types))
+    numbers = own_metrics(GraphSet(graphs), kind=trained.data_config.kind)
+    shares = ", ".join(
+        f"{name} {100 * numbers[name]:.1f} %"
+        for name in ("valid", "unique", "connected")
+        if name in numbers
+    )
+    files = f"{folder / SAMPLES}, {folder / config.picture}"
+    said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
+    return Sampled({**facts, **numbers}, said)
+
+
+def _facts(drawn: TokenSamples, num: int) -> dict[str, Any]:
+    return {
+        "num_samples": num,
+        "network_calls_per_sample": drawn.network_calls,
+        "seconds": drawn.seconds,
+    }
+
+
+def _asked_nodes(
+    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+) -> int | list[int] | None:
+    """What ``nodes_per_graph`` says. Raises ``ValueError`` for a number that the model does not
+    know, or, among several, has not seen."""
+    asked = config.nodes_per_graph
+    several = None if asked is None or isinstance(asked, int) else [*asked]
+    seen = {n for n, count in enumerate(trained.checkpoint.size_counts) if count}
+    for size in several or ([] if asked is None else [asked]):
+        if size > vocab.n_max:
+            raise ValueError(
+                f"nodes_per_graph={size}: {trained.path} was trained on graphs of at most "
+                f"{vocab.n_max} nodes; ask for fewer, or train with data.n_max={size}"
+            )
+        if several and size not in seen:
+            raise ValueError(
+                f"nodes_per_graph={asked}: {trained.path} was trained on no graph of {size} nodes, "
+                f"so none would be drawn among the others; nodes_per_graph={size} alone draws them"
+            )
+    return several or asked
+
+
+def _approximate_because(trained: TrainedModel) -> list[str]:
+    """Why completions are not drawn from the model's own conditional distribution; none if they
+    are."""
+    order, process = trained.data_config.node_order, trained.algorithm.process
+    reasons = []
+    if order != "random":
+        reasons.append(
+            f"the model knows graphs with their nodes in the order data.node_order={order}, which "
+            "the lines need not have; data.node_order=random has none"
+        )
+    if not process.absorbing:
+        reasons.append(f"{trained.algorithm.name} is not told which tokens are given")
+    return reasons

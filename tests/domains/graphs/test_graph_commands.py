@@ -1,0 +1,164 @@
+"""``data=graphs`` through the commands: train, sample, complete, evaluate, compare."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from graph_examples import of_networkx
+
+from discrete_diffusion import load
+from discrete_diffusion.cli import main
+from discrete_diffusion.domains.graphs.files.readers import read_graphs
+
+TINY = [
+    "debug=default",
+    "algo.backbone=bd-denoiser-pair",
+    "model=bd_pair_tiny",
+    "model.d_model=16",
+    "model.d_pair=8",
+    "logger=none",
+    "data=graphs",
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A few steps on trees of 3 to 7 nodes, in files of their own splits."""
+    folder = tmp_path_factory.mktemp("graphs")
+    trees = [of_networkx(nx.random_labeled_tree(3 + k % 5, seed=k)) for k in range(36)]
+    records = [{"n": len(t.nodes), "edges": [[i, j] for i, j, _ in t.edges]} for t in trees]
+    splits = {"train": records[:24], "val": records[24:30], "test": records[30:]}
+    (folder / "trees.json").write_text(json.dumps(splits))
+    (folder / "samples.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records[24:30]))
+    words = [f"data.path={folder}/trees.json", "data.kind=tree", "trainer.max_steps=4"]
+    words += ["sampling.default_steps=5"]
+    main(["train", *TINY, *words, f"hydra.run.dir={folder}/run"])
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def read(path: str | Path) -> dict:
+    return json.loads(Path(path).read_text())
+
+
+def test_a_run(run):
+    metrics = read(run / "run" / "metrics.json")
+    assert {"valid", "valid_unique_novel", "ratio", "mmd_orbit", "nelbo_unordered"} <= set(metrics)
+    written = read_graphs(run / "run" / "samples.jsonl").graphs
+    assert len(written) == metrics["num_samples"]
+    assert {len(graph.nodes) for graph in written} <= set(range(3, 8))
+    assert (run / "run" / "samples.png").is_file()
+
+
+def test_samples_of_a_size_with_graphml(run):
+    words = ["num_samples=3", "nodes_per_graph=6", "graphml=true", "steps=4", "out=mine"]
+    main(["sample", f"checkpoint={run}/run", *words])
+    graphs = read_graphs("mine/samples.jsonl").graphs
+    assert [len(graph.nodes) for graph in graphs] == [6, 6, 6]
+    assert read_graphs("mine/graphml").graphs == graphs
+    metrics = read("mine/metrics.json")
+    assert (metrics["num_samples"], metrics["nodes_per_graph"]) == (3, 6)
+    assert 0 <= metrics["valid"] <= 1
+    drawn = load(run / "run" / "checkpoints" / "best.ckpt").sample(num=3, steps=4)
+    assert len(drawn) == 3
+
+
+def test_given_edges_and_missing_edges_are_kept(run):
+    Path("partial.jsonl").write_text(
+        '{"n": 5, "edges": [[0, 4], [1, 2]], "non_edges": [[0, 1]]}\n{"n": 7, "known_nodes": 4}\n'
+    )
+    words = ["given=partial.jsonl", "completions=3", "steps=5", "out=done", "picture=page.svg"]
+    main(["sample", f"checkpoint={run}/run", *words])
+    lines = [json.loads(line) for line in Path("done/samples.jsonl").read_text().splitlines()]
+    assert [line["given"] for line in lines] == [1, 1, 1, 2, 2, 2]
+    for line in lines[:3]:
+        assert [0, 4] in line["edges"]
+        assert [1, 2] in line["edges"]
+        assert [0, 1] not in line["edges"]
+    for line in lines[3:]:
+        assert all(j >= 4 for _, j in line["edges"])
+    metrics = read("done/metrics.json")
+    assert (metrics["num_inputs"], metrics["completions"], metrics["exact"]) == (2, 3, True)
+    assert Path("done/page.svg").read_text().count("line 1") == 3
+
+
+def test_what_a_model_cannot_draw_is_refused(run, capsys):
+    for words, reason in (
+        (["nodes_per_graph=9"], "was trained on graphs of at most 7 nodes; ask for fewer"),
+        (["nodes_per_graph=[3,2]"], "was trained on no graph of 2 nodes"),
+        (["completions=3"], "completions=3 is for given=FILE; did you mean num_samples=3?"),
+        (["num_rooms=3"], "was not trained on diagrams"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["sample", f"checkpoint={run}/run", *words])
+        assert reason in capsys.readouterr().err
+
+
+QUICK = ["quick=true", "num_samples=6", "num_held_out=4", "floor_draws=2", "steps=3"]
+
+
+def test_evaluate_a_checkpoint(run, capsys):
+    main(["evaluate", f"checkpoint={run}/run", *QUICK, "seeds=2"])
+    metrics = read("evaluation/metrics.json")
+    assert (metrics["kind"], metrics["kernel"], metrics["num_training"]) == ("tree", "tv", 24)
+    assert len(metrics["per_seed"]["valid_unique_novel"]) == 2
+    assert metrics["floor_sizes"] == {"num_samples": 6, "num_reference": 4, "draws": 2}
+    assert metrics["real"]["valid"] == metrics["real"]["ratio"] == 1
+    assert {"nelbo_unordered", "nelbo_blind", "seeds"} <= set(metrics)
+    table = Path("evaluation/table.md").read_text()
+    assert "| mmd_wavelet |" in table
+    assert "squared MMD with Gaussian kernels of total variation" in table
+    assert {path.name for path in Path("evaluation").glob("*.png")} >= {"samples.png"}
+    main(
+        [
+            "evaluate",
+            f"checkpoint={run}/run",
+            *QUICK,
+            "pictures=false",
+            "out=other",
+            f"reference={run}/samples.jsonl",
+            "kernel=emd",
+        ]
+    )
+    metrics = read("other/metrics.json")
+    assert (metrics["kernel"], metrics["num_held_out_available"]) == ("emd", 6)
+
+
+def test_evaluate_files(run, capsys):
+    words = [f"samples={run}/samples.jsonl", "domain=graphs", "floor_draws=0"]
+    main(["evaluate", *words, f"reference={run}/trees.json", "kind=tree", "out=one"])
+    metrics = read("one/metrics.json")
+    assert metrics["valid"] == 1
+    assert metrics["num_training"] == 24  # of the file with splits
+    assert metrics["num_reference"] == metrics["num_samples"] == 6
+    main(["evaluate", *words, f"reference={run}/samples.jsonl", "out=same", "pictures=false"])
+    metrics = read("same/metrics.json")
+    assert metrics["num_training"] is None
+    assert metrics["mmd_spectral"] == pytest.approx(0, abs=1e-12)
+    assert "ratio" not in metrics
+    capsys.readouterr()
+    for more, reason in (
+        ([], "samples=FILE needs graphs to compare with: give reference=FILE"),
+        ([f"reference={run}/trees.json", "kind=plane"], "expected one of planar, tree"),
+        ([f"reference={run}/trees.json", "split=val"], "split=val chooses among the data"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["evaluate", *words, *more, "out=no"])
+        assert reason in capsys.readouterr().err
+
+
+def test_compare(run):
+    words = ["data=graphs", f"data.path={run}/trees.json", "data.kind=tree"]
+    words += ["algos=[mdlm,udlm]", "backbones=[bd-denoiser-pair]", "model=bd_pair_tiny"]
+    words += ["trainer.max_steps=2", "eval.num_samples=4", "eval.bound_samples=3"]
+    main(["compare", *words, "sampling.default_steps=3", "logger=none", "out=compared"])
+    table = Path("compared/table.md").read_text()
+    assert "V.U.N." in table
+    assert "nats per unordered graph" in table

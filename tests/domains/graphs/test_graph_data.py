@@ -1,0 +1,154 @@
+"""Files as a data set: splits, orders, sizes, types."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import networkx as nx
+import pytest
+import torch
+from graph_examples import PATH3, STAR4, TRIANGLE, graph, of_networkx, relabelled
+from omegaconf import OmegaConf
+
+from composed import composed
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.domains import build_data, complete_data, get_domain
+from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.symmetries import canonical_key
+
+LINES = [
+    json.dumps({"n": len(found), "edges": [list(edge) for edge in found.edges]})
+    for found in (nx.random_labeled_tree(3 + k % 5, seed=k) for k in range(40))
+]
+
+
+@pytest.fixture
+def trees(tmp_path) -> Path:
+    path = tmp_path / "trees.jsonl"
+    path.write_text("\n".join(LINES))
+    return path
+
+
+def data_of(*words: str):
+    return build_data(complete_data(composed("train", ["data=graphs", *words])))
+
+
+def test_a_file_is_split_by_distinct_graph(trees):
+    data = data_of(f"data.path={trees}", "data.split=[0.5,0.25,0.25]")
+    keys = {name: set(map(canonical_key, data.graphs(name))) for name in data.splits}
+    assert sum(len(data.splits[name]) for name in keys) == len(LINES)
+    assert not keys["train"] & keys["test"]
+    assert not keys["train"] & keys["val"]
+    assert data.vocab.n_max == 7
+    assert (data.bound, data.size_unit) == ("ordered_random", "nodes")
+    assert (
+        data.size_counts()[3:]
+        == torch.bincount(torch.tensor([len(g.nodes) for g in data.graphs("train")]))[3:].tolist()
+    )
+
+
+def write_splits(path: Path, **splits) -> Path:
+    named = {
+        name: [{"n": len(g.nodes), "edges": [[i, j] for i, j, _ in g.edges]} for g in graphs]
+        for name, graphs in splits.items()
+    }
+    path.write_text(json.dumps(named))
+    return path
+
+
+def test_splits_of_a_file_are_kept_and_repeats_are_said(tmp_path, caplog):
+    again = relabelled(PATH3, (1, 0, 2))
+    path = write_splits(
+        tmp_path / "g.json", train=[PATH3, TRIANGLE], val=[again, STAR4], test=[graph(2)]
+    )
+    data = data_of(f"data.path={path}", "data.node_order=given")
+    assert data.graphs("train") == [PATH3, TRIANGLE]
+    assert data.graphs("val") == [again, STAR4]
+    assert "1 graph to be held out, of 3, trained on too; its splits are kept" in caplog.text
+    path = write_splits(tmp_path / "h.json", train=[PATH3], test=[STAR4])
+    with pytest.raises(ValueError, match="has the splits train, test; expected train, val"):
+        data_of(f"data.path={path}")
+
+
+def test_what_is_held_out_in_another_file_is_not_trained_on(tmp_path, caplog):
+    files = {
+        "train": [PATH3, TRIANGLE, STAR4],
+        "val": [relabelled(PATH3, (2, 0, 1))],
+        "test": [graph(2)],
+    }
+    words = []
+    for name, graphs in files.items():
+        path = write_splits(tmp_path / f"{name}.json", all=graphs)
+        words.append(f"data.{name}_path={path}")
+    data = data_of(*words, "data.node_order=given")
+    assert data.graphs("train") == [TRIANGLE, STAR4]
+    assert "left out 1 training graphs that are held out too" in caplog.text
+    assert len(data_of(*words[:2]).splits["test"]) == 0
+
+
+@pytest.mark.parametrize("node_order", ["bfs", "canonical"])
+def test_orders_of_the_graph_alone_give_equal_graphs_equal_tokens(tmp_path, node_order):
+    rose = of_networkx(nx.lollipop_graph(4, 3))
+    moved = [relabelled(rose, torch.randperm(7, generator=make_generator(k))) for k in range(5)]
+    path = write_splits(tmp_path / "g.json", train=moved, val=[rose])
+    data = data_of(f"data.path={path}", f"data.node_order={node_order}")
+    assert len(data.splits["train"].x0.unique(dim=0)) == 1
+    assert {canonical_key(g) for g in data.graphs("train")} == {canonical_key(rose)}
+    assert data.bound == "ordered_fixed"
+    if node_order == "bfs":
+        (first, *_) = data.graphs("train")
+        degree = torch.bincount(torch.tensor([k for i, j, _ in first.edges for k in (i, j)]))
+        assert degree[0] == degree.max()
+        earlier = [min(i for i, j, _ in first.edges if j == k) for k in range(1, 7)]
+        assert earlier == sorted(earlier)  # nobody comes before the children of those before
+
+
+def test_random_order_relabels_and_counts_orders(tmp_path):
+    path = write_splits(tmp_path / "g.json", train=[STAR4], val=[TRIANGLE])
+    data = data_of(f"data.path={path}")
+    found = data.splits["train"].log_num_orders.exp()
+    assert found.tolist() == pytest.approx([4])  # which node is the middle
+    batch = data.augment(data.splits["train"][torch.zeros(64, dtype=torch.long)], make_generator(0))
+    assert len(batch.x0.unique(dim=0)) == 4
+
+
+def test_the_config_is_completed_and_checked(trees):
+    domain = get_domain("graphs")
+    config = composed("train", ["data=graphs", f"data.path={trees}"])
+    assert config.data.n_max is None
+    with pytest.raises(ValueError, match=r"data\.n_max is not set"):
+        domain.layout(config.data)
+    completed = complete_data(config)
+    assert completed.data.n_max == 7
+    assert domain.layout(completed.data).length == 7 + 21
+    assert domain.vocabulary(completed.data)["edge_types"] == ["edge", "none"]
+    for words, reason in (
+        (["data.kind=plane"], "did you mean 'planar'"),
+        (["data.n_max=5"], r"line 4: 6 nodes, more than n_max=5; .*skip_invalid=true"),
+        (["data.edge_types=[edge]"], r"data\.edge_types=\['edge'\]: expected at least 2"),
+        (["data.edge_types=edge"], r"data\.edge_types=edge: expected a list of names"),
+        (["data.path=null"], r"needs data\.path=FILE"),
+        (["data.val_path=x.jsonl"], r"not both"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            data_of(f"data.path={trees}", *words)
+    fewer = data_of(f"data.path={trees}", "data.n_max=5", "data.skip_invalid=true")
+    assert max(len(g.nodes) for name in fewer.splits for g in fewer.graphs(name)) == 5
+
+
+def test_types_have_names():
+    types = GraphTypes.of(OmegaConf.create({"node_types": ["a"], "edge_types": ["x", "y", "no"]}))
+    vocab = types.vocabulary(3)
+    assert (vocab.num_node_types, vocab.num_edge_types, vocab.no_edge) == (1, 3, 2)
+    assert (types.node("a"), types.edge("y")) == (0, 1)
+    with pytest.raises(ValueError, match="edge type"):
+        types.edge("no")
+
+
+def test_without_the_libraries_the_extra_is_named(trees, monkeypatch):
+    monkeypatch.setattr("discrete_diffusion.domains.graphs.libraries.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "igraph", None)
+    with pytest.raises(ValueError, match=r"igraph: pip install .discrete-diffusion\[graphs\]"):
+        data_of(f"data.path={trees}")
