@@ -15,7 +15,9 @@ from omegaconf import OmegaConf
 from composed import composed
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains import build_data, complete_data, get_domain
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.files.readers import read_graphs
+from discrete_diffusion.domains.graphs.graph_types import GraphTypes, Untyped
+from discrete_diffusion.domains.graphs.metrics.validity import KINDS
 from discrete_diffusion.domains.graphs.symmetries import canonical_key
 
 LINES = [
@@ -145,6 +147,17 @@ def test_types_have_names():
     assert (types.node("a"), types.edge("y")) == (0, 1)
     with pytest.raises(ValueError, match="edge type"):
         types.edge("no")
+
+
+def test_graphs_of_types_are_read_as_graphs_of_none(tmp_path):
+    path = tmp_path / "typed.jsonl"
+    path.write_text('{"n": 3, "edges": [[0, 1, "x"], [2, 1, 7]], "node_types": ["a", "b", "a"]}')
+    assert read_graphs(path, Untyped()).graphs == [PATH3]
+
+
+def test_kinds_of_the_option_are_those_of_the_data():
+    option = get_domain("graphs").options("evaluate")["kind"]
+    assert option.words == KINDS
 
 
 def test_without_the_libraries_the_extra_is_named(trees, monkeypatch):

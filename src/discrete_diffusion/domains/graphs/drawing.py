@@ -87,8 +87,11 @@ def _draw(axes: Axes, graph: TypedGraph, given: frozenset[Pair]) -> None:
         )
     colours = [_COLOURS[kind % len(_COLOURS)] for kind in graph.nodes]
     axes.scatter(points[:, 0], points[:, 1], s=size, c=colours, linewidths=0, zorder=2)
-    axes.margins(0.06)
-    axes.autoscale_view()
+    low, high = points.min(axis=0), points.max(axis=0)
+    middle, reach = (low + high) / 2, 0.56 * max(float((high - low).max()), 1e-6)
+    axes.set(
+        xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach)
+    )
 
 
 def place(graph: TypedGraph) -> Points:

@@ -13,7 +13,7 @@ from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.graphs.drawing import MAX_DRAWN, draw_graphs
 from discrete_diffusion.domains.graphs.files.writers import write_graphs
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.graph_types import GraphTypes, Untyped
 from discrete_diffusion.domains.graphs.libraries import check_installed
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.real_data import (
@@ -91,9 +91,10 @@ class GraphEvaluation(Evaluation):
 
 
 def evaluate_files(config: DictConfig) -> GraphEvaluation:
-    """``samples=FILE`` or ``samples=[A,B]``. Raises ``ValueError`` for an empty list."""
+    """``samples=FILE`` or ``samples=[A,B]``, as graphs without types. Raises ``ValueError`` for an
+    empty list."""
     check_installed()
-    names, types = as_list(config.samples), GraphTypes()
+    names, types = as_list(config.samples), Untyped()
     if not names:
         raise ValueError("samples=[]: give at least one file")
     real = real_data_for_samples(config, types)

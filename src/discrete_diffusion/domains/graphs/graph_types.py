@@ -51,6 +51,16 @@ class GraphTypes:
         return _id(name, self.edges[:-1], "edge type")
 
 
+class Untyped(GraphTypes):
+    """For reading graphs of any types as graphs of none."""
+
+    def node(self, name: object) -> int:
+        return 0
+
+    def edge(self, name: object) -> int:
+        return 0
+
+
 def _id(name: object, names: Sequence[str], what: str) -> int:
     if name not in names:
         raise ValueError(unknown_name(what, str(name), names))

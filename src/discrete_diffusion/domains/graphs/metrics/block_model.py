@@ -118,22 +118,26 @@ def _spectral_starts(adjacency: Floats) -> list[Ints]:
 
 def _improved(adjacency: Floats, blocks: Ints) -> Ints:
     """Nodes go, one after the other, where the likelihood gains most, until none would move."""
-    from scipy.special import betaln
+    from scipy.special import gammaln
 
-    blocks = blocks.copy()
+    blocks, num_nodes = blocks.copy(), len(blocks)
     k = int(blocks.max()) + 1
-    member = np.eye(k)[blocks]
-    edges, _, sizes = _block_counts(adjacency, blocks)
     diagonal = np.eye(k, dtype=bool)
+    member = np.eye(k)[blocks]
+    edges, _, sizes = (x.astype(np.int64) for x in _block_counts(adjacency, blocks))
+    links_of = (adjacency @ member).astype(np.int64)  # (N, K)
+    log_factorial = gammaln(np.arange(num_nodes**2 + 2) + 1.0)
 
-    def likelihood(edges: Floats, size: Floats, others: Floats) -> Floats:
-        pairs = np.where(diagonal, (size * (size - 1) / 2)[:, None], np.outer(size, others))
-        return betaln(edges + 1, pairs - edges + 1).sum(axis=1)
+    def likelihood(edges: Ints, size: Ints, others: Ints) -> Floats:
+        """Of each block with all: log B(e + 1, m - e + 1) = log e! (m - e)! / (m + 1)!"""
+        pairs = np.where(diagonal, (size * (size - 1) // 2)[:, None], np.outer(size, others))
+        both = log_factorial[edges] + log_factorial[pairs - edges]
+        return (both - log_factorial[pairs + 1]).sum(axis=1)
 
     for _ in range(_SWEEPS if k > 1 else 0):
         moved = False
-        for node in range(len(blocks)):
-            old, links = blocks[node], adjacency[node] @ member  # (K,)
+        for node in range(num_nodes):
+            old, links = blocks[node], links_of[node]
             sizes[old] -= 1
             edges[old] -= links
             edges[:, old] -= np.where(diagonal[old], 0, links)
@@ -145,8 +149,11 @@ def _improved(adjacency: Floats, blocks: Ints) -> Ints:
             sizes[new] += 1
             edges[new] += links
             edges[:, new] += np.where(diagonal[new], 0, links)
-            member[node], blocks[node] = diagonal[new], new
-            moved = moved or new != old
+            if new != old:
+                blocks[node], moved = new, True
+                neighbours = adjacency[node] > 0
+                links_of[neighbours, old] -= 1
+                links_of[neighbours, new] += 1
         if not moved:
             break
     return np.unique(blocks, return_inverse=True)[1]
