@@ -12,6 +12,8 @@ from graph_examples import of_networkx
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
+from discrete_diffusion.sampling import Ancestral
+from interrupting import stop_at_call, stopped
 
 TINY = [
     "debug=default",
@@ -87,6 +89,19 @@ def test_given_edges_and_missing_edges_are_kept(run):
     metrics = read("done/metrics.json")
     assert (metrics["num_inputs"], metrics["completions"], metrics["exact"]) == (2, 3, True)
     assert Path("done/page.svg").read_text().count("line 1") == 3
+
+
+def test_completions_that_are_finished_when_a_signal_comes_keep_their_lines(
+    run, monkeypatch, capsys
+):
+    lines = [{"n": 3, "edges": [[0, 1]]}, {"n": 6, "edges": [[0, 5], [2, 3]]}]
+    Path("partial.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    stop_at_call(monkeypatch, Ancestral, 2)
+    words = ["given=partial.jsonl", "completions=4", "batch_size=4", "steps=3", "out=cut"]
+    stopped(capsys, "sample", f"checkpoint={run}/run", *words)
+    written = [json.loads(line) for line in Path("cut/samples.jsonl").read_text().splitlines()]
+    assert [line["given"] for line in written] == [2] * 4  # the larger ones come first
+    assert all([0, 5] in line["edges"] for line in written)
 
 
 def test_what_a_model_cannot_draw_is_refused(run, capsys):

@@ -65,16 +65,20 @@ def complete_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
     reasons = _approximate_because(trained)
     x0, real = encode_partials([*partials.values()], vocab)
     x0, real = (rows.repeat_interleave(each, dim=0) for rows in (x0, real))
-    lines_given = [line for line in partials for _ in range(each)]
+    asked = [line for line in partials for _ in range(each)]
+    finished: list[int] = []
 
     def lines(rows: Tensor, output: SampleOutput) -> str:
-        of_rows = [lines_given[row] for row in rows.tolist()]
+        finished.extend(rows.tolist())
+        of_rows = [asked[row] for row in rows.tolist()]
         return lines_of(decode_graphs(output.x0, vocab), types, given=of_rows)
 
     with trained.sharing() as shard:
         model = trained.on(shard, lines)
         drawn = complete_token_samples(model, x0, real, entropy=(config.seed,))
     graphs = decode_graphs(drawn.tokens, vocab)
+    was_stopped = len(graphs) < len(asked)
+    lines_given = [asked[row] for row in sorted(finished)] if was_stopped else asked
     if reasons:
         logger.info("the completions are approximate: %s", "; ".join(reasons))
 
