@@ -68,6 +68,9 @@ def test_samples_of_a_size_with_graphml(run):
     metrics = read("mine/metrics.json")
     assert (metrics["num_samples"], metrics["nodes_per_graph"]) == (3, 6)
     assert 0 <= metrics["valid"] <= 1
+    main(["sample", f"checkpoint={run}/run", "num_samples=2", "overwrite=true", *words[2:]])
+    assert len(read_graphs("mine/graphml").graphs) == 2
+    assert read_graphs("mine/graphml.replaced-1").graphs == graphs
     drawn = load(run / "run" / "checkpoints" / "best.ckpt").sample(num=3, steps=4)
     assert len(drawn) == 3
 
@@ -171,7 +174,7 @@ def test_evaluate_files(run, capsys):
 
 def test_compare(run):
     words = ["data=graphs", f"data.path={run}/trees.json", "data.kind=tree"]
-    words += ["algos=[mdlm,udlm]", "backbones=[bd-denoiser-pair]", "model=bd_pair_tiny"]
+    words += ["algos=[mdlm]", "backbones=[bd-denoiser-pair]", "model=bd_pair_tiny"]
     words += ["trainer.max_steps=2", "eval.num_samples=4", "eval.bound_samples=3"]
     main(["compare", *words, "sampling.default_steps=3", "logger=none", "out=compared"])
     table = Path("compared/table.md").read_text()

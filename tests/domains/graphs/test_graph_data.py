@@ -86,8 +86,11 @@ def test_what_is_held_out_in_another_file_is_not_trained_on(tmp_path, caplog):
         words.append(f"data.{name}_path={path}")
     data = data_of(*words, "data.node_order=given")
     assert data.graphs("train") == [TRIANGLE, STAR4]
-    assert "left out 1 training graphs that are held out too" in caplog.text
+    assert "left out of training 1 graph, held out too" in caplog.text
     assert len(data_of(*words[:2]).splits["test"]) == 0
+    both = write_splits(tmp_path / "both.json", train=[PATH3], val=[STAR4])
+    with pytest.raises(ValueError, match=r"data\.val_path=.*both\.json has splits of its own"):
+        data_of(words[0], f"data.val_path={both}")
 
 
 @pytest.mark.parametrize("node_order", ["bfs", "canonical"])

@@ -117,7 +117,7 @@ class Graphs(Domain):
         if data.kind is not None:
             check_name("data.kind", str(data.kind), KINDS)
         if data.n_max is None:
-            from discrete_diffusion.domains.graphs.dataset import largest_graph
+            from discrete_diffusion.domains.graphs.build import largest_graph
 
             data.n_max = largest_graph(data)
 
@@ -133,7 +133,7 @@ class Graphs(Domain):
         return GraphTypes.of(data).vocabulary(data["n_max"])
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.graphs.dataset import build_dataset
+        from discrete_diffusion.domains.graphs.build import build_dataset
 
         return build_dataset(data, self.graph(data))
 

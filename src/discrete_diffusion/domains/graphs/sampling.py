@@ -19,7 +19,7 @@ from discrete_diffusion.domains.graphs.partial import PartialGraph, encode_parti
 from discrete_diffusion.domains.graphs.report import SAMPLES
 from discrete_diffusion.evaluation.token_samples import complete_token_samples, draw_fresh
 from discrete_diffusion.naming import counted
-from discrete_diffusion.whole_files import write_text
+from discrete_diffusion.whole_files import put_aside, write_text
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from discrete_diffusion.types import SampleOutput
 
 logger = logging.getLogger(__name__)
+
+GRAPHML = "graphml"
+"""The folder of samples as GraphML, a file each."""
 
 NUM_SAMPLES, COMPLETIONS = 64, 4
 """If ``num_samples`` or ``completions`` does not say."""
@@ -121,9 +124,10 @@ def _written(
 ) -> Sampled:
     folder, types = Path(str(config.out)), GraphTypes.of(trained.data_config)
     write_graphs(folder / SAMPLES, graphs, types, **more)
-    if config.graphml:
-        for k, graph in enumerate(graphs):
-            write_text(folder / "graphml" / f"{k}.graphml", to_graphml(graph, types))
+    if (folder / GRAPHML).exists():  # only with overwrite=true
+        logger.info("the earlier %s is now %s", folder / GRAPHML, put_aside(folder / GRAPHML))
+    for k, graph in enumerate(graphs if config.graphml else ()):
+        write_text(folder / GRAPHML / f"{k}.graphml", to_graphml(graph, types))
     numbers = own_metrics(GraphSet(graphs), kind=trained.data_config.kind)
     shares = ", ".join(
         f"{name} {100 * numbers[name]:.1f} %"

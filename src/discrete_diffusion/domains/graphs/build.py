@@ -1,0 +1,121 @@
+"""From a ``data`` config to a ``GraphFileDataset``: one file, split by itself or here, or three."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data.base import SPLITS, shares_of
+from discrete_diffusion.data.graph_tokens import TypedGraph
+from discrete_diffusion.domains.graphs.dataset import GraphFileDataset
+from discrete_diffusion.domains.graphs.files.readers import ALL, ReadGraphs, read_graphs
+from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.libraries import check_installed
+from discrete_diffusion.domains.graphs.symmetries import canonical_key
+from discrete_diffusion.naming import counted
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.layout import VocabConfig
+
+logger = logging.getLogger(__name__)
+
+Splits = dict[str, list[TypedGraph]]
+
+
+def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
+    """``data=graphs``: one file with splits of its own, which are kept; one that is split here, by
+    distinct graph; or a file per split, where what is held out is removed from training.
+
+    Raises ``ValueError`` for paths that contradict each other, and the readers' errors.
+    """
+    check_installed()
+    sources = _read_all(config)
+    for name, found in sources.items():
+        logger.info("%s", found.summary(config["path" if name == "path" else f"{name}_path"]))
+    return GraphFileDataset(
+        _of_one_file(sources["path"], config) if "path" in sources else _of_files(sources, config),
+        vocab,
+        node_order=config.node_order,
+        types=GraphTypes.of(config),
+        kind=config.kind,
+    )
+
+
+def largest_graph(config: DictConfig) -> int:
+    """Nodes of the largest graph of a ``config.data``. Raises as ``build_dataset`` does."""
+    sources = _read_all(config)
+    return max(len(graph.nodes) for source in sources.values() for graph in source.graphs)
+
+
+def _of_one_file(found: ReadGraphs, config: DictConfig) -> Splits:
+    if list(found.splits) == [ALL]:
+        return _split(found.graphs, config.split, config.split_seed)
+    if ALL in found.splits or not {"train", "val"} <= found.splits.keys():
+        raise ValueError(
+            f"{config.path} has the splits {', '.join(found.splits)}; expected train, val and "
+            "test, or none, to be split by data.split"
+        )
+    splits = {name: found.splits.get(name, []) for name in SPLITS}
+    known = set(map(canonical_key, splits["train"]))
+    again = [canonical_key(graph) in known for name in SPLITS[1:] for graph in splits[name]]
+    if any(again):
+        logger.warning(
+            "%s: %s to be held out, of %d, trained on too; its splits are kept",
+            config.path,
+            counted(sum(again), "graph"),
+            len(again),
+        )
+    return splits
+
+
+def _of_files(sources: Mapping[str, ReadGraphs], config: DictConfig) -> Splits:
+    for name, found in sources.items():
+        if list(found.splits) != [ALL]:
+            raise ValueError(
+                f"data.{name}_path={config[f'{name}_path']} has splits of its own; give it as "
+                "data.path"
+            )
+    splits = {name: sources[name].graphs if name in sources else [] for name in SPLITS}
+    held_out = {canonical_key(graph) for name in SPLITS[1:] for graph in splits[name]}
+    train = [graph for graph in splits["train"] if canonical_key(graph) not in held_out]
+    if removed := len(splits["train"]) - len(train):
+        logger.warning("left out of training %s, held out too", counted(removed, "graph"))
+    return {**splits, "train": train}
+
+
+def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) -> Splits:
+    """So that a graph and its relabellings stay together; repeats keep their weight."""
+    keys = [canonical_key(graph) for graph in graphs]
+    distinct = list(dict.fromkeys(keys))
+    order = torch.randperm(len(distinct), generator=make_generator(seed)).tolist()
+    splits = {}
+    for name, part in shares_of(len(distinct), fractions).items():
+        chosen = {distinct[k] for k in order[part]}
+        splits[name] = [graph for graph, key in zip(graphs, keys, strict=True) if key in chosen]
+    return splits
+
+
+def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
+    """By ``path``, or by split."""
+    paths = {name: config.get(f"{name}_path") for name in SPLITS}
+    if config.path is not None:
+        if any(path is not None for path in paths.values()):
+            raise ValueError("give data.path or data.train_path and data.val_path, not both")
+        paths = {"path": config.path}
+    elif paths["train"] is None or paths["val"] is None:
+        raise ValueError(
+            "data=graphs needs data.path=FILE, or data.train_path=FILE with data.val_path=FILE"
+        )
+    types = GraphTypes.of(config)
+    options = {"skip_invalid": config.skip_invalid, "n_max": config.n_max}
+    return {
+        name: read_graphs(path, types, **options)
+        for name, path in paths.items()
+        if path is not None
+    }
