@@ -90,8 +90,19 @@ def test_given_edges_and_missing_edges_are_kept(run):
     for line in lines[3:]:
         assert all(j >= 4 for _, j in line["edges"])
     metrics = read("done/metrics.json")
-    assert (metrics["num_inputs"], metrics["completions"], metrics["exact"]) == (2, 3, True)
+    assert (metrics["num_inputs"], metrics["completions"], metrics["exact"]) == (2, 3, False)
+    assert metrics["approximate_because"].startswith("sampling=ancestral is approximate")
     assert Path("done/page.svg").read_text().count("line 1") == 3
+
+
+def test_one_token_per_call_is_exact(run):
+    Path("partial.jsonl").write_text('{"n": 3, "edges": [[0, 1]]}\n')
+    words = ["given=partial.jsonl", "completions=2", "sampling=first-hitting"]
+    main(["sample", f"checkpoint={run}/run", *words, "out=exact"])
+    metrics = read("exact/metrics.json")
+    assert (metrics["exact"], metrics["network_calls_per_sample"]) == (True, 2)
+    main(["sample", f"checkpoint={run}/run", *words, "steps=1", "out=fast"])
+    assert read("fast/metrics.json")["approximate_because"] == "several tokens are drawn per call"
 
 
 def test_completions_that_are_finished_when_a_signal_comes_keep_their_lines(

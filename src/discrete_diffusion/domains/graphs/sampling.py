@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,12 @@ from discrete_diffusion.domains.graphs.files.writers import lines_of, write_grap
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.graphs import own_metrics
-from discrete_diffusion.domains.graphs.partial import PartialGraph, encode_partials, read_partials
+from discrete_diffusion.domains.graphs.partial import (
+    UNKNOWN,
+    PartialGraph,
+    encode_partials,
+    read_partials,
+)
 from discrete_diffusion.domains.graphs.report import SAMPLES
 from discrete_diffusion.evaluation.token_samples import complete_token_samples, draw_fresh
 from discrete_diffusion.naming import counted
@@ -34,6 +39,12 @@ logger = logging.getLogger(__name__)
 
 GRAPHML = "graphml"
 """The folder of samples as GraphML, a file each."""
+
+EXACT_SAMPLERS = ("first-hitting", "autoregressive")
+"""One token per call, they draw from the model."""
+
+MAX_COLUMNS = 6
+"""Completions of a line that the picture shows."""
 
 NUM_SAMPLES, COMPLETIONS = 64, 4
 """If ``num_samples`` or ``completions`` does not say."""
@@ -65,7 +76,6 @@ def complete_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
     types = GraphTypes.of(trained.data_config)
     partials = read_partials(str(config.given), types, vocab.n_max)
     each = COMPLETIONS if config.completions is None else config.completions
-    reasons = _approximate_because(trained)
     x0, real = encode_partials([*partials.values()], vocab)
     x0, real = (rows.repeat_interleave(each, dim=0) for rows in (x0, real))
     asked = [line for line in partials for _ in range(each)]
@@ -81,13 +91,15 @@ def complete_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
         drawn = complete_token_samples(model, x0, real, entropy=(config.seed,))
     graphs = decode_graphs(drawn.tokens, vocab)
     was_stopped = len(graphs) < len(asked)
-    lines_given = [asked[row] for row in sorted(finished)] if was_stopped else asked
+    kept = sorted(finished) if was_stopped else range(len(asked))
+    lines_given = [asked[row] for row in kept]
+    reasons = _approximate_because(trained, drawn, (x0[kept] == UNKNOWN).sum(dim=1))
     if reasons:
         logger.info("the completions are approximate: %s", "; ".join(reasons))
 
     def write() -> Sampled:
-        known = [partials[line] for line in lines_given]
-        _draw_completed(graphs, known, lines_given, each, Path(str(config.out)) / config.picture)
+        path = Path(str(config.out)) / config.picture
+        _draw_completed(graphs, lines_given, partials, types, path)
         facts = {
             "given": str(config.given),
             "num_inputs": len(partials),
@@ -99,19 +111,32 @@ def complete_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
         what = f"{counted(len(graphs), 'completion')} of {counted(len(partials), 'partial graph')}"
         return _written(config, trained, graphs, facts, what, {"given": lines_given})
 
-    def _draw_completed(
-        graphs: Sequence[TypedGraph],
-        known: Sequence[PartialGraph],
-        lines: Sequence[int],
-        columns: int,
-        path: Path,
-    ) -> None:
-        shown = max(1, MAX_DRAWN // columns) * columns
-        edges = [partial.edges(len(types.edges) - 1) for partial in known[:shown]]
-        titles = [f"line {line}" for line in lines[:shown]]
-        draw_graphs(graphs[:shown], path, types, titles=titles, given=edges, columns=columns)
-
     return Drawn(graphs, write)
+
+
+def _draw_completed(
+    graphs: Sequence[TypedGraph],
+    lines: Sequence[int],
+    partials: Mapping[int, PartialGraph],
+    types: GraphTypes,
+    path: Path,
+) -> None:
+    """The first completions of the first lines, the same number of each."""
+    of_line: dict[int, list[TypedGraph]] = {}
+    for line, graph in zip(lines, graphs, strict=True):
+        of_line.setdefault(line, []).append(graph)
+    columns = min(MAX_COLUMNS, *map(len, of_line.values()), len(graphs))
+    shown = [*of_line][: max(1, MAX_DRAWN // columns)]
+    draw_graphs(
+        [graph for line in shown for graph in of_line[line][:columns]],
+        path,
+        types,
+        titles=[f"line {line}" for line in shown for _ in range(columns)],
+        given=[
+            partials[line].edges(len(types.edges) - 1) for line in shown for _ in range(columns)
+        ],
+        columns=columns,
+    )
 
 
 def _written(
@@ -169,16 +194,24 @@ def _asked_nodes(
     return several or asked
 
 
-def _approximate_because(trained: TrainedModel) -> list[str]:
+def _approximate_because(
+    trained: TrainedModel, drawn: TokenSamples, num_unknown: Tensor
+) -> list[str]:
     """Why completions are not drawn from the model's own conditional distribution; none if they
-    are."""
-    order, process = trained.data_config.node_order, trained.algorithm.process
-    reasons = []
+    are. ``num_unknown``: Int[M], tokens of each that were drawn."""
+    sampler, process = trained.sampler, trained.algorithm.process
+    order, reasons = trained.data_config.node_order, []
     if order != "random":
         reasons.append(
             f"the model knows graphs with their nodes in the order data.node_order={order}, which "
             "the lines need not have; data.node_order=random has none"
         )
     if not process.absorbing:
-        reasons.append(f"{trained.algorithm.name} is not told which tokens are given")
+        reasons.append(f"with {process.name} noise the network takes given tokens for noisy ones")
+    if sampler.name not in EXACT_SAMPLERS:
+        reasons.append(f"sampling={sampler.name} is approximate; first-hitting is exact")
+    elif bool((drawn.nfe < num_unknown).any()):
+        reasons.append("several tokens are drawn per call")
+    if sampler.temperature != 1 or sampler.top_p != 1:
+        reasons.append("temperature and top_p change the distribution")
     return reasons
