@@ -127,14 +127,13 @@ def _draw_completed(
         of_line.setdefault(line, []).append(graph)
     columns = min(MAX_COLUMNS, *map(len, of_line.values()), len(graphs))
     shown = [*of_line][: max(1, MAX_DRAWN // columns)]
+    known = {line: partials[line].edges(len(types.edges) - 1) for line in shown}
     draw_graphs(
         [graph for line in shown for graph in of_line[line][:columns]],
         path,
         types,
         titles=[f"line {line}" for line in shown for _ in range(columns)],
-        given=[
-            partials[line].edges(len(types.edges) - 1) for line in shown for _ in range(columns)
-        ],
+        given=[known[line] for line in shown for _ in range(columns)],
         columns=columns,
     )
 
