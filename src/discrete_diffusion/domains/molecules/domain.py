@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Drawn, Report
+from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
 from discrete_diffusion.domains.option import TIME_BINS, Option
 
 if TYPE_CHECKING:
@@ -26,6 +26,37 @@ _SAMPLE = (
         listed=True,
     ),
 )
+_EVALUATE = (
+    Option(
+        "reference",
+        "files: held-out molecules to compare with, as SMILES",
+        is_file=True,
+        of_files=True,
+    ),
+    Option(
+        "training",
+        "files: molecules trained on, for novelty and for what real ones score",
+        is_file=True,
+        of_files=True,
+    ),
+    Option("seeds", "sampling seeds seed, seed + 1, ...; null is 1", least=1),
+    TIME_BINS,
+    Option(
+        "charges",
+        "files: of reference and training, kept: N+ is another type than N | ignored: it is N",
+        default="kept",
+        words=("kept", "ignored"),
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "skip_invalid",
+        "files: true leaves out molecules that cannot be read, and counts them",
+        default=False,
+        of_files=True,
+        reading=True,
+    ),
+)
 
 
 @register_domain
@@ -39,7 +70,8 @@ class Molecules(Domain):
     growing = "samples.jsonl"
     sample_files = ("samples.smi", "samples.jsonl")
     sample_options = _SAMPLE
-    evaluate_options = (TIME_BINS,)
+    evaluate_options = _EVALUATE
+    quick = {"num_held_out": 500, "num_samples": 500, "seeds": 1, "bound_draws": 1, "time_bins": 5}
 
     def complete(self, data: DictConfig) -> None:
         from discrete_diffusion.domains.molecules.build import complete_molecules
@@ -72,6 +104,16 @@ class Molecules(Domain):
         from discrete_diffusion.domains.molecules.sampling import sample_molecules
 
         return sample_molecules(config, trained, self.graph(trained.data_config))
+
+    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+        from discrete_diffusion.domains.molecules.evaluation import evaluate_model
+
+        return evaluate_model(config, trained, self.graph(trained.data_config))
+
+    def evaluate_files(self, config: DictConfig) -> Evaluation:
+        from discrete_diffusion.domains.molecules.evaluation import evaluate_files
+
+        return evaluate_files(config)
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.cell_measurement import TokenCells
