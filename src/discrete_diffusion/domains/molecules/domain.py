@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
+from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report, SubCommand
 from discrete_diffusion.domains.option import TIME_BINS, Option
 
 if TYPE_CHECKING:
@@ -24,6 +24,19 @@ _SAMPLE = (
         "data among them, num_atoms=[8,9]; null draws all that the training data has",
         least=1,
         listed=True,
+    ),
+    Option(
+        "given",
+        "a file of scaffolds to complete: SMILES with * where new atoms attach, or mol blocks "
+        "(.mol, .sdf) with dummy atoms; see docs/molecules.md",
+        is_file=True,
+    ),
+    Option(
+        "completions",
+        "of each scaffold; null is 4",
+        least=1,
+        with_given=True,
+        instead_of="num_samples",
     ),
 )
 _EVALUATE = (
@@ -101,9 +114,10 @@ class Molecules(Domain):
         return MoleculeReport(data, split)
 
     def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
-        from discrete_diffusion.domains.molecules.sampling import sample_molecules
+        from discrete_diffusion.domains.molecules.sampling import complete_file, sample_molecules
 
-        return sample_molecules(config, trained, self.graph(trained.data_config))
+        drawn_by = sample_molecules if config.given is None else complete_file
+        return drawn_by(config, trained, self.graph(trained.data_config))
 
     def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.molecules.evaluation import evaluate_model
@@ -120,3 +134,8 @@ class Molecules(Domain):
         from discrete_diffusion.domains.molecules.report import MoleculeReport
 
         return TokenCells(MoleculeReport)
+
+    def commands(self) -> Mapping[str, SubCommand]:
+        from discrete_diffusion.domains.molecules.commands import COMMANDS
+
+        return COMMANDS

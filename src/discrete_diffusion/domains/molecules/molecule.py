@@ -96,12 +96,12 @@ def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
     )
     bonds = []
     for bond in map(mol.GetBondWithIdx, range(mol.GetNumBonds())):
-        order = bond.GetBondTypeAsDouble()
-        if order not in (1.0, 2.0, 3.0):
+        order = int(bond.GetBondType())  # of rdkit's enumeration, beyond 3 are other kinds
+        if order not in (1, 2, 3):
             kind = str(bond.GetBondType()).lower()
             raise MoleculeError(f"a bond is {kind}; expected single, double or triple")
         i, j = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
-        bonds.append((min(i, j), max(i, j), int(order) - 1))
+        bonds.append((min(i, j), max(i, j), order - 1))
     return Molecule(atoms, tuple(sorted(bonds)))
 
 

@@ -40,8 +40,8 @@ def draw_molecules(
             mol, note = _drawable(molecule)
             shown.append(mol)
             said.append(", ".join(filter(None, [legends[k] if legends else "", note])))
-        options = MolDrawOptions()
-        options.prepareMolsBeforeDrawing = False
+        options: Any = MolDrawOptions()
+        options.prepareMolsBeforeDrawing = False  # or those that are not valid are refused
         svg = path.suffix.lower() == ".svg"
         drawing = Draw.MolsToGridImage(
             shown,

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.domain import Drawn, Sampled
+from discrete_diffusion.domains.molecules.completion import PROPOSALS, complete
+from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed, decode
 from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, draw_molecules
 from discrete_diffusion.domains.molecules.report import MoleculeReport
+from discrete_diffusion.domains.molecules.scaffold import read_scaffolds
 from discrete_diffusion.domains.molecules.writing import (
     GRAPH_FILE,
     SMILES_FILE,
@@ -31,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 64
 """If ``num_samples`` does not say."""
+
+COMPLETIONS = 4
+"""If ``completions`` does not say."""
 
 
 def sample_molecules(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
@@ -56,13 +62,64 @@ def sample_molecules(config: DictConfig, trained: TrainedModel, vocab: VocabConf
     return Drawn(molecules, write)
 
 
+def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+    """Molecules that contain the scaffolds of ``given``, ``completions`` of each; written likewise,
+    every line with the line of its scaffold.
+
+    Raises ``ValueError`` naming file and line for a scaffold that is wrong."""
+    check_installed()
+    data = trained.data_config
+    scaffolds = read_scaffolds(str(config.given), vocab, keep_charges=data.charges == "kept")
+    size = _asked_atoms(config, trained, vocab)
+    each = COMPLETIONS if config.completions is None else config.completions
+    with trained.sharing() as shard:
+        completed = complete(
+            trained.on(shard),
+            scaffolds,
+            vocab,
+            node_order=data.node_order,
+            size_counts=trained.checkpoint.size_counts,
+            completions=each,
+            size=size,
+            seed=config.seed,
+        )
+    if data.node_order == SMILES_ORDER:
+        logger.info(
+            "the completions are approximate: where a scaffold's atoms stand in the SMILES is "
+            "drawn among %d ways each, weighed by the model; a model of data.node_order=random "
+            "needs no such choice",
+            PROPOSALS,
+        )
+
+    def write() -> Sampled:
+        facts = {
+            "given": str(config.given),
+            "num_inputs": len(scaffolds),
+            "completions": each,
+            "num_samples": len(completed.molecules),
+            "network_calls_per_sample": completed.drawn.network_calls,
+            "seconds": completed.drawn.seconds,
+        }
+        what = f"{counted(len(completed.molecules), 'completion')} of "
+        what += counted(len(scaffolds), "scaffold")
+        return write_sampled(config, what, completed.molecules, facts, completed.lines)
+
+    return Drawn(completed.molecules, write)
+
+
 def write_sampled(
-    config: DictConfig, what: str, molecules: Sequence[Molecule], facts: dict[str, Any]
+    config: DictConfig,
+    what: str,
+    molecules: Sequence[Molecule],
+    facts: dict[str, Any],
+    lines: Sequence[int] | None = None,
 ) -> Sampled:
-    """The files, and what is said of them."""
+    """The files, and what is said of them. ``lines``: of what was given, of completions."""
     folder = Path(str(config.out))
-    refused = write_molecules(molecules, folder)
-    draw_molecules(molecules[:MAX_DRAWN], folder / config.picture)
+    metadata = None if lines is None else [{"given": line} for line in lines]
+    refused = write_molecules(molecules, folder, metadata)
+    legends = None if lines is None else [f"line {line}" for line in lines]
+    draw_molecules(molecules[:MAX_DRAWN], folder / config.picture, legends)
     if refused:
         logger.info(
             "%s of no valid molecule: no SMILES in %s, atoms and bonds in %s",

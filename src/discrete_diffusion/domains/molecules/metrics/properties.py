@@ -29,16 +29,16 @@ MIN_RINGS = 2
 def properties(smiles: Sequence[str]) -> dict[str, np.ndarray]:
     """Float64[M] of every property that this rdkit can compute."""
     from rdkit import Chem
-    from rdkit.Chem import QED, Crippen, Descriptors, rdMolDescriptors
+    from rdkit.Chem import QED, rdMolDescriptors
 
     accessibility = _accessibility()
     known: dict[str, tuple[float, ...]] = {}
     for text in progress.track(list(dict.fromkeys(smiles)), "properties", "molecules"):
         mol = Chem.MolFromSmiles(text)
         known[text] = (
-            Crippen.MolLogP(mol),
+            rdMolDescriptors.CalcCrippenDescriptors(mol)[0],
             QED.qed(mol),
-            Descriptors.MolWt(mol),
+            rdMolDescriptors._CalcMolWt(mol),
             math.nan if accessibility is None else accessibility(mol),
             rdMolDescriptors.CalcNumRings(mol),
         )

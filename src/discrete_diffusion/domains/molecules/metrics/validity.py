@@ -6,6 +6,10 @@
   validity" of DiGress; "validity without correction" of GDSS);
 * ``corrected``: bonds of atoms with too many are made weaker until rdkit agrees (GDSS, arXiv
   2202.02514). Almost every graph passes, so it says little by itself.
+
+Deviation: DiGress and GDSS add bonds one by one and charge at most one atom for each, so that they
+refuse a bond which gives both of its ends one too many; here both are charged. What is valid as it
+is, such as a nitro group of five bonds, which rdkit mends, is valid by the other rules.
 """
 
 from __future__ import annotations
