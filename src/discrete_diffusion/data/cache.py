@@ -42,14 +42,14 @@ def cache_dir() -> Path:
 def cached_arrays(
     path: Path,
     kind: str,
-    expected: Mapping[str, tuple[DTypeLike, tuple[int, ...]]],
+    expected: Mapping[str, tuple[DTypeLike, tuple[int | None, ...]]],
     draw: Callable[[], Mapping[str, NDArray[Any]]],
     *,
     compressed: bool = True,
 ) -> dict[str, NDArray[Any]]:
     """What ``draw()`` returns, read from the ``.npz`` file ``path`` if it is there, else drawn and
-    written to it. ``expected``: type and shape of every array; ``kind``: what the data is called.
-    No pickle is loaded.
+    written to it. ``expected``: type and shape of every array, None for a size that may be any;
+    ``kind``: what the data is called. No pickle is loaded.
 
     A file that holds anything else is replaced, and a folder that cannot be written to is left
     alone; both are logged as warnings.
@@ -76,13 +76,15 @@ def cached_arrays(
 
 
 def _read(
-    path: Path, expected: Mapping[str, tuple[DTypeLike, tuple[int, ...]]]
+    path: Path, expected: Mapping[str, tuple[DTypeLike, tuple[int | None, ...]]]
 ) -> dict[str, NDArray[Any]]:
     arrays = {}
     with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
         for name, (dtype, shape) in expected.items():
             array = file[name]
-            if array.shape != shape or array.dtype != dtype:
+            sizes = zip(array.shape, shape, strict=False)
+            fits = array.ndim == len(shape) and all(m is None or n == m for n, m in sizes)
+            if not fits or array.dtype != dtype:
                 raise ValueError(
                     f"{name} is {array.dtype} {array.shape}, expected {np.dtype(dtype)} {shape}"
                 )

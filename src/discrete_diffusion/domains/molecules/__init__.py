@@ -1,0 +1,1 @@
+"""Molecules: heavy atoms and the bonds between them."""

@@ -1,0 +1,141 @@
+"""Molecules: files of SMILES as graphs of atoms and bonds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report, SubCommand
+from discrete_diffusion.domains.option import TIME_BINS, Option
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+
+_SAMPLE = (
+    Option(
+        "num_atoms",
+        "heavy atoms of every molecule, or several numbers to draw as often as in the training "
+        "data among them, num_atoms=[8,9]; null draws all that the training data has",
+        least=1,
+        listed=True,
+    ),
+    Option(
+        "given",
+        "a file of scaffolds to complete: SMILES with * where new atoms attach, or mol blocks "
+        "(.mol, .sdf) with dummy atoms; see docs/molecules.md",
+        is_file=True,
+    ),
+    Option(
+        "completions",
+        "of each scaffold; null is 4",
+        least=1,
+        with_given=True,
+        instead_of="num_samples",
+    ),
+)
+_EVALUATE = (
+    Option(
+        "reference",
+        "files: held-out molecules to compare with, as SMILES",
+        is_file=True,
+        of_files=True,
+    ),
+    Option(
+        "training",
+        "files: molecules trained on, for novelty and for what real ones score",
+        is_file=True,
+        of_files=True,
+    ),
+    Option("seeds", "sampling seeds seed, seed + 1, ...; null is 1", least=1),
+    TIME_BINS,
+    Option(
+        "charges",
+        "files: of reference and training, kept: N+ is another type than N | ignored: it is N",
+        default="kept",
+        words=("kept", "ignored"),
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "skip_invalid",
+        "files: true leaves out molecules that cannot be read, and counts them",
+        default=False,
+        of_files=True,
+        reading=True,
+    ),
+)
+
+
+@register_domain
+class Molecules(Domain):
+    """Molecules of a file of SMILES."""
+
+    name, title = "molecules", "molecules"
+    data_sets = {"molecules": "tokens", "qm9": "tokens", "zinc": "tokens"}
+    data_files = ("path", "train_path", "val_path", "test_path")
+    group_titles = {"node": "atoms", "edge": "bonds"}
+    growing = "samples.jsonl"
+    sample_files = ("samples.smi", "samples.jsonl")
+    sample_options = _SAMPLE
+    evaluate_options = _EVALUATE
+    quick = {"num_held_out": 500, "num_samples": 500, "seeds": 1, "bound_draws": 1, "time_bins": 5}
+
+    def complete(self, data: DictConfig) -> None:
+        from discrete_diffusion.domains.molecules.build import complete_molecules
+
+        complete_molecules(data)
+
+    def graph(self, data: Mapping[str, Any]) -> VocabConfig:
+        """The vocabularies and slots of its molecules."""
+        for key in ("n_max", "atoms"):
+            if data.get(key) is None:
+                raise ValueError(
+                    f"data.{key} is not set; complete_data(config) reads it off the training file"
+                )
+        from discrete_diffusion.domains.molecules.molecule import BONDS
+        from discrete_diffusion.layout import VocabConfig
+
+        return VocabConfig(n_max=data["n_max"], node_types=tuple(data["atoms"]), edge_types=BONDS)
+
+    def build(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.molecules.build import build_molecules
+
+        return build_molecules(data, self.graph(data))
+
+    def report(self, data: Any, split: str, config: DictConfig) -> Report:
+        from discrete_diffusion.domains.molecules.report import MoleculeReport
+
+        return MoleculeReport(data, split)
+
+    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+        from discrete_diffusion.domains.molecules.sampling import complete_file, sample_molecules
+
+        drawn_by = sample_molecules if config.given is None else complete_file
+        return drawn_by(config, trained, self.graph(trained.data_config))
+
+    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+        from discrete_diffusion.domains.molecules.evaluation import evaluate_model
+
+        return evaluate_model(config, trained, self.graph(trained.data_config))
+
+    def evaluate_files(self, config: DictConfig) -> Evaluation:
+        from discrete_diffusion.domains.molecules.evaluation import evaluate_files
+
+        return evaluate_files(config)
+
+    def cell_measurement(self) -> CellMeasurement:
+        from discrete_diffusion.domains.cell_measurement import TokenCells
+        from discrete_diffusion.domains.molecules.report import MoleculeReport
+
+        return TokenCells(MoleculeReport)
+
+    def commands(self) -> Mapping[str, SubCommand]:
+        from discrete_diffusion.domains.molecules.commands import COMMANDS
+
+        return COMMANDS

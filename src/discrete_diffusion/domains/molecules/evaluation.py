@@ -1,0 +1,175 @@
+"""``evaluate`` of molecules: what samples are like, and the model itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion import progress
+from discrete_diffusion.config_files import as_list
+from discrete_diffusion.domains.domain import Evaluation
+from discrete_diffusion.domains.molecules.metrics.validity import Verdict, judge
+from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed, decode
+from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, draw_molecules
+from discrete_diffusion.domains.molecules.reading import read_molecules
+from discrete_diffusion.domains.molecules.sample_files import read_samples
+from discrete_diffusion.domains.molecules.scores import MoleculeScores, score_molecules
+from discrete_diffusion.domains.molecules.writing import write_molecules
+from discrete_diffusion.evaluation.held_out import (
+    checkpoint_facts,
+    held_out_facts,
+    held_out_split,
+    name_of_split,
+    readable_data,
+    sampling_facts,
+    some_held_out,
+)
+from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, measure_model
+from discrete_diffusion.evaluation.table import TableSection, model_notes
+from discrete_diffusion.evaluation.token_samples import draw_fresh
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+
+logger = logging.getLogger(__name__)
+
+NUM_SAMPLES = 10_000
+"""If ``num_samples`` does not say: what the literature draws."""
+
+
+@dataclass(frozen=True)
+class MoleculeEvaluation(Evaluation):
+    """``facts``: how all was measured. ``reference``: what it was compared with, in words.
+    ``samples``: the first set; ``model``: what was measured of the model itself, None of files.
+    ``num_unreadable``: samples that are no graph at all, which count as not valid.
+    """
+
+    facts: dict[str, Any]
+    reference: str
+    samples: list[Molecule]
+    scores: MoleculeScores
+    model: ModelEvaluation | None
+    num_unreadable: int = 0
+
+    def sections(self) -> list[TableSection]:
+        return [*self.scores.sections(), *([] if self.model is None else self.model.sections())]
+
+    def notes(self) -> list[str]:
+        notes = [f"Held-out molecules: {self.reference}.", *self.scores.notes()]
+        if self.num_unreadable:
+            notes.append(
+                f"{self.num_unreadable:,} samples are no SMILES at all and count as not valid."
+            )
+        return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
+
+    def metrics(self) -> dict[str, Any]:
+        of_model = {} if self.model is None else self.model.metrics()
+        return {**self.facts, **self.scores.as_dict(), **of_model}
+
+    def save(self, folder: Path) -> None:
+        write_molecules(self.samples, folder)
+
+    def draw(self, folder: Path) -> None:
+        draw_molecules(self.samples[:MAX_DRAWN], folder / "samples.png")
+        if self.model is not None:
+            self.model.draw(folder)
+
+
+def evaluate_model(
+    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+) -> MoleculeEvaluation:
+    """The samples of a model beside the split that its checkpoint held out, and the model."""
+    check_installed()
+    data = readable_data(trained)
+    split = held_out_split(data, config.split)
+    reference = name_of_split(trained, data, split)
+    trained.check_weights()
+    measured = some_held_out(config, data, split)
+    num = NUM_SAMPLES if config.num_samples is None else int(config.num_samples)
+    seeds = [config.seed + k for k in range(config.seeds or 1)]
+    parts = progress.parts(
+        f"drawing {num:,} samples for {len(seeds)} seeds",
+        f"measuring the model on {len(measured.splits[split]):,} held-out molecules",
+        "scoring the samples",
+    )
+    with trained.sharing() as shard:
+        model = trained.on(shard)
+        with next(parts):
+            drawn = [draw_fresh(trained, model, num, seed) for seed in seeds]
+        with next(parts):
+            scores = measure_model(config, model, measured, split)
+    sets = [decode(samples.tokens, vocab) for samples in drawn]
+    facts = {
+        **checkpoint_facts(config, trained, data),
+        "seeds": seeds,
+        "num_samples": num,
+        **sampling_facts(config, trained),
+        "network_calls_per_sample": sum(each.network_calls for each in drawn) / len(drawn),
+        "seconds": sum(each.seconds for each in drawn) / len(drawn),
+        "reference": reference,
+        **held_out_facts(config, data, split),
+    }
+    absorbing = trained.algorithm.process.absorbing
+    of_model = ModelEvaluation({}, reference, scores, absorbing, trained.domain.group_titles)
+    with next(parts):
+        found = score_molecules(
+            [judge(molecules) for molecules in sets],
+            _smiles(judge(measured.molecules(split))),
+            judge(data.molecules("train")),
+            data.training_smiles,
+        )
+    return MoleculeEvaluation(facts, reference, sets[0], found, of_model)
+
+
+def evaluate_files(config: DictConfig) -> MoleculeEvaluation:
+    """``samples=FILE`` or ``samples=[A,B]`` beside ``reference=FILE``.
+
+    Raises ``ValueError`` without a reference, and for an empty list.
+    """
+    check_installed()
+    names = as_list(config.samples)
+    if not names:
+        raise ValueError("samples=[]: give at least one file")
+    if config.reference is None:
+        raise ValueError(
+            "samples=FILE needs reference=FILE, held-out molecules to compare with, as SMILES"
+        )
+    read = [read_samples(name) for name in names]
+    reference = _reference(config.reference, config)
+    training = None if config.training is None else _reference(config.training, config)
+    found = score_molecules(
+        [each.verdicts for each in read],
+        _smiles(reference),
+        training,
+        None if training is None else frozenset(_smiles(training)),
+    )
+    facts = {
+        "samples": names,
+        "num_samples": [len(each.verdicts) for each in read],
+        "num_unreadable_samples": [each.num_unreadable for each in read],
+        "reference": str(config.reference),
+        "num_reference": len(reference),
+    }
+    unreadable = sum(each.num_unreadable for each in read)
+    name = str(config.reference)
+    return MoleculeEvaluation(facts, name, read[0].molecules, found, None, unreadable)
+
+
+def _reference(path: str, config: DictConfig) -> list[Verdict]:
+    """Of the molecules of a file of SMILES; rows that are none are counted in the log."""
+    found = read_molecules(path, charges=config.charges)
+    if not config.skip_invalid:
+        found.refuse_problems("leave such rows out with skip_invalid=true")
+    logger.log(logging.WARNING if found.problems else logging.INFO, "%s", found.summary())
+    return judge(found.molecules)
+
+
+def _smiles(verdicts: Sequence[Verdict]) -> list[str]:
+    """By the relaxed rule, which all that was read from files keeps."""
+    return [verdict.relaxed for verdict in verdicts if verdict.relaxed is not None]

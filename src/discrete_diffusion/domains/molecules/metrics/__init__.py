@@ -1,0 +1,1 @@
+"""What samples of molecules are like."""

@@ -1,0 +1,196 @@
+"""``Molecule``: heavy atoms and Kekulised bonds, to and from rdkit and tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from discrete_diffusion.data.graph_tokens import (
+    EncodedGraphs,
+    TypedGraph,
+    decode_graphs,
+    encode_graphs,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from discrete_diffusion.layout import VocabConfig
+
+BONDS = ("single", "double", "triple", "none")
+"""Edge types. There is no aromatic bond: rings are Kekulised."""
+
+CHARGES = ("kept", "ignored")
+"""What a data set does with formal charges: atoms of their own types, or none at all."""
+
+_ATOM = re.compile(r"([A-Z][a-z]?|\*)(?:([+-])([2-9]?))?")
+
+
+class Molecule(NamedTuple):
+    """``atoms``: an element each, with its formal charge if it has one: ``N``, ``O-``, ``Fe+2``.
+    ``bonds``: (i, j, k), i < j, of type ``BONDS[k]``. Hydrogen is implied by valence.
+
+    Stereochemistry, isotopes and radicals are not represented.
+    """
+
+    atoms: tuple[str, ...]
+    bonds: tuple[tuple[int, int, int], ...]
+
+
+class MoleculeError(ValueError):
+    """Why something is no molecule that can be represented."""
+
+
+def check_installed() -> None:
+    """``ValueError`` naming the extra ``molecules`` if rdkit is missing."""
+    try:
+        import rdkit  # noqa: F401
+    except ImportError as error:
+        raise ValueError(
+            'molecules take rdkit, which is not installed: pip install "discrete-diffusion'
+            '[molecules]"'
+        ) from error
+
+
+def atom_name(symbol: str, charge: int) -> str:
+    """``N``, ``N+``, ``O-``, ``Fe+2``."""
+    if charge == 0:
+        return symbol
+    return symbol + ("+" if charge > 0 else "-") + (str(abs(charge)) if abs(charge) > 1 else "")
+
+
+@cache
+def parse_atom(name: str) -> tuple[int, int]:
+    """Atomic number and formal charge of ``atom_name``; ``ValueError`` for what is none."""
+    from rdkit import Chem
+
+    found = _ATOM.fullmatch(name)
+    if found is not None:
+        symbol, sign, size = found.groups()
+        charge = 0 if sign is None else int(f"{sign}{size or 1}")
+        try:
+            number = 0 if symbol == "*" else Chem.GetPeriodicTable().GetAtomicNumber(symbol)
+        except RuntimeError:
+            number = -1
+        if number >= 0:
+            return number, charge
+    raise ValueError(f"{name!r} is no atom; expected an element with its charge, as in C, N+, Fe+2")
+
+
+def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
+    """The heavy atoms and Kekulised bonds of an rdkit molecule, in its order, which is Kekulised in
+    place. Raises ``MoleculeError`` for an aromatic ring that cannot be Kekulised and for a bond
+    that is none of ``BONDS``."""
+    from rdkit import Chem
+
+    try:
+        Chem.Kekulize(mol, clearAromaticFlags=True)
+    except Chem.KekulizeException as error:
+        raise MoleculeError(f"{str(error).strip()}") from error
+    # By index: rdkit's own iterators take several times as long.
+    atoms = tuple(
+        atom_name(atom.GetSymbol(), atom.GetFormalCharge() if keep_charges else 0)
+        for atom in map(mol.GetAtomWithIdx, range(mol.GetNumAtoms()))
+    )
+    bonds = []
+    for bond in map(mol.GetBondWithIdx, range(mol.GetNumBonds())):
+        order = int(bond.GetBondType())  # of rdkit's enumeration, beyond 3 are other kinds
+        if order not in (1, 2, 3):
+            kind = str(bond.GetBondType()).lower()
+            raise MoleculeError(f"a bond is {kind}; expected single, double or triple")
+        i, j = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        bonds.append((min(i, j), max(i, j), order - 1))
+    return Molecule(atoms, tuple(sorted(bonds)))
+
+
+@cache
+def _atom_of(name: str) -> Any:
+    from rdkit import Chem
+
+    number, charge = parse_atom(name)
+    atom = Chem.Atom(number)
+    atom.SetFormalCharge(charge)
+    return atom
+
+
+def to_rdkit(molecule: Molecule) -> Any:
+    """As an rdkit molecule that is not sanitised, its atoms in the same order."""
+    from rdkit import Chem
+
+    kinds = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE)
+    mol = Chem.RWMol()
+    for name in molecule.atoms:
+        mol.AddAtom(_atom_of(name))
+    for i, j, kind in molecule.bonds:
+        mol.AddBond(i, j, kinds[kind])
+    return mol
+
+
+def with_charged_atoms(molecule: Molecule) -> Molecule:
+    """The same with N+ for N of four bonds and O+ for O of three, as in ammonium: what is lost
+    where charges are ignored and bonds still tell."""
+    valence = [0] * len(molecule.atoms)
+    for i, j, kind in molecule.bonds:
+        valence[i] += kind + 1
+        valence[j] += kind + 1
+    charged = {("N", 4): "N+", ("O", 3): "O+"}
+    named = zip(molecule.atoms, valence, strict=True)
+    return Molecule(tuple(charged.get(pair, pair[0]) for pair in named), molecule.bonds)
+
+
+def sanitised(molecule: Molecule) -> Any:
+    """As a sanitised rdkit molecule; None if rdkit refuses it, as for a valence that cannot be."""
+    from rdkit import Chem
+
+    mol = to_rdkit(molecule)
+    try:
+        Chem.SanitizeMol(mol)
+    except (Chem.MolSanitizeException, ValueError):
+        return None
+    return mol
+
+
+def objection(mol: Any) -> str:
+    """What rdkit says of a molecule that it refuses."""
+    from rdkit import Chem
+
+    found = [problem.Message() for problem in Chem.DetectChemistryProblems(mol)]
+    return " ".join(found[0].split()) if found else "cannot be sanitised"
+
+
+def smiles_of(mol: Any) -> str:
+    """The canonical SMILES of an rdkit molecule, without stereochemistry."""
+    from rdkit import Chem
+
+    return str(Chem.MolToSmiles(mol, isomericSmiles=False))
+
+
+def encode(molecules: Sequence[Molecule], vocab: VocabConfig) -> EncodedGraphs:
+    """Molecules as tokens, atoms in their order.
+
+    Raises ``ValueError`` for an atom that ``vocab.node_types`` lacks, and for too many."""
+    return encode_graphs([as_graph(molecule, vocab) for molecule in molecules], vocab)
+
+
+def as_graph(molecule: Molecule, vocab: VocabConfig) -> TypedGraph:
+    """With the indices of types in place of their names."""
+    index = {name: k for k, name in enumerate(vocab.node_types)}
+    if foreign := foreign_atoms([molecule], vocab.node_types):
+        raise ValueError(f"atom {foreign[0]} is none of data.atoms={list(vocab.node_types)}")
+    return TypedGraph(tuple(index[atom] for atom in molecule.atoms), molecule.bonds)
+
+
+def foreign_atoms(molecules: Iterable[Molecule], known: Sequence[str]) -> list[str]:
+    """The atoms that are not among the known ones, each once."""
+    atoms = dict.fromkeys(atom for molecule in molecules for atom in molecule.atoms)
+    return [atom for atom in atoms if atom not in known]
+
+
+def decode(tokens: Tensor, vocab: VocabConfig) -> list[Molecule]:
+    """The molecules of tokens Int[B, L]. Raises what ``decode_graphs`` does."""
+    return [
+        Molecule(tuple(vocab.node_types[k] for k in graph.nodes), graph.edges)
+        for graph in decode_graphs(tokens, vocab)
+    ]

@@ -1,0 +1,92 @@
+"""Pictures of molecules, drawn by rdkit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discrete_diffusion.domains.molecules.molecule import (
+    Molecule,
+    sanitised,
+    to_rdkit,
+    with_charged_atoms,
+)
+
+MAX_DRAWN = 36
+"""Molecules in a picture."""
+
+_COLUMNS, _SIZE = 6, (220, 190)
+
+_CLOSE = 0.1
+"""Of a bond's length, 1.5: atoms nearer than this lie on each other."""
+
+
+def draw_molecules(
+    molecules: Sequence[Molecule], path: Path, legends: Sequence[str] | None = None
+) -> None:
+    """A grid of them, ``.png`` or ``.svg``; those that rdkit refuses are drawn all the same and
+    called not valid. ``legends``: what stands below each."""
+    from rdkit import rdBase
+    from rdkit.Chem import Draw
+    from rdkit.Chem.Draw import MolDrawOptions
+
+    shown, said = [], []
+    with rdBase.BlockLogs():
+        for k, molecule in enumerate(molecules[:MAX_DRAWN]):
+            mol, note = _drawable(molecule)
+            shown.append(mol)
+            said.append(", ".join(filter(None, [legends[k] if legends else "", note])))
+        options: Any = MolDrawOptions()
+        options.prepareMolsBeforeDrawing = False  # or those that are not valid are refused
+        svg = path.suffix.lower() == ".svg"
+        drawing = Draw.MolsToGridImage(
+            shown,
+            molsPerRow=min(_COLUMNS, max(1, len(shown))),
+            subImgSize=_SIZE,
+            legends=said,
+            useSVG=svg,
+            drawOptions=options,
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if svg:
+        path.write_text(drawing)
+    else:
+        drawing.save(path)
+
+
+def _drawable(molecule: Molecule) -> tuple[Any, str]:
+    """With coordinates, and what is wrong with it."""
+    from rdkit import Chem
+    from rdkit.Chem import rdDepictor
+
+    note = ""
+    mol = sanitised(molecule)
+    if mol is None:
+        mol, note = sanitised(with_charged_atoms(molecule)), "valid with charges"
+    if mol is None:
+        mol, note = to_rdkit(molecule), "not valid"
+        mol.UpdatePropertyCache(strict=False)
+        Chem.FastFindRings(mol)
+    rdDepictor.Compute2DCoords(mol)
+    if note == "not valid" and _overlap(mol):
+        _lay_on_a_circle(mol)
+    return mol, note
+
+
+def _overlap(mol: Any) -> bool:
+    """Whether two atoms lie on each other, where a bond between them could not be drawn."""
+    places = mol.GetConformer().GetPositions()
+    apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
+    return bool((apart[np.triu_indices(len(places), k=1)] < _CLOSE).any())
+
+
+def _lay_on_a_circle(mol: Any) -> None:
+    num = mol.GetNumAtoms()
+    for k in range(num):
+        angle, radius = 2 * math.pi * k / num, 0.25 * num
+        place = (radius * math.cos(angle), radius * math.sin(angle), 0.0)
+        mol.GetConformer().SetAtomPosition(k, place)

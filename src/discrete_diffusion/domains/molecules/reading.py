@@ -1,0 +1,280 @@
+"""Molecules read from files of SMILES, every row accounted for, and kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discrete_diffusion import progress
+from discrete_diffusion.data.cache import cache_dir, cached_arrays
+from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.domains.molecules.molecule import (
+    BONDS,
+    Molecule,
+    MoleculeError,
+    check_installed,
+    encode,
+    foreign_atoms,
+    from_rdkit,
+    objection,
+    sanitised,
+    smiles_of,
+    to_rdkit,
+    with_charged_atoms,
+)
+from discrete_diffusion.domains.molecules.smiles_files import Row, read_rows
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.naming import check_name, counted
+
+logger = logging.getLogger(__name__)
+
+VERSION = 1
+"""Of the cached arrays and of how they are computed."""
+
+MAX_NAMED = 5
+"""Rows that a message names one by one."""
+
+_FEW = 2_000
+"""Rows that are read again rather than kept on disk."""
+
+_AT_ONCE = 4_096
+
+
+class Problem(NamedTuple):
+    """A row that is left out, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class ReadMolecules:
+    """What a file holds. ``molecules``: atoms in the order of the canonical SMILES; ``lines``: of
+    each. ``log_num_orders``: Float64[M], log(n!/|Aut|). ``num_recovered``: molecules that rdkit
+    refuses with their charges and takes without them.
+    """
+
+    path: str
+    molecules: list[Molecule]
+    lines: list[int]
+    log_num_orders: Tensor
+    problems: list[Problem]
+    num_recovered: int
+
+    def __len__(self) -> int:
+        return len(self.molecules)
+
+    def only(self, atoms: Sequence[str] | None, n_max: int | None) -> ReadMolecules:
+        """Those that the vocabulary can say; the others are problems."""
+        kept, problems = [], [*self.problems]
+        for k, molecule in enumerate(self.molecules):
+            reason = _too_much(molecule, atoms, n_max)
+            if reason is None:
+                kept.append(k)
+            else:
+                problems.append(Problem(self.lines[k], reason))
+        return replace(
+            self,
+            molecules=[self.molecules[k] for k in kept],
+            lines=[self.lines[k] for k in kept],
+            log_num_orders=self.log_num_orders[kept],
+            problems=sorted(problems),
+        )
+
+    def refuse_problems(self, remedy: str) -> None:
+        """``ValueError`` naming the first problem, if there is one, and what to do."""
+        if self.problems:
+            line, reason = self.problems[0]
+            others = len(self.problems) - 1
+            more = f" (and {others:,} more)" if others else ""
+            raise ValueError(f"{self.path}, line {line:,}: {reason}{more}; {remedy}")
+
+    def summary(self) -> str:
+        """``FILE: 133,247 molecules; left out 3 rows: line 7: ...``"""
+        parts = [f"{self.path}: {len(self):,} molecules"]
+        if self.num_recovered:
+            parts.append(
+                f"{self.num_recovered:,} of them cannot be with the charges that the file has"
+            )
+        if self.problems:
+            named = ", ".join(f"line {line:,}: {why}" for line, why in self.problems[:MAX_NAMED])
+            more = ", ..." if len(self.problems) > MAX_NAMED else ""
+            parts.append(f"left out {counted(len(self.problems), 'row')}: {named}{more}")
+        return "; ".join(parts)
+
+
+def _too_much(molecule: Molecule, atoms: Sequence[str] | None, n_max: int | None) -> str | None:
+    if n_max is not None and len(molecule.atoms) > n_max:
+        return f"{len(molecule.atoms)} atoms, more than data.n_max={n_max}"
+    if atoms is not None and (foreign := foreign_atoms([molecule], atoms)):
+        return f"atom {foreign[0]} is none of data.atoms={list(atoms)}"
+    return None
+
+
+def read_molecules(
+    path: str | Path, *, charges: str = "kept", column: str | None = None
+) -> ReadMolecules:
+    """The molecules of a file of SMILES, see ``read_rows``; of a long one kept on disk.
+
+    ``charges``: ``kept``, atoms with a formal charge are atoms of another type; ``ignored``, they
+    are their element, which is how the benchmarks of QM9 count them.
+
+    Every molecule is written as canonical SMILES without stereochemistry and read again, so that
+    equal molecules get the same Kekulised bonds and the same order of atoms, however the file
+    writes them. Raises what ``read_rows`` does, and ``ValueError`` for other ``charges`` and
+    without rdkit.
+    """
+    check_installed()
+    check_name("data.charges", charges, ("kept", "ignored"))
+    rows = read_rows(path, column)
+    if len(rows) <= _FEW:
+        arrays = _arrays(rows, charges, str(path))
+    else:
+        arrays = cached_arrays(
+            _cache_path(rows, charges),
+            f"molecules of {path}",
+            _CACHED,
+            lambda: _arrays(rows, charges, str(path)),
+        )
+    return _from_arrays(str(path), arrays)
+
+
+def molecule_of(smiles: str, *, keep_charges: bool) -> tuple[Molecule, bool]:
+    """One molecule, and whether it had to be read without its charges.
+
+    Raises ``MoleculeError`` saying why it is none."""
+    from rdkit import Chem, rdBase
+
+    with rdBase.BlockLogs():
+        mol = Chem.MolFromSmiles(smiles)
+        recovered = mol is None
+        if mol is None:
+            mol = _unsanitised(smiles, keep_charges)
+        if mol.GetNumAtoms() == 0:
+            raise MoleculeError("no atoms")
+        molecule = from_rdkit(mol, keep_charges=keep_charges)
+        return canonical(molecule, keep_charges=keep_charges), recovered
+
+
+def canonical(molecule: Molecule, *, keep_charges: bool) -> Molecule:
+    """The same molecule with its atoms in the order of its canonical SMILES, Kekulised in that
+    order. ``MoleculeError`` if rdkit refuses it."""
+    from rdkit import Chem
+
+    if not keep_charges:
+        molecule = with_charged_atoms(molecule)
+    mol = sanitised(molecule)
+    if mol is None:
+        raise MoleculeError(objection(to_rdkit(molecule)))
+    text = smiles_of(mol)
+    again = Chem.MolFromSmiles(text)
+    if again is None:
+        raise MoleculeError(f"rdkit cannot read the canonical SMILES it writes, {text}")
+    return from_rdkit(again, keep_charges=keep_charges)
+
+
+def _unsanitised(smiles: str, keep_charges: bool) -> Any:
+    """A molecule that rdkit refuses, for its charges to be dropped; ``MoleculeError`` saying why if
+    they are kept."""
+    from rdkit import Chem
+
+    mol = Chem.MolFromSmiles(smiles, sanitize=False)
+    if mol is None:
+        raise MoleculeError(f"{smiles!r} is no SMILES")
+    if keep_charges:
+        problems = [problem.Message() for problem in Chem.DetectChemistryProblems(mol)]
+        raise MoleculeError(
+            f"{smiles}: {' '.join((problems or ['cannot be sanitised'])[0].split())}"
+        )
+    mol.UpdatePropertyCache(strict=False)
+    return mol
+
+
+_CACHED = {
+    "line": (np.int64, (None,)),
+    "num_atoms": (np.int16, (None,)),
+    "atom": (np.uint8, (None,)),
+    "num_bonds": (np.int16, (None,)),
+    "bond": (np.int16, (None, 3)),
+    "log_num_orders": (np.float64, (None,)),
+    "facts": (np.uint8, (None,)),
+}
+
+
+def _cache_path(rows: Sequence[Row], charges: str) -> Path:
+    from rdkit import __version__ as rdkit_version
+
+    digest = hashlib.sha256(f"{rdkit_version} {charges}\n".encode())
+    digest.update("\n".join(f"{row.line} {row.smiles}" for row in rows).encode())
+    return cache_dir() / f"molecules-v{VERSION}-{digest.hexdigest()[:24]}.npz"
+
+
+def _arrays(rows: Sequence[Row], charges: str, name: str) -> dict[str, np.ndarray]:
+    """What is kept on disk: all molecules one after the other, and as JSON the rest."""
+    keep = charges == "kept"
+    found: list[tuple[int, Molecule]] = []
+    problems: list[Problem] = []
+    num_recovered = 0
+    for row in progress.track(rows, f"reading {Path(name).name}", "molecules"):
+        try:
+            molecule, recovered = molecule_of(row.smiles, keep_charges=keep)
+        except MoleculeError as error:
+            problems.append(Problem(row.line, str(error)))
+            continue
+        found.append((row.line, molecule))
+        num_recovered += recovered
+    molecules = [molecule for _, molecule in found]
+    names = foreign_atoms(molecules, ())
+    index = {atom: k for k, atom in enumerate(names)}
+    facts = {"atoms": names, "problems": problems, "num_recovered": num_recovered}
+    return {
+        "line": np.array([line for line, _ in found], dtype=np.int64),
+        "num_atoms": np.array([len(molecule.atoms) for molecule in molecules], dtype=np.int16),
+        "atom": np.array([index[a] for m in molecules for a in m.atoms], dtype=np.uint8),
+        "num_bonds": np.array([len(molecule.bonds) for molecule in molecules], dtype=np.int16),
+        "bond": np.array([b for m in molecules for b in m.bonds], np.int16).reshape(-1, 3),
+        "log_num_orders": _log_num_orders(molecules, names),
+        "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
+    }
+
+
+def _log_num_orders(molecules: Sequence[Molecule], names: Sequence[str]) -> np.ndarray:
+    """Float64[M]: log(n!/|Aut|); in parts, as their tokens take much more room than they do."""
+    if not molecules:
+        return np.zeros(0)
+    n_max = max(len(molecule.atoms) for molecule in molecules)
+    vocab = VocabConfig(n_max=n_max, node_types=tuple(names), edge_types=BONDS)
+    starts = range(0, len(molecules), _AT_ONCE)
+    found = []
+    for start in progress.track(starts, "counting symmetries", "parts"):
+        graphs = encode(molecules[start : start + _AT_ONCE], vocab)
+        found.append(canonical_orders(graphs.x0, graphs.num_nodes, vocab).log_num_orders)
+    return torch.cat(found).numpy()
+
+
+def _from_arrays(path: str, arrays: dict[str, np.ndarray]) -> ReadMolecules:
+    facts = json.loads(arrays["facts"].tobytes())
+    atoms = [facts["atoms"][k] for k in arrays["atom"].tolist()]
+    bonds = list(map(tuple, arrays["bond"].tolist()))
+    last_atom, last_bond = arrays["num_atoms"].cumsum(), arrays["num_bonds"].cumsum()
+    molecules, a, b = [], 0, 0
+    for next_a, next_b in zip(last_atom.tolist(), last_bond.tolist(), strict=True):
+        molecules.append(Molecule(tuple(atoms[a:next_a]), tuple(bonds[b:next_b])))
+        a, b = next_a, next_b
+    return ReadMolecules(
+        path,
+        molecules,
+        arrays["line"].tolist(),
+        torch.from_numpy(arrays["log_num_orders"].copy()),
+        [Problem(*problem) for problem in facts["problems"]],
+        facts["num_recovered"],
+    )

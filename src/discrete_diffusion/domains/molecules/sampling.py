@@ -1,0 +1,158 @@
+"""``sample`` of a model of molecules."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.domain import Drawn, Sampled
+from discrete_diffusion.domains.molecules.completion import PROPOSALS, complete
+from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
+from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
+from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed, decode
+from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, draw_molecules
+from discrete_diffusion.domains.molecules.report import MoleculeReport
+from discrete_diffusion.domains.molecules.scaffold import read_scaffolds
+from discrete_diffusion.domains.molecules.writing import (
+    GRAPH_FILE,
+    SMILES_FILE,
+    lines_of,
+    write_molecules,
+)
+from discrete_diffusion.evaluation.token_samples import draw_fresh
+from discrete_diffusion.naming import counted
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+
+logger = logging.getLogger(__name__)
+
+NUM_SAMPLES = 64
+"""If ``num_samples`` does not say."""
+
+COMPLETIONS = 4
+"""If ``completions`` does not say."""
+
+
+def sample_molecules(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+    """Draw ``num_samples`` molecules, of ``num_atoms`` atoms if that is given.
+
+    Written as ``samples.smi``, ``samples.jsonl`` and a picture."""
+    check_installed()
+    size = _asked_atoms(config, trained, vocab)
+    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+    with trained.sharing() as shard:
+        model = trained.on(shard, lambda _, output: lines_of(decode(output.x0, vocab)))
+        drawn = draw_fresh(trained, model, num, config.seed, size=size)
+    molecules = decode(drawn.tokens, vocab) if len(drawn.tokens) else []
+
+    def write() -> Sampled:
+        facts = {
+            "num_samples": len(molecules),
+            "network_calls_per_sample": drawn.network_calls,
+            "seconds": drawn.seconds,
+        }
+        return write_sampled(config, counted(len(molecules), "sample"), molecules, facts)
+
+    return Drawn(molecules, write)
+
+
+def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+    """Molecules that contain the scaffolds of ``given``, ``completions`` of each; written likewise,
+    every line with the line of its scaffold.
+
+    Raises ``ValueError`` naming file and line for a scaffold that is wrong."""
+    check_installed()
+    data = trained.data_config
+    scaffolds = read_scaffolds(str(config.given), vocab, keep_charges=data.charges == "kept")
+    size = _asked_atoms(config, trained, vocab)
+    each = COMPLETIONS if config.completions is None else config.completions
+    with trained.sharing() as shard:
+        completed = complete(
+            trained.on(shard),
+            scaffolds,
+            vocab,
+            node_order=data.node_order,
+            size_counts=trained.checkpoint.size_counts,
+            completions=each,
+            size=size,
+            seed=config.seed,
+        )
+    if data.node_order == SMILES_ORDER:
+        logger.info(
+            "the completions are approximate: where a scaffold's atoms stand in the SMILES is "
+            "drawn among %d ways each, weighed by the model; a model of data.node_order=random "
+            "needs no such choice",
+            PROPOSALS,
+        )
+
+    def write() -> Sampled:
+        facts = {
+            "given": str(config.given),
+            "num_inputs": len(scaffolds),
+            "completions": each,
+            "num_samples": len(completed.molecules),
+            "network_calls_per_sample": completed.drawn.network_calls,
+            "seconds": completed.drawn.seconds,
+        }
+        what = f"{counted(len(completed.molecules), 'completion')} of "
+        what += counted(len(scaffolds), "scaffold")
+        return write_sampled(config, what, completed.molecules, facts, completed.lines)
+
+    return Drawn(completed.molecules, write)
+
+
+def write_sampled(
+    config: DictConfig,
+    what: str,
+    molecules: Sequence[Molecule],
+    facts: dict[str, Any],
+    lines: Sequence[int] | None = None,
+) -> Sampled:
+    """The files, and what is said of them. ``lines``: of what was given, of completions."""
+    folder = Path(str(config.out))
+    metadata = None if lines is None else [{"given": line} for line in lines]
+    refused = write_molecules(molecules, folder, metadata)
+    legends = None if lines is None else [f"line {line}" for line in lines]
+    draw_molecules(molecules[:MAX_DRAWN], folder / config.picture, legends)
+    if refused:
+        logger.info(
+            "%s of no valid molecule: no SMILES in %s, atoms and bonds in %s",
+            *(counted(refused, "graph"), SMILES_FILE, GRAPH_FILE),
+        )
+    shares = sample_shares(judge(molecules), None)
+    said = ", ".join(
+        each.said(shares[each.name]) for each in MoleculeReport.headlines if each.name in shares
+    )
+    files = ", ".join(str(folder / name) for name in (SMILES_FILE, GRAPH_FILE, config.picture))
+    return Sampled({**facts, **shares}, f"{what} in {facts['seconds']:.1f} s: {said}; {files}")
+
+
+def _asked_atoms(
+    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+) -> int | list[int] | None:
+    """What ``num_atoms`` says: a number, or several to draw as often as in the training data among
+    these.
+
+    Raises ``ValueError`` for one that the model does not know, or, among several, has not seen.
+    """
+    asked = config.num_atoms
+    several = None if asked is None or isinstance(asked, int) else [*asked]
+    seen = {n for n, count in enumerate(trained.checkpoint.size_counts) if count}
+    for size in several or ([] if asked is None else [asked]):
+        if size > vocab.n_max:
+            raise ValueError(
+                f"num_atoms={size}: {trained.path} was trained on molecules of at most "
+                f"{vocab.n_max} atoms; ask for fewer, or train with data.n_max={size}"
+            )
+        if several and size not in seen:
+            raise ValueError(
+                f"num_atoms={asked}: {trained.path} was trained on no molecule of {size} atoms, so "
+                f"none would be drawn among the others; num_atoms={size} alone draws them"
+            )
+    return several or asked

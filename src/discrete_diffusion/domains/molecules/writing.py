@@ -1,0 +1,62 @@
+"""Files of sampled molecules: every graph as atoms and bonds, and as SMILES where it has one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.domains.molecules.molecule import (
+    BONDS,
+    Molecule,
+    objection,
+    sanitised,
+    smiles_of,
+    to_rdkit,
+)
+from discrete_diffusion.whole_files import write_text
+
+SMILES_FILE, GRAPH_FILE = "samples.smi", "samples.jsonl"
+
+
+def as_json(molecule: Molecule) -> dict[str, Any]:
+    """``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]], "smiles": "C=O"}``; ``smiles`` is null
+    where rdkit refuses the graph, and ``why`` says why."""
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():
+        mol = sanitised(molecule)
+        facts: dict[str, Any] = {
+            "atoms": list(molecule.atoms),
+            "bonds": [[i, j, BONDS[kind]] for i, j, kind in molecule.bonds],
+            "smiles": None if mol is None else smiles_of(mol),
+        }
+        if mol is None:
+            facts["why"] = objection(to_rdkit(molecule))
+    return facts
+
+
+def lines_of(
+    molecules: Iterable[Molecule], metadata: Iterable[Mapping[str, Any]] | None = None
+) -> str:
+    """A line of JSON each, see ``as_json``. ``metadata``: further facts of each."""
+    objects = [as_json(molecule) for molecule in molecules]
+    if metadata is not None:
+        objects = [{**found, **more} for found, more in zip(objects, metadata, strict=True)]
+    return "".join(f"{json.dumps(each)}\n" for each in objects)
+
+
+def write_molecules(
+    molecules: Sequence[Molecule],
+    folder: Path,
+    metadata: Sequence[Mapping[str, Any]] | None = None,
+) -> int:
+    """``samples.jsonl``, all of them, and ``samples.smi``, a SMILES per line of those that have
+    one, with the number of its line in the other file. Returns how many have none."""
+    lines = lines_of(molecules, metadata)
+    smiles = [json.loads(line)["smiles"] for line in lines.splitlines()]
+    write_text(folder / GRAPH_FILE, lines)
+    listed = [f"{text} {k}\n" for k, text in enumerate(smiles, start=1) if text is not None]
+    write_text(folder / SMILES_FILE, "".join(listed))
+    return smiles.count(None)

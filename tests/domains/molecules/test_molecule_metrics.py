@@ -1,0 +1,169 @@
+"""Distances between sets of molecules, against brute force and the packages they follow."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from molecule_examples import SMILES
+
+pytest.importorskip("rdkit")
+pytest.importorskip("fcd")
+
+from rdkit import Chem
+
+from discrete_diffusion.domains.molecules.metrics import chemnet
+from discrete_diffusion.domains.molecules.metrics.molecule_set import MoleculeSet, distances
+from discrete_diffusion.domains.molecules.metrics.nspdk import (
+    COMPLEXITY,
+    features,
+    features_of_smiles,
+    mean_features,
+    nspdk_mmd,
+)
+from discrete_diffusion.domains.molecules.metrics.properties import (
+    PROPERTIES,
+    properties,
+    property_distances,
+    scaffold_similarity,
+    scaffolds,
+)
+
+CANONICAL = [Chem.CanonSmiles(text) for text in SMILES]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path))
+
+
+def test_fcd_is_that_of_the_package():
+    import fcd
+
+    one, other = CANONICAL[:14], [*CANONICAL[10:], *CANONICAL[10:13]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of numpy and scipy, about names that fcd uses
+        expected = fcd.get_fcd(one, other, device="cpu")
+    assert chemnet.fcd(one, other) == pytest.approx(expected, rel=1e-3)
+    assert chemnet.fcd(one, one) == pytest.approx(0, abs=1e-4)
+    assert math.isnan(chemnet.fcd(one[:1], other))
+
+
+def test_activations_are_computed_once(monkeypatch):
+    first = chemnet.activations(CANONICAL[:5])
+    monkeypatch.setattr(chemnet, "_features", None)
+    again = chemnet.activations(CANONICAL[:5][::-1])
+    assert np.array_equal(first.mean, again.mean)
+    assert np.array_equal(first.covariance, again.covariance)
+
+
+def counted_by_hand(labels, bonds):
+    """Every pair of atoms, every radius, neighbourhoods as nested tuples of what stands around."""
+    import networkx as nx
+
+    graph = nx.Graph()
+    for k, label in enumerate(labels):
+        graph.add_node(k, label=repr(label))
+    for i, j, label in bonds:
+        graph.add_node((i, j), label=repr(("bond", label)))
+        graph.add_edges_from([(i, (i, j)), ((i, j), j)])
+    lengths = dict(nx.all_pairs_shortest_path_length(graph))
+    atoms = range(len(labels))
+
+    def within(root, radius):
+        if max(lengths[root].values()) < radius:
+            return None
+        return tuple(
+            tuple(
+                sorted(
+                    (graph.nodes[v]["label"], graph.degree(v))
+                    for v, d in lengths[root].items()
+                    if d == at
+                )
+            )
+            for at in range(radius + 1)
+        )
+
+    counts = {}
+    for r in range(0, 2 * COMPLEXITY + 1, 2):
+        for d in range(0, 2 * COMPLEXITY + 1, 2):
+            kind = Counter()
+            for v in atoms:
+                for u in atoms:
+                    if lengths[v].get(u) == d and within(v, r) and within(u, r):
+                        kind[frozenset(Counter([within(v, r), within(u, r)]).items())] += 1
+                        kind[within(u, r)] += 1
+            if kind:
+                counts[r, d] = kind
+    found = {}
+    for key, kind in counts.items():
+        length = math.sqrt(sum(count**2 for count in kind.values()) * len(counts))
+        found.update({(key, what): count / length for what, count in kind.items()})
+    return found
+
+
+@pytest.mark.parametrize("smiles", ["C", "CCO", "CC(=O)O", "c1ccoc1", "CC1CO1", "NCC(O)=O", "C.O"])
+def test_features_of_molecules_are_those_counted_by_hand(smiles):
+    mol = Chem.MolFromSmiles(smiles)
+    labels = [atom.GetSymbol() for atom in mol.GetAtoms()]
+    bonds = [
+        (b.GetBeginAtomIdx(), b.GetEndAtomIdx(), int(b.GetBondTypeAsDouble()))
+        for b in mol.GetBonds()
+    ]
+    ours, by_hand = features_of_smiles(smiles), counted_by_hand(labels, bonds)
+    assert sorted(ours.values()) == pytest.approx(sorted(by_hand.values()))
+    assert sum(value**2 for value in ours.values()) == pytest.approx(1)
+    reversed_bonds = [(j, i, label) for i, j, label in reversed(bonds)]
+    assert features(labels, reversed_bonds) == pytest.approx(ours)
+
+
+def test_the_mmd_is_the_mean_of_kernels():
+    one, other = CANONICAL[:6], [*CANONICAL[4:9], CANONICAL[4]]
+
+    def kernel(a, b):
+        x, y = features_of_smiles(a), features_of_smiles(b)
+        return sum(value * y.get(key, 0) for key, value in x.items())
+
+    def mean(first, second):
+        return np.mean([kernel(a, b) for a in first for b in second])
+
+    expected = mean(one, one) + mean(other, other) - 2 * mean(one, other)
+    assert nspdk_mmd(mean_features(one), mean_features(other)) == pytest.approx(expected)
+    assert nspdk_mmd(mean_features(one), mean_features(one[::-1])) == pytest.approx(0, abs=1e-12)
+
+
+def test_properties_are_rdkits():
+    from rdkit.Chem import QED, Crippen, Descriptors
+
+    mol = Chem.MolFromSmiles("c1ccncc1")
+    found = properties(["c1ccncc1", "CC"])
+    assert set(found) == set(PROPERTIES)
+    assert found["logp"][0] == pytest.approx(Crippen.MolLogP(mol))
+    assert found["weight"][0] == pytest.approx(Descriptors.MolWt(mol))
+    assert found["qed"][0] == pytest.approx(QED.qed(mol))
+    assert found["rings"].tolist() == [1, 0]
+    assert 1 <= found["sa"].min() <= found["sa"].max() <= 10
+    other = {name: values + 2 for name, values in found.items()}
+    assert property_distances(found, other) == {
+        f"wasserstein_{name}": pytest.approx(2) for name in PROPERTIES
+    }
+
+
+def test_scaffolds_of_two_rings_and_more_count():
+    counts = scaffolds(["Cc1ccc2ccccc2c1", "c1ccc2ccccc2c1", "CC1CC1", "CC"])
+    assert counts == {"c1ccc2ccccc2c1": 2}
+    assert scaffold_similarity(counts, Counter({"c1ccc2ccccc2c1": 5})) == pytest.approx(1)
+    assert scaffold_similarity(counts, Counter({"C1CC2CC12": 5})) == 0
+    assert math.isnan(scaffold_similarity(counts, Counter()))
+
+
+def test_a_set_is_as_far_from_itself_as_nothing():
+    some = MoleculeSet([*CANONICAL, "c1ccc2ccccc2c1"])
+    found = distances(some, MoleculeSet(some.smiles[::-1]))
+    assert found.pop("scaffold_similarity") == pytest.approx(1)
+    assert found == {name: pytest.approx(0, abs=1e-4) for name in found}
+    assert {"fcd", "nspdk_mmd", "wasserstein_sa"} <= set(found)
+    assert distances(MoleculeSet([]), some) == {}
