@@ -37,6 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import (
     checked_path,
     key_entries,
 )
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENT
 from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class _Film:
         if pair in self.nested:
             return "known" if r == self.nested[pair] else "broken"
         lies = is_honoured(self.placement.centres, self.placement.radii, *pair, r)
-        return "known" if lies or pair not in self.lines else "broken"
+        said: Knowledge = "wall" if r == ADJACENT else "known"
+        return said if lies or pair not in self.lines else "broken"
 
     def draw(self, pen: Pen, number: int) -> None:
         """State ``number``; the last one stays once it is reached."""
