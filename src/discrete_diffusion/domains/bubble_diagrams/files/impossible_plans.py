@@ -51,6 +51,8 @@ def without_floor_plan(report: ReadReport, num: int) -> list[str]:
     from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 
     asked = report.diagrams[:num]
+    if not all(diagram.vocabulary.has_directions for diagram in asked):
+        return []  # any relations without direction may have a plan
     circles = relations_in_a_circle(asked) if asked else {}
     rows = [k for k in range(len(asked)) if k not in circles]
     answers = have_plans([asked[k] for k in rows], effort=_EFFORT)
