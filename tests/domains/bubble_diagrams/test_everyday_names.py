@@ -70,7 +70,7 @@ def test_a_vocabulary_without_the_type_does_not_have_its_words():
 )
 def test_other_words_get_a_hint_and_all_names(word, named):
     with pytest.raises(DiagramError) as caught:
-        PartialDiagram.from_json({"rooms": [None, word]})
+        PartialDiagram.from_json({"rooms": [None, word], "relations": [[0, 1, "above"]]})
     assert caught.value.field == "rooms[1]"
     assert all(part in caught.value.reason for part in [repr(word), *named, ", ".join(ROOM_TYPES)])
 

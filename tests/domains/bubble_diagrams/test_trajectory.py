@@ -13,7 +13,7 @@ from PIL import Image
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
-from discrete_diffusion.domains.bubble_diagrams.pictures import palette
+from discrete_diffusion.domains.bubble_diagrams.pictures import palette, trajectory
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_diagram, draw_grid
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import animate, draw_film_strip
@@ -302,3 +302,12 @@ def test_what_an_animation_cannot_be(tmp_path, trajectories, name, options, mess
     with pytest.raises(ValueError, match=message):
         animate(trajectories, tmp_path / name, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_long_trajectories_are_shown_at_even_distances(tmp_path, monkeypatch):
+    monkeypatch.setattr(trajectory, "MAX_FRAMES", 4)
+    animate([TRAJECTORY], tmp_path / "some.gif", **SMALL)
+    animate([[TRAJECTORY[k] for k in (0, 3, 7, 10)]], tmp_path / "chosen.gif", **SMALL)
+    assert (tmp_path / "some.gif").read_bytes() == (tmp_path / "chosen.gif").read_bytes()
+    with Image.open(tmp_path / "some.gif") as gif:
+        assert gif.n_frames == 4

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from discrete_diffusion.data.graph_tokens import edge_positions, inverse_ids
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram, encode_partial
+from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
 from discrete_diffusion.layout import VocabConfig
 
 
@@ -65,7 +66,8 @@ class ArrangementTree:
     """Every arrangement of a partial diagram whose known types ascend along the slots, as in the
     canonical order; a level of the tree places one known token.
 
-    ``steps``: those tokens in order: a type, or a relation (i, j, r) as in the diagram.
+    ``steps``: those tokens in order: the id of a type, or a relation (i, j, r) as in the
+    diagram.
 
     First come the types, each in a slot behind the one before. Then the relations, next always one
     that leaves the fewest choices: a room without a slot may take any free one that shows its type
@@ -79,11 +81,13 @@ class ArrangementTree:
 
     def __init__(self, partial: PartialDiagram, vocab: VocabConfig) -> None:
         self.partial, self.vocab = partial, vocab
-        self._types = sorted(room for room in partial.rooms if room is not None)
+        codes = codes_of(vocab)
+        self._rooms = [None if room is None else codes.node_types[room] for room in partial.rooms]
+        self._types = sorted(room for room in self._rooms if room is not None)
         self._relations = _fewest_choices_first(partial)
         self.steps: list[int | tuple[int, int, int]] = [*self._types, *self._relations]
         self._positions = edge_positions(vocab)[: partial.num_rooms, : partial.num_rooms]
-        self._inverse = inverse_ids(vocab)
+        self._edge_types, self._inverse = codes.edge_types, inverse_ids(vocab)
 
     def root(self) -> Arrangements:
         """All MASK; no room has a slot."""
@@ -149,13 +153,13 @@ class ArrangementTree:
 
     def _tokens_of(self, r: int) -> Tensor:
         """Int64[n, n]: the token of "i r j" if i is in the first slot and j in the second."""
-        token = torch.tensor(self.vocab.edge_offset + r)
+        token = torch.tensor(self.vocab.edge_offset + self._edge_types[r])
         slot = torch.arange(self.partial.num_rooms)
         return torch.where(slot.unsqueeze(1) < slot, token, self._inverse[token])
 
     def _free(self, arrangements: Arrangements, room: int) -> Tensor:
         """Bool[R, n]: the slots that a room may take, or the one that it has."""
-        n, known = self.partial.num_rooms, self.partial.rooms[room]
+        n, known = self.partial.num_rooms, self._rooms[room]
         has = arrangements.slots.unsqueeze(2) == torch.arange(n)  # (R, rooms, slots)
         shows = arrangements.tokens[:, :n] == (self.vocab.mask_id if known is None else known)
         none_yet = arrangements.slots[:, room : room + 1] < 0

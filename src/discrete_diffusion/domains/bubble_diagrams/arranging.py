@@ -23,8 +23,9 @@ from discrete_diffusion.sampling.scoring import first_unseen, log_prob_of
 
 SCORED_PER_COMPLETION = 60
 """Default limit on the sequences that the network evaluates to weigh arrangements."""
-_MOST_LISTED = 4096
-"""Default limit on arrangements that are listed before the network weighs them."""
+_MOST_LISTED, _FULL_LIST = 4096, 8
+"""Default limit on arrangements of at most eight rooms that are listed before the network weighs
+them; of more rooms fewer, as each can be continued in more ways."""
 
 
 class UnseenError(ValueError):
@@ -104,7 +105,8 @@ class Arranger:
                 generator=generator,
             )
         else:
-            listed = list_arrangements(tree, self.max_arrangements or _MOST_LISTED, generator)
+            most = _MOST_LISTED * _FULL_LIST**2 // max(partial.num_rooms, _FULL_LIST) ** 2
+            listed = list_arrangements(tree, self.max_arrangements or most, generator)
             self._check_seen(listed.arrangements, line)
             generator_of_z = make_generator(seed, device=self.device)
             weighed = weigh_listed(

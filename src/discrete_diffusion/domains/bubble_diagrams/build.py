@@ -11,6 +11,11 @@ from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
+    DIRECTIONS,
+    PlanVocabulary,
+    vocabulary_named,
+)
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -21,34 +26,42 @@ logger = logging.getLogger(__name__)
 
 
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
-    """``data=bubble_diagrams``: plans of the procedural generator, cached. ``data=plans``: one file
-    split here (``path``), or a file per split.
+    """``data=bubble_diagrams``: plans of the procedural generator, cached. ``data=plans`` and
+    ``data=cubigraph``: one file split here (``path``), or a file per split.
 
     With a file per split, diagrams held out for validation or test are removed from training and
     counted. Raises ``ValueError`` if neither or both ways are given.
     """
-    splits = (_from_files if config.name == "plans" else _generated)(config, vocab)
+    splits = (_from_files if "path" in config else _generated)(config, vocab)
     symmetry = config.get("symmetry", "none")
     return DiagramDataset(splits, vocab, node_order=config.node_order, symmetry=symmetry)
 
 
 def _generated(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedGraphs]:
-    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
+    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
+        cached_plans,
+        checked_range,
+    )
     from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX
 
-    if vocab.n_max < N_MAX:
+    asked = config.get("num_rooms")
+    sizes = None if asked is None else checked_range(asked)
+    most = N_MAX if sizes is None else sizes[1]
+    if vocab.n_max < most:
         raise ValueError(
-            f"data.n_max={vocab.n_max}: the embedded plans have up to {N_MAX} rooms; take "
-            f"data.n_max={N_MAX} or more"
+            f"data.n_max={vocab.n_max}: the embedded plans have up to {most} rooms; take "
+            f"data.n_max={most} or more"
         )
-    return _split(cached_plans(config.num_plans, config.plan_seed).encode(vocab), config, vocab)
+    plans = cached_plans(config.num_plans, config.plan_seed, sizes)
+    return _split(plans.encode(vocab), config, vocab)
 
 
 def _from_files(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedGraphs]:
     paths = {name: config.get(f"{name}_path") for name in ("train", "val", "test")}
     if (config.path is None) == (paths["train"] is None):
         raise ValueError(
-            "data=plans needs data.path=FILE, or data.train_path=FILE with data.val_path=FILE"
+            f"data={config.name} needs data.path=FILE, or data.train_path=FILE with "
+            "data.val_path=FILE"
         )
     if config.path is not None:
         if any(paths.values()):
@@ -73,12 +86,16 @@ def _split(
 
 
 def _read(path: str, config: DictConfig, vocab: VocabConfig) -> EncodedGraphs:
-    return encode(read_plans(path, config, vocab.n_max).diagrams, vocab)
+    words = vocabulary_named(config.get("relations", DIRECTIONS.name))
+    return encode(read_plans(path, config, vocab.n_max, words).diagrams, vocab)
 
 
-def read_plans(path: str, config: DictConfig, n_max: int) -> ReadReport:
+def read_plans(
+    path: str, config: DictConfig, n_max: int, vocabulary: PlanVocabulary | None = None
+) -> ReadReport:
     """The plans of a file, of at most ``n_max`` rooms, in any format the readers take; counted in
     the log. ``config``: says how to read them, as of ``data=plans`` or ``evaluate``.
+    ``vocabulary``: as for ``read_report``.
 
     Raises the readers' errors, and ``ValueError`` if there is no plan.
     """
@@ -89,6 +106,7 @@ def read_plans(path: str, config: DictConfig, n_max: int) -> ReadReport:
         threshold=config.threshold,
         unit=config.get("unit", "pixels"),
         codes=config.get("codes"),
+        vocabulary=vocabulary,
     )
     logger.info("%s", report.summary())
     if not report.diagrams:

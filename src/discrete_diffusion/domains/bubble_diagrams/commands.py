@@ -129,6 +129,17 @@ def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> Read
     )
 
 
+def _read_with_directions(file: str, options: argparse.Namespace) -> ReadReport:
+    """``ValueError`` for diagrams whose relations do not say how rooms lie to each other."""
+    report = _read(file, options, skip_invalid=options.skip_invalid)
+    if not all(diagram.vocabulary.has_directions for diagram in report.diagrams):
+        raise ValueError(
+            f"{file}: its plans say which rooms meet, not how they lie to each other (left-of, "
+            "above, ...), which is what floor plans are found from"
+        )
+    return report
+
+
 def _describe(options: argparse.Namespace) -> None:
     """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
     from discrete_diffusion.domains.bubble_diagrams.description import describe, print_description
@@ -221,7 +232,7 @@ def _realise(options: argparse.Namespace) -> None:
     """Find a dimensioned floor plan for every diagram of FILE: boxes whose relations are exactly
     the diagram's, with doors and areas near their targets. Writes plans.jsonl, a line for each
     diagram in their order, a picture, and numbers."""
-    run_realise(options, partial(_read, options=options, skip_invalid=options.skip_invalid))
+    run_realise(options, partial(_read_with_directions, options=options))
 
 
 COMMANDS = {

@@ -61,7 +61,7 @@ class DiagramCells(TokenCells):
         """Verdicts of one draw only."""
         metrics = super().real_data(data, num_samples, verdicts)
         train = data.splits["train"]
-        if metrics and verdicts:
+        if metrics and verdicts and data.vocab.edge_directions:
             chosen = torch.randperm(len(train), generator=make_generator(0))[:verdicts]
             metrics |= _shares(decode(train[chosen].x0, data.vocab))
         return metrics
@@ -79,7 +79,8 @@ class _ReportWithVerdicts(DiagramReport):
     """Of the first ``num_verdicts`` samples, whether they can be built."""
 
     def measure(self, samples: Tensor) -> dict[str, float]:
-        first = decode(samples[: self.num_verdicts], self.data.vocab) if len(samples) else []
+        num = self.num_verdicts if self.data.vocab.edge_directions else 0
+        first = decode(samples[:num], self.data.vocab) if len(samples) else []
         return {**super().measure(samples), **_shares(first)}
 
 

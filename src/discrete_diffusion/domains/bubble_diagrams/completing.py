@@ -30,8 +30,9 @@ from discrete_diffusion.domains.bubble_diagrams.plans.sampled_plans import (
     check_realise,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way, check_partial
-from discrete_diffusion.domains.bubble_diagrams.sampling import sampled
+from discrete_diffusion.domains.bubble_diagrams.sampling import check_directions, sampled
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.naming import counted
 
@@ -66,14 +67,19 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             f"given={config.given}: {trained.path} was trained on diagrams; give partial diagrams, "
             "JSON lines (docs/completion.md)"
         )
+    check_directions(config, trained, vocab)
     way = Way.asked(config, vocab)
     check_realise(config)
-    partials = numbered_partials(str(config.given), n_max=vocab.n_max, codes=config.codes)
+    words = vocabulary_of_graph(vocab)
+    partials = numbered_partials(
+        str(config.given), n_max=vocab.n_max, codes=config.codes, vocabulary=words
+    )
     if config.realise:
         check_given(str(config.given), partials)
     for line, partial in partials.items() if way.name else ():
         check_partial(partial, f"{config.given}, line {line}")
-    _warn_of_never_valid(str(config.given), partials)
+    if words.has_directions:
+        _warn_of_never_valid(str(config.given), partials)
     each = COMPLETIONS if config.completions is None else config.completions
     with trained.sharing() as shard:
         start = time.perf_counter()

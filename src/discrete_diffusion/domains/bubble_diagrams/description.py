@@ -10,12 +10,9 @@ from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 
-from discrete_diffusion.data.graph_dataset import distinct_keys
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.fields import NUM_RELATIONS
-from discrete_diffusion.domains.bubble_diagrams.tokens import encode
-from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_TYPES
 
 
 @dataclass(frozen=True)
@@ -41,18 +38,19 @@ def describe(diagrams: Sequence[BubbleDiagram]) -> Description:
     """Count; ``ValueError`` for an empty set."""
     if not diagrams:
         raise ValueError("there is no diagram to describe")
-    vocab = VocabConfig(n_max=max(diagram.num_rooms for diagram in diagrams))
+    measured = DiagramSet.of(diagrams)
+    words = measured.vocabulary
     types = Counter(room for diagram in diagrams for room in diagram.rooms)
     holders = Counter(room for diagram in diagrams for room in set(diagram.rooms))
     listed = Counter(r for diagram in diagrams for _, _, r in diagram.relations)
     return Description(
         num_diagrams=len(diagrams),
-        num_distinct=int(distinct_keys(encode(diagrams, vocab), vocab).max()) + 1,
+        num_distinct=len(measured.canonical_key_set),
         rooms=dict(sorted(Counter(diagram.num_rooms for diagram in diagrams).items())),
         relations=dict(sorted(Counter(len(diagram.relations) for diagram in diagrams).items())),
-        room_types={name: types[code] for code, name in enumerate(ROOM_TYPES)},
-        diagrams_with={name: holders[code] for code, name in enumerate(ROOM_TYPES)},
-        relation_types={name: listed[r] for r, name in enumerate(RELATIONS[:NUM_RELATIONS])},
+        room_types={name: types[ROOM_TYPES.index(name)] for name in words.room_types},
+        diagrams_with={name: holders[ROOM_TYPES.index(name)] for name in words.room_types},
+        relation_types={name: listed[RELATIONS.index(name)] for name in words.relations},
     )
 
 

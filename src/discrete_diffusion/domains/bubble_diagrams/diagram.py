@@ -25,8 +25,14 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     inverse_relation,
     read_relations,
     read_rooms,
+    vocabulary_of,
 )
-from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
+    DIRECTIONS,
+    RELATIONS,
+    ROOM_TYPES,
+    PlanVocabulary,
+)
 
 if TYPE_CHECKING:
     import networkx
@@ -43,9 +49,9 @@ _ROOMS_NAMED, _RELATIONS_NAMED = 12, 8
 class BubbleDiagram:
     """A floor plan as a graph.
 
-    ``rooms``: room type codes (``ROOM_TYPES``), one per room.
+    ``rooms``: room type codes (``vocabulary.ROOM_TYPES``), one per room.
     ``relations``: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j"; a pair
-        that is not listed has no relation.
+        that is not listed has no relation. All are of one vocabulary.
     ``boxes``: optional (x0, y0, x1, y1) per room, y downwards, any unit.
     ``metadata``: anything else worth keeping; ignored by equality.
 
@@ -78,6 +84,7 @@ class BubbleDiagram:
         object.__setattr__(self, "rooms", checked_rooms(self.rooms))
         n = len(self.rooms)
         object.__setattr__(self, "relations", checked_relations(self.relations, n))
+        vocabulary_of(self.rooms, self.relations)
         if self.boxes is not None:
             object.__setattr__(self, "boxes", checked_boxes(self.boxes, n))
         for key in _RESERVED_KEYS:
@@ -89,14 +96,19 @@ class BubbleDiagram:
         return len(self.rooms)
 
     @property
+    def vocabulary(self) -> PlanVocabulary:
+        """That of its rooms and relations; if several have them all, the first."""
+        return vocabulary_of(self.rooms, self.relations)
+
+    @property
     def room_names(self) -> tuple[str, ...]:
         return tuple(ROOM_TYPES[room] for room in self.rooms)
 
     def relabelled(self, order: Sequence[int]) -> BubbleDiagram:
         """The same diagram with its rooms renumbered: new room k is old room ``order[k]``.
 
-        Relations follow, a pair whose ends changed places reads 9 - r; boxes follow, metadata is
-        kept as it is. Raises ``ValueError`` if ``order`` is not a permutation of the rooms.
+        Relations follow, those of pairs whose ends changed places reversed; boxes follow, metadata
+        is kept as it is. Raises ``ValueError`` if ``order`` is not a permutation of the rooms.
         """
         order = [int(old) for old in order]
         if sorted(order) != list(range(self.num_rooms)):
@@ -114,17 +126,27 @@ class BubbleDiagram:
 
     def canonical_key(self) -> Hashable:
         """A key that two diagrams share iff they are equal up to relabelling (boxes ignored)."""
-        pairs = np.full((self.num_rooms, self.num_rooms), NO_EDGE)
-        for i, j, r in self.relations:
-            pairs[i, j], pairs[j, i] = r, inverse_relation(r)
-        relabelled = self.relabelled(canonical_order(np.array(self.rooms), pairs))
+        from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
+
+        vocab = self.vocabulary.graph(self.num_rooms)
+        codes = codes_of(vocab)
+        nodes, edges = codes.graph(self, 0)
+        pairs = np.full((self.num_rooms, self.num_rooms), vocab.no_edge)
+        for (i, j, r), (_, _, edge) in zip(self.relations, edges, strict=True):
+            pairs[i, j], pairs[j, i] = edge, codes.edge_types[inverse_relation(r)]
+        relabelled = self.relabelled(canonical_order(np.array(nodes), pairs, vocab))
         return relabelled.rooms, relabelled.relations
 
     def to_json(self, *, names: bool = True) -> dict[str, Any]:
         """The interchange object {"rooms", "relations", "boxes" if known, **metadata}.
 
-        ``names``: room types and relations by name; otherwise by code, and "codes" names the table.
+        ``names``: room types and relations by name; otherwise by code, and "codes" names the table;
+        ``ValueError`` for rooms and relations that it does not have.
         """
+        if not names and (lacking := DIRECTIONS.lacks(self.rooms, self.relations)):
+            raise ValueError(
+                f"{lacking[0]}: {lacking[1]!r} has no code in the table {OUR_TABLE}; write names"
+            )
         data: dict[str, Any] = {
             "rooms": list(self.room_names if names else self.rooms),
             "relations": [[i, j, RELATIONS[r] if names else r] for i, j, r in self.relations],

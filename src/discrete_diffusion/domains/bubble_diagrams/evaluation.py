@@ -25,6 +25,7 @@ from discrete_diffusion.domains.bubble_diagrams.real_data import (
     real_data_for_model,
     real_data_for_samples,
 )
+from discrete_diffusion.domains.bubble_diagrams.report import NUM_LARGE_VERDICTS
 from discrete_diffusion.domains.bubble_diagrams.sample_scores import (
     SampleScores,
     score_samples,
@@ -45,6 +46,7 @@ from discrete_diffusion.evaluation.model_evaluation import (
 )
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.evaluation.token_samples import draw_fresh
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -132,7 +134,7 @@ def evaluate_files(config: DictConfig) -> DiagramEvaluation:
         "num_samples": sizes[0] if len(set(sizes)) == 1 else sizes,
         "num_unreadable_samples": unreadable,
     }
-    real = real_data_for_samples(config)
+    real = real_data_for_samples(config, sets[0])
     return _scored(config, facts, real, sets, num_unreadable=sum(unreadable))
 
 
@@ -241,7 +243,11 @@ def _scored(
         "num_held_out": len(real.reference),
         "num_held_out_available": real.num_available,
     }
-    asked = NUM_VERDICTS if config.verdicts is None else int(config.verdicts)
+    is_large = any(diagram.num_rooms > RPLAN_VOCAB_CONFIG.n_max for diagram in real.reference)
+    usual = NUM_LARGE_VERDICTS if is_large else NUM_VERDICTS
+    asked = usual if config.verdicts is None else int(config.verdicts)
+    if not scores.has_directions:
+        asked = 0  # there is nothing to contradict
     plans = score_plans(sets, real.reference, asked)
     if plans is None and asked:
         logger.info(

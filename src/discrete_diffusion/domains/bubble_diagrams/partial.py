@@ -30,14 +30,21 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     relation_code,
     required_list,
     room_code,
+    vocabulary_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
     check_keys,
     check_metadata,
     check_spelling,
 )
+from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
+    RELATIONS,
+    ROOM_TYPES,
+    PlanVocabulary,
+)
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
-from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import NO_EDGE
 
 _MASTER = "MasterRoom"
 _FIELDS = ("rooms", "relations")
@@ -54,7 +61,7 @@ class PartialDiagram:
 
     ``rooms``: a room type code per room, None where it is unknown.
     ``relations``: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j", r in
-        0..10, where 10 ("no-edge") says that there is none; a pair that is not listed is unknown.
+        0..12, where 10 ("no-edge") says that there is none; a pair that is not listed is unknown.
     ``metadata``: anything else worth keeping; ignored by equality. Not ``boxes``: those say how
         every pair of rooms lies, known or not.
 
@@ -77,11 +84,12 @@ class PartialDiagram:
             if room is not None and not 0 <= room < len(ROOM_TYPES):
                 raise DiagramError(f"rooms[{k}]", f"{room} is no room type code")
         for k, (i, j, r) in enumerate(self.relations):
-            if not (0 <= i < j < n and 0 <= r <= NO_EDGE):
-                expected = f"expected i < j < {n} rooms and a code 0..{NO_EDGE}"
+            if not (0 <= i < j < n and 0 <= r < len(RELATIONS)):
+                expected = f"expected i < j < {n} rooms and a code 0..{len(RELATIONS) - 1}"
                 raise DiagramError(f"relations[{k}]", f"({i}, {j}, {r}): {expected}")
         if len({(i, j) for i, j, _ in self.relations}) < len(self.relations):
             raise DiagramError("relations", "a pair of rooms is listed twice")
+        vocabulary_of(self.rooms, self.relations)
         if "boxes" in self.metadata:
             raise DiagramError("boxes", _NO_BOXES)
         object.__setattr__(self, "relations", tuple(sorted(self.relations)))
@@ -89,6 +97,11 @@ class PartialDiagram:
     @property
     def num_rooms(self) -> int:
         return len(self.rooms)
+
+    @property
+    def vocabulary(self) -> PlanVocabulary:
+        """That of what is known of it; if several have it all, the first."""
+        return vocabulary_of(self.rooms, self.relations)
 
     @property
     def is_complete(self) -> bool:
@@ -194,12 +207,13 @@ def encode_partial(
     """
     num_rooms = torch.tensor([partial.num_rooms for partial in partials], dtype=torch.long)
     tokens = torch.where(vocab.real_positions(num_rooms), vocab.mask_id, vocab.pad_id)
+    codes = codes_of(vocab)
     for row, partial in zip(tokens, partials, strict=True):
         for k, room in enumerate(partial.rooms):
             if room is not None:
-                row[k] = room
+                row[k] = codes.node_types[room]
         for i, j, r in partial.relations:
-            row[vocab.edge_position(i, j)] = vocab.edge_offset + r
+            row[vocab.edge_position(i, j)] = vocab.edge_offset + codes.edge_types[r]
     return tokens
 
 
@@ -215,13 +229,17 @@ def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> l
     layout = vocab.layout()
     layout.check(torch.where(unknown & real, layout.support.long().argmax(dim=1), tokens), real)
     pairs = list(enumerate(vocab.endpoints, start=vocab.n_max))
-    partials = []
+    codes, partials = codes_of(vocab), []
     for row, n in zip(tokens.tolist(), num_rooms.tolist(), strict=True):
         known = [(i, j, row[k]) for k, (i, j) in pairs if j < n and row[k] != vocab.mask_id]
         partials.append(
             PartialDiagram(
-                rooms=tuple(None if room == vocab.mask_id else room for room in row[:n]),
-                relations=tuple((i, j, token - vocab.edge_offset) for i, j, token in known),
+                rooms=tuple(
+                    None if room == vocab.mask_id else codes.rooms[room] for room in row[:n]
+                ),
+                relations=tuple(
+                    (i, j, codes.relations[token - vocab.edge_offset]) for i, j, token in known
+                ),
             )
         )
     return partials

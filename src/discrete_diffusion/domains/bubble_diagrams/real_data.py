@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.evaluation.held_out import (
     UnreadableDataError,
     checkpoint_data,
@@ -58,12 +60,17 @@ class RealData:
     split: str = "test"
 
 
-def read_measured(path: str, config: DictConfig, *, trained_for: int | None = None) -> ReadReport:
+def read_measured(
+    path: str, config: DictConfig, *, trained_for: VocabConfig | None = None
+) -> ReadReport:
     """``read_plans`` of what is measured or compared with. A plan may have as many rooms as the
-    model was ``trained_for``, without a model ``n_max``."""
+    model was ``trained_for``, of the same types; without a model ``n_max``."""
     refuse_features(path)
+    n_max, words = config.n_max, None
+    if trained_for is not None:
+        n_max, words = trained_for.n_max, vocabulary_of_graph(trained_for)
     try:
-        return read_plans(path, config, config.n_max if trained_for is None else trained_for)
+        return read_plans(path, config, n_max, words)
     except ValueError as error:
         if not isinstance(error.__cause__, SizeError):
             raise
@@ -76,8 +83,10 @@ def read_measured(path: str, config: DictConfig, *, trained_for: int | None = No
         ) from error
 
 
-def real_data_for_samples(config: DictConfig) -> RealData:
-    """``reference=FILE``, or plans that the embedded generator draws for nothing else."""
+def real_data_for_samples(config: DictConfig, samples: Sequence[BubbleDiagram]) -> RealData:
+    """``reference=FILE``, or plans that the embedded generator draws for nothing else.
+
+    Raises ``ValueError`` without a reference for ``samples`` that say no directions: nor do its."""
     from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 
     if config.split is not None:
@@ -90,6 +99,11 @@ def real_data_for_samples(config: DictConfig) -> RealData:
         reference = _plans(config.reference, config)
         measured = [reference[row] for row in held_out_rows(config, len(reference)).tolist()]
         return RealData(str(config.reference), measured, training, reference, len(reference))
+    if not all(diagram.vocabulary.has_directions for diagram in samples):
+        raise ValueError(
+            "the samples say which rooms meet, not how they lie to each other, as the embedded "
+            "plans do; give reference=FILE, plans to compare with"
+        )
     known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}"
     logger.info("no reference=FILE: comparing with %s", name)
@@ -107,7 +121,7 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
                 f"split={config.split} chooses among the checkpoint's own data; leave it out with "
                 "reference=FILE"
             )
-        reference = known = _plans(config.reference, config, trained_for=vocab.n_max)
+        reference = known = _plans(config.reference, config, trained_for=vocab)
         nothing = encode([], vocab)
         data = DiagramDataset(
             {"train": nothing, "val": nothing, "test": encode(reference, vocab)},
@@ -127,7 +141,7 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
         known = [diagram for x0 in originals for diagram in _decoded(x0, vocab)]
     training = None
     if config.training is not None:
-        training = _plans(config.training, config, trained_for=vocab.n_max)
+        training = _plans(config.training, config, trained_for=vocab)
     elif own is not None:
         training = _decoded(own.splits["train"].x0, vocab) or None
     measured = some_held_out(config, data, split)
@@ -136,7 +150,9 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
     return RealData(name, reference, training, known, len(data.splits[split]), data, split)
 
 
-def _plans(path: str, config: DictConfig, *, trained_for: int | None = None) -> list[BubbleDiagram]:
+def _plans(
+    path: str, config: DictConfig, *, trained_for: VocabConfig | None = None
+) -> list[BubbleDiagram]:
     return list(read_measured(path, config, trained_for=trained_for).diagrams)
 
 

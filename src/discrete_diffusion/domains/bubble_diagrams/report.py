@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -17,16 +17,22 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_m
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
 from discrete_diffusion.domains.bubble_diagrams.plans.scores import plan_shares
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.domains.domain import Headline
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.token_report import TokenReport
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+
+NUM_LARGE_VERDICTS = 40
+"""Samples that are decided, if nothing else is said, where plans have more than eight rooms: the
+solver takes seconds of each."""
 
 
 class DiagramReport(TokenReport):
     """Metrics of sampled diagrams against a split, and a picture."""
 
-    headlines = (
+    headlines: ClassVar[tuple[Headline, ...]] = (
         Headline("valid", share=True),
         Headline("exactly_one_living_room", share=True),
         Headline("transitive", share=True),
@@ -39,14 +45,14 @@ class DiagramReport(TokenReport):
         Column("conditional relation TV", "conditional_relation_tv", 4),
         Column("mode coverage", "mode_coverage", 1, up=True, share=True),
     )
-    axes = (Column("transitive samples", "transitive", 1, up=True, share=True),)
+    axes = (Column("transitive samples", "transitive", 1, up=True, share=True), columns[2])
     data: DiagramDataset
 
     def __init__(
         self, data: DiagramDataset, split: str = "val", *, num_verdicts: int | None = None
     ) -> None:
         """``num_verdicts``: samples of which ``findings`` says whether they can be built; None is a
-        fifth of them."""
+        fifth of them, at most ``NUM_LARGE_VERDICTS`` of a data set of large plans."""
         super().__init__(data, split)
         self.num_verdicts = num_verdicts
 
@@ -54,7 +60,8 @@ class DiagramReport(TokenReport):
     def reference(self) -> DiagramSet | None:
         """Measured once, for every use; None without held-out diagrams."""
         held_out = self.data.splits[self.split].x0
-        return DiagramSet(decode(held_out, self.data.vocab)) if len(held_out) else None
+        words = vocabulary_of_graph(self.data.vocab)
+        return DiagramSet(decode(held_out, self.data.vocab), words) if len(held_out) else None
 
     def measure(self, samples: Tensor) -> dict[str, float]:
         if len(samples) == 0 or self.reference is None:
@@ -63,7 +70,12 @@ class DiagramReport(TokenReport):
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
         """Which of the samples can be built, too."""
-        num = len(samples) // 5 if self.num_verdicts is None else self.num_verdicts
+        num = self.num_verdicts
+        if num is None:
+            is_large = self.data.vocab.n_max > RPLAN_VOCAB_CONFIG.n_max
+            num = min(len(samples) // 5, NUM_LARGE_VERDICTS if is_large else len(samples))
+        if not self.data.vocab.edge_directions:
+            num = 0  # any relations without direction may have a plan
         plans = plan_shares(decode(samples[:num], self.data.vocab), num)
         return {**super().findings(bound, samples), **plans}
 
@@ -74,6 +86,12 @@ class DiagramReport(TokenReport):
     def draw(self, samples: Tensor, path: Path) -> None:
         if len(samples):
             draw_grid(decode(samples[:MAX_DRAWN], self.data.vocab), path)
+
+
+class AdjacencyReport(DiagramReport):
+    """The same of diagrams whose relations have no direction."""
+
+    headlines = (Headline("connected", share=True),)
 
 
 def save_diagrams(

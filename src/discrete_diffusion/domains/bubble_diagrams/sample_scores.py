@@ -36,7 +36,8 @@ class SampleScores:
     confidence interval over seeds. ``real``: by name, the value to compare with: the floor of the
     metrics in ``SIZE_DEPENDENT``, the reference's own value otherwise; none for novelty, since what
     was held out is new by construction. ``floors``: None if none were drawn. ``stratified``: by
-    room count, of all samples ("samples") and of the reference ("reference").
+    room count, of all samples ("samples") and of the reference ("reference"). ``has_directions``:
+    the relations say how rooms lie to each other.
     """
 
     sizes: list[int]
@@ -46,6 +47,7 @@ class SampleScores:
     real: dict[str, float]
     floors: MetricFloors | None
     stratified: dict[str, dict[int, dict[str, float]]]
+    has_directions: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """For ``metrics.json``: means by name, then what stands beside them."""
@@ -97,6 +99,11 @@ class SampleScores:
             f"Samples: {shown_sizes(self.sizes)} against {self.num_reference:,} real diagrams; "
             + (interval if len(self.sizes) > 1 else "one set, so no interval.")
         ]
+        if not self.has_directions:
+            notes.append(
+                "The relations have no direction, so nothing is said of transitive, inside_valid "
+                "and floor plans; nor of valid, which is about plans of one living room."
+            )
         if num_unreadable:
             notes.append(
                 f"{num_unreadable:,} of {num_unreadable + sum(self.sizes):,} samples could not be "
@@ -142,9 +149,10 @@ def score_samples(
     """
     if not sample_sets:
         raise ValueError("no samples to measure: give at least one set")
-    sets = [DiagramSet.of(samples) for samples in sample_sets]
     reference = DiagramSet.of(reference)
-    training = None if training is None else DiagramSet.of(training)
+    words = reference.vocabulary
+    sets = [DiagramSet.of(samples, words) for samples in sample_sets]
+    training = None if training is None else DiagramSet.of(training, words)
     found = [
         bubble_metrics(samples, reference, training=training)
         for samples in progress.track(sets, "metrics", "sets")
@@ -170,9 +178,10 @@ def score_samples(
         real=real,
         floors=floors,
         stratified={
-            "samples": stratified_metrics(pooled),
+            "samples": stratified_metrics(DiagramSet.of(pooled, words)),
             "reference": stratified_metrics(reference),
         },
+        has_directions=reference.vocabulary.has_directions,
     )
 
 

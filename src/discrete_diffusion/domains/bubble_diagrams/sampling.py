@@ -12,7 +12,10 @@ import torch
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
-from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
+    structure_metrics,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import SolverWork
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
     TRIES,
@@ -28,6 +31,10 @@ from discrete_diffusion.domains.bubble_diagrams.plans.ways import REJECTING, Way
 from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
+    DIRECTIONS,
+    vocabulary_named,
+)
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.naming import counted
@@ -50,6 +57,7 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
     """Draw ``num_samples`` diagrams, of ``num_rooms`` rooms if that is given.
 
     Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
+    check_directions(config, trained, vocab)
     size = _asked_rooms(config, trained, vocab)
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     way = Way.asked(config, vocab)
@@ -134,6 +142,17 @@ def _sample_rejecting(
     return Drawn(diagrams, write)
 
 
+def check_directions(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> None:
+    """``ValueError`` for a request that takes relations with directions of a model without."""
+    for key in ("buildable", "realise"):
+        if config[key] and not vocab.edge_directions:
+            raise ValueError(
+                f"{key}={config[key]}: {trained.path} was trained on which rooms meet, not on how "
+                "they lie to each other, so its samples say too little of a floor plan; leave "
+                f"{key} out"
+            )
+
+
 def _asked_rooms(
     config: DictConfig, trained: TrainedModel, vocab: VocabConfig
 ) -> int | list[int] | None:
@@ -167,8 +186,10 @@ def sampled(
     facts: dict[str, Any],
 ) -> Sampled:
     """What is said of samples that are written, with their floor plans if these are asked for."""
-    numbers = structure_metrics(diagrams)
-    shares = ", ".join(f"{k} {100 * numbers[k]:.1f} %" for k in ("valid", "transitive"))
+    words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
+    numbers = structure_metrics(DiagramSet.of(diagrams, words))
+    names = ("valid", "transitive") if words.has_directions else ("connected",)
+    shares = ", ".join(f"{name} {100 * numbers[name]:.1f} %" for name in names)
     folder = Path(str(config.out))
     files = f"{folder / 'samples.jsonl'}, {folder / config.picture}"
     said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"

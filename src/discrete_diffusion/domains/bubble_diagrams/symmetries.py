@@ -44,10 +44,15 @@ def moved_relations(motion: Motion) -> tuple[int, ...]:
 def images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> EncodedGraphs:
     """All images of B diagrams but themselves: (K - 1) B for a symmetry of K motions.
 
-    Raises ``ValueError`` for an unknown symmetry.
+    Raises ``ValueError`` for an unknown symmetry, and for any if relations have no direction.
     """
     if symmetry not in SYMMETRIES:
         raise ValueError(unknown_name("symmetry", symmetry, SYMMETRIES))
+    if symmetry != "none" and not vocab.edge_directions:
+        raise ValueError(
+            f"data.symmetry={symmetry}: relations without direction are those of every mirror "
+            "image too; leave it at none"
+        )
     motions = SYMMETRIES[symmetry][1:]
     moved = [_moved(diagrams.x0, vocab, motion) for motion in motions]
     return EncodedGraphs(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from torch import Tensor
 
@@ -13,8 +15,9 @@ from discrete_diffusion.data.graph_tokens import (
     encode_graphs,
 )
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_TYPES
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
-from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
+from discrete_diffusion.rooms import NO_EDGE
 
 
 def encode(
@@ -22,16 +25,16 @@ def encode(
 ) -> EncodedGraphs:
     """Room slots, then the upper triangle of pairs row-major; unlisted real pairs are "no-edge".
 
-    Raises ``ValueError`` for a diagram with more than ``vocab.n_max`` rooms or a vocabulary whose
-    types are not the room types and relations.
+    Raises ``ValueError`` for a diagram with more than ``vocab.n_max`` rooms or a room or relation
+    that ``vocab`` does not have, and for a vocabulary with types that no diagram has.
     """
-    _check_room_vocabulary(vocab)
+    codes = codes_of(vocab)
     for sample, diagram in enumerate(diagrams):
         if diagram.num_rooms > vocab.n_max:
             raise ValueError(
                 f"diagram {sample} has {diagram.num_rooms} rooms, more than n_max={vocab.n_max}"
             )
-    return encode_graphs([TypedGraph(d.rooms, d.relations) for d in diagrams], vocab)
+    return encode_graphs([codes.graph(diagram, k) for k, diagram in enumerate(diagrams)], vocab)
 
 
 def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[BubbleDiagram]:
@@ -40,13 +43,64 @@ def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[Bubb
     Raises ``ValueError`` for another shape or dtype, and naming sample, position and id for a MASK,
     a PAD or a foreign id at a real position, or anything but PAD elsewhere.
     """
-    _check_room_vocabulary(vocab)
-    return [BubbleDiagram(nodes, edges) for nodes, edges in decode_graphs(tokens, vocab)]
+    codes = codes_of(vocab)
+    return [
+        BubbleDiagram(
+            tuple(codes.rooms[k] for k in nodes),
+            tuple((i, j, codes.relations[r]) for i, j, r in edges),
+        )
+        for nodes, edges in decode_graphs(tokens, vocab)
+    ]
 
 
-def _check_room_vocabulary(vocab: VocabConfig) -> None:
-    if vocab.node_types != ROOM_TYPES or vocab.edge_types != RELATIONS:
+@dataclass(frozen=True)
+class Codes:
+    """What the types of a ``VocabConfig`` are in diagrams.
+
+    ``rooms``, ``relations``: the code of every node type and every edge type.
+    """
+
+    rooms: tuple[int, ...]
+    relations: tuple[int, ...]
+
+    @cached_property
+    def node_types(self) -> dict[int, int]:
+        """Room code -> index of its node type."""
+        return {code: k for k, code in enumerate(self.rooms)}
+
+    @cached_property
+    def edge_types(self) -> dict[int, int]:
+        """Relation code -> index of its edge type."""
+        return {code: k for k, code in enumerate(self.relations)}
+
+    def graph(self, diagram: BubbleDiagram, number: int) -> TypedGraph:
+        """The types of a diagram; ``ValueError`` with its number for a type that is not there."""
+        nodes, edges = self.node_types, self.edge_types
+        try:
+            return TypedGraph(
+                tuple(nodes[room] for room in diagram.rooms),
+                tuple((i, j, edges[r]) for i, j, r in diagram.relations),
+            )
+        except KeyError:
+            names = {ROOM_TYPES[room] for room in {*diagram.rooms} - {*nodes}}
+            names |= {RELATIONS[r] for r in {r for _, _, r in diagram.relations} - {*edges}}
+            raise ValueError(
+                f"diagram {number} has {', '.join(sorted(names))}; the vocabulary has "
+                f"{', '.join(ROOM_TYPES[code] for code in self.rooms)} and "
+                f"{', '.join(RELATIONS[code] for code in self.relations)}"
+            ) from None
+
+
+@lru_cache
+def codes_of(vocab: VocabConfig) -> Codes:
+    """``ValueError`` for a vocabulary with types that no diagram has."""
+    known = {*vocab.node_types} <= {*ROOM_TYPES} and {*vocab.edge_types} <= {*RELATIONS}
+    if not known or vocab.edge_types[-1] != RELATIONS[NO_EDGE]:
         raise ValueError(
             "a bubble diagram needs the vocabulary of rooms and relations, VocabConfig(n_max=...); "
             f"got {vocab.num_node_types} node types and {vocab.num_edge_types} edge types"
         )
+    return Codes(
+        tuple(map(ROOM_TYPES.index, vocab.node_types)),
+        tuple(map(RELATIONS.index, vocab.edge_types)),
+    )

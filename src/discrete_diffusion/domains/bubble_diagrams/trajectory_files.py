@@ -10,6 +10,7 @@ from torch import Tensor
 
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram, decode_partial
 from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import (
+    MAX_FRAMES,
     animate,
     draw_film_strip,
 )
@@ -37,7 +38,9 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
         return
     states = [_own_states(decode_partial(x, vocab)) for x in trajectory.unbind(dim=1)]
     count = max(map(len, states))
-    logger.info("drawing %s of %s", counted(count, "frame"), counted(len(states), "diagram"))
+    shown = f", {MAX_FRAMES} of {count:,} states" if count > MAX_FRAMES else ""
+    frames = counted(min(count, MAX_FRAMES), "frame")
+    logger.info("drawing %s of %s%s", frames, counted(len(states), "diagram"), shown)
     animate(states, animation)
     draw_film_strip(states[0], strip)
     logger.info("on the way out of the noise: %s, %s", animation, strip)

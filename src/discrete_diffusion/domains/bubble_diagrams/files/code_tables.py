@@ -18,6 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     checked_box,
     room_code,
 )
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.rooms import ROOM_TYPES
 
@@ -55,7 +56,7 @@ class CodeTable:
         """The room type, ``BEDROOM`` or the door of a code, or of a room type given by its name;
         ``DiagramError`` if there is none."""
         if isinstance(room, str):
-            return ROOM_TYPES[room_code(room, where)]
+            return ROOM_TYPES[room_code(room, where, DIRECTIONS)]
         if isinstance(room, int) and not isinstance(room, bool):
             if found := self.known.get(room):
                 return found

@@ -7,7 +7,11 @@ from itertools import pairwise
 from typing import NamedTuple, NoReturn
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, inverse_relation
-from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    RELATIONS,
+)
 
 _CONTAINMENT = tuple({"inside": -1, "surrounding": 1}.get(name, 0) for name in RELATIONS)
 ORDERS = (

@@ -15,10 +15,21 @@ from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import (
     may_mean,
     room_type_of,
 )
-from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
+    ADJACENCY,
+    ADJACENT,
+    DIRECTIONS,
+    DOOR,
+    INVERSE,
+    RELATIONS,
+    ROOM_TYPES,
+    VOCABULARIES,
+    PlanVocabulary,
+)
+from discrete_diffusion.rooms import NO_EDGE
 
 NUM_RELATIONS = NO_EDGE
-"""Relations that join two rooms (codes 0..9); code 10, "no-edge", is their absence."""
+"""Relations with a direction (codes 0..9); code 10, "no-edge", is the absence of any."""
 
 _ROOM_CODES = {name: code for code, name in enumerate(ROOM_TYPES)}
 _RELATION_CODES = {name: code for code, name in enumerate(RELATIONS)}
@@ -49,24 +60,28 @@ class SizeError(DiagramError):
 
 
 def inverse_relation(relation: int) -> int:
-    """The relation seen from the other room: 9 - r, and "no-edge" for itself."""
-    return relation if relation == NO_EDGE else NUM_RELATIONS - 1 - relation
+    """The relation seen from the other room: 9 - r, itself if it has no direction."""
+    return INVERSE[relation]
 
 
-def room_code(value: object, field: str = "room") -> int:
-    """The code of a room type given by name, by a word that can mean no other (see
-    ``everyday_names``) or by code; ``DiagramError`` if unknown."""
-    if isinstance(value, str) and value not in _ROOM_CODES:
-        value = room_type_of(value, _ROOM_CODES) or value
-    return _code(value, _ROOM_CODES, "room type", field)
+def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | None = None) -> int:
+    """The code of a room type, of any vocabulary unless one is given: by name, by a word that can
+    mean no other (see ``everyday_names``) or by RPLAN's code 0..12; ``DiagramError`` if unknown."""
+    codes = _ROOM_CODES
+    if vocabulary is not None:
+        codes = {name: _ROOM_CODES[name] for name in vocabulary.room_types}
+    if isinstance(value, str) and value not in codes:
+        value = room_type_of(value, codes) or value
+    return _code(value, codes, "room type", field, len(DIRECTIONS.room_types))
 
 
 def relation_code(value: object, field: str = "relation") -> int:
-    """The code 0..10 of a relation given by name or code; ``DiagramError`` if unknown."""
-    return _code(value, _RELATION_CODES, "relation", field)
+    """The code of a relation given by name or by RPLAN's code 0..10; ``DiagramError`` if
+    unknown."""
+    return _code(value, _RELATION_CODES, "relation", field, NO_EDGE + 1)
 
 
-def _code(value: object, codes: dict[str, int], what: str, field: str) -> int:
+def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes: int) -> int:
     if isinstance(value, str):
         if value in codes:
             return codes[value]
@@ -81,8 +96,8 @@ def _code(value: object, codes: dict[str, int], what: str, field: str) -> int:
     if value is None:
         raise DiagramError(field, f"null: a complete diagram needs every {what}")
     code = checked_integer(value, field, f"a {what} (name or code)")
-    if not 0 <= code < len(codes):
-        raise DiagramError(field, f"{what} code {reprlib.repr(code)} is not in 0..{len(codes) - 1}")
+    if not 0 <= code < num_codes:
+        raise DiagramError(field, f"{what} code {reprlib.repr(code)} is not in 0..{num_codes - 1}")
     return code
 
 
@@ -126,10 +141,12 @@ def checked_rooms(rooms: Sequence[Any]) -> tuple[int, ...]:
         raise DiagramError("rooms", "a diagram needs at least one room")
     if all(type(room) is int and 0 <= room < len(ROOM_TYPES) for room in rooms):
         return tuple(rooms)  # the usual case, without the cost of the checks below
-    return tuple(
-        room_code(checked_integer(room, f"rooms[{k}]", "a room code"), f"rooms[{k}]")
-        for k, room in enumerate(rooms)
-    )
+    found = [checked_integer(room, f"rooms[{k}]", "a room code") for k, room in enumerate(rooms)]
+    for k, room in enumerate(found):
+        if not 0 <= room < len(ROOM_TYPES):
+            reason = f"room type code {room} is not in 0..{len(ROOM_TYPES) - 1}"
+            raise DiagramError(f"rooms[{k}]", reason)
+    return tuple(found)
 
 
 def checked_boxes(boxes: Sequence[Any], n: int) -> tuple[tuple[float, float, float, float], ...]:
@@ -140,7 +157,7 @@ def checked_boxes(boxes: Sequence[Any], n: int) -> tuple[tuple[float, float, flo
 
 
 def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int, int], ...]:
-    """Triples sorted by pair, each pair i < j at most once, codes 0..9."""
+    """Triples sorted by pair, each pair i < j at most once, no "no-edge" among them."""
     checked: dict[tuple[int, int], int] = {}
     for k, triple in enumerate(relations):
         if type(triple) is not tuple or [*map(type, triple)] != [int, int, int]:
@@ -150,9 +167,9 @@ def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int,
         if not 0 <= i < j < n:
             reason = f"pair ({i}, {j}): expected 0 <= i < j < {n} rooms"
             raise DiagramError(f"relations[{k}]", reason)
-        if not 0 <= r < NUM_RELATIONS:
-            reason = f"relation code {r} is not in 0..{NUM_RELATIONS - 1}"
-            raise DiagramError(f"relations[{k}]", reason)
+        if not 0 <= r < len(RELATIONS) or r == NO_EDGE:
+            expected = f"0..{NUM_RELATIONS - 1}, {ADJACENT}, {DOOR}"
+            raise DiagramError(f"relations[{k}]", f"relation code {r} is not in {expected}")
         if (i, j) in checked:
             raise DiagramError(f"relations[{k}]", f"pair ({i}, {j}) is listed twice")
         checked[i, j] = r
@@ -203,6 +220,42 @@ def read_rooms(value: object, field: str) -> tuple[int, ...]:
     if not value:
         raise DiagramError(field, "a diagram needs at least one room")
     return tuple(room_code(room, f"{field}[{k}]") for k, room in enumerate(value))
+
+
+def vocabulary_of(
+    room_codes: Sequence[int | None], relations: Sequence[tuple[int, int, int]]
+) -> PlanVocabulary:
+    """The first vocabulary that has all of these; ``DiagramError`` naming the field if none has."""
+    for vocabulary in VOCABULARIES.values():
+        if vocabulary.lacks(room_codes, relations) is None:
+            return vocabulary
+    meant = ADJACENCY if any(r in (ADJACENT, DOOR) for _, _, r in relations) else DIRECTIONS
+    check_vocabulary(room_codes, relations, meant)
+    raise AssertionError("what every vocabulary lacks, this one lacks too")
+
+
+def check_vocabulary(
+    room_codes: Sequence[int | None],
+    relations: Sequence[tuple[int, int, int]],
+    vocabulary: PlanVocabulary,
+) -> None:
+    """``DiagramError`` naming the first room or relation that is not of this vocabulary."""
+    lacking = vocabulary.lacks(room_codes, relations)
+    if lacking is None:
+        return
+    field, word = lacking
+    names = vocabulary.room_types if field.startswith("rooms") else vocabulary.relations
+    what = "room type" if field.startswith("rooms") else "relation"
+    several = may_mean(word, names)
+    guess = f"; it may be {' or '.join(several)}: write which." if several else "."
+    others = (v.name for v in VOCABULARIES.values() if not v.lacks(room_codes, relations))
+    if other := next(others, None):
+        guess += f" The plan can be read with data.relations={other}."
+    raise DiagramError(
+        field,
+        f"{word!r} is no {what} of plans with relations={vocabulary.name}{guess} The names are "
+        f"{', '.join(names)}",
+    )
 
 
 def required_list(data: Mapping[str, Any], key: str) -> list[Any]:

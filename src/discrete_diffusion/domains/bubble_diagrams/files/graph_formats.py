@@ -29,7 +29,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
     load_json,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
-from discrete_diffusion.rooms import RELATIONS
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS
 
 if TYPE_CHECKING:
     import networkx

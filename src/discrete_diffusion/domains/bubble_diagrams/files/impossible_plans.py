@@ -16,8 +16,9 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import is_acyclic
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
 from discrete_diffusion.naming import counted
-from discrete_diffusion.rooms import INSIDE, RELATION_X_ORDER, RELATION_Y_ORDER, SURROUNDING
+from discrete_diffusion.rooms import INSIDE, SURROUNDING
 
 _MAX_NAMED = 3
 
@@ -50,6 +51,8 @@ def without_floor_plan(report: ReadReport, num: int) -> list[str]:
     from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 
     asked = report.diagrams[:num]
+    if not all(diagram.vocabulary.has_directions for diagram in asked):
+        return []  # any relations without direction may have a plan
     circles = relations_in_a_circle(asked) if asked else {}
     rows = [k for k in range(len(asked)) if k not in circles]
     answers = have_plans([asked[k] for k in rows], effort=_EFFORT)
@@ -80,7 +83,10 @@ def _sentence(
 def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
     """By its index, each diagram with rooms that are left of each other in a circle, or above, or
     inside each other, and one such circle: no arrangement of points has these relations."""
-    relations = DiagramSet.of(diagrams).relations
+    measured = DiagramSet.of(diagrams)
+    if not measured.vocabulary.has_directions:
+        return {}
+    relations = measured.relations
     sound = np.all([is_acyclic(relations, order) for _, order in ORDERS], axis=0)
     return {k: _circle(diagrams[k]) for k in np.flatnonzero(~sound).tolist()}
 

@@ -21,6 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     own_table,
     room_types,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.cubigraph import GRAPH, parse_cubigraph
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
     check_size,
@@ -72,6 +73,7 @@ def parse_plan(
     * ``room_type``, ``boxes``, ``rel``: a rendered plan with coarse room codes, relations as given;
     * ``room_type``, ``boxes``, ``ed_rm``: a House-GAN++ plan;
     * ``features``: GeoJSON, see ``geojson.read_geojson``; ``spaces``: RLVR, see ``read_rlvr``;
+    * ``graph``: a plan of CubiGraph5K, see ``parse_cubigraph``;
     * ``rooms`` or ``room_type``, ``boxes``: relations by ``relations_from_boxes(.., threshold)``.
 
     ``threshold`` is in ``unit``, as boxes are; formats that are in metres get it in metres.
@@ -222,6 +224,7 @@ _FORMATS: dict[str, tuple[str | None, _Parser]] = {
     "rel": ("coarse", _parse_rendered),
     "ed_rm": ("houseganpp", _parse_boxes),
     "boxes": (None, _parse_boxes),
+    GRAPH: (None, parse_cubigraph),
 }
 """Field that tells a format, the first of these that a plan has -> the table of its room codes, if
 it is the format that says it, and what parses it."""

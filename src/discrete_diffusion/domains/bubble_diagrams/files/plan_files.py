@@ -13,6 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     RoomCodes,
     codes_of,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.cubigraph import plans_by_id
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, check_size
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import (
     WHAT_IS_READ,
@@ -133,8 +134,13 @@ def records_of_lines(
 
 
 def _of_document(path: Path, parse: Callable[[Any, str | None], Plan]) -> Iterator[Record[Plan]]:
-    """One plan, or a list of them."""
+    """One plan, a list of them, or an object that holds them by id."""
     data = read_document(path)
+    if (by_id := plans_by_id(data)) is not None:
+        for name, item in by_id.items():
+            item = {"name": name, **item}
+            yield Record(path, f"plan {name}", room_codes(item), partial(parse, item))
+        return
     if not isinstance(data, list):
         yield Record(path, "", room_codes(data), partial(parse, data))
         return

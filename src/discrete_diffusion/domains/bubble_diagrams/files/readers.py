@@ -6,7 +6,7 @@ import logging
 import os
 import reprlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,10 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     check_table,
     codes_of,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.files.fields import (
+    DiagramError,
+    check_vocabulary,
+)
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import foreign_format
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import numbered_lines, one_document
 from discrete_diffusion.domains.bubble_diagrams.files.plan_files import (
@@ -35,6 +38,7 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import (
     threshold_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, PlanVocabulary
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.naming import counted
 
@@ -56,6 +60,7 @@ def read_diagrams(
     threshold: float | None = None,
     unit: str = "pixels",
     codes: str | None = None,
+    vocabulary: PlanVocabulary | None = None,
 ) -> Diagrams:
     """The diagrams of a file or folder, in its order; see ``read_report``.
 
@@ -63,7 +68,13 @@ def read_diagrams(
     is logged.
     """
     report = read_report(
-        path, skip_invalid=skip_invalid, n_max=n_max, threshold=threshold, unit=unit, codes=codes
+        path,
+        skip_invalid=skip_invalid,
+        n_max=n_max,
+        threshold=threshold,
+        unit=unit,
+        codes=codes,
+        vocabulary=vocabulary,
     )
     if report.problems or report.num_duplicates or report.left_out:
         logger.log(logging.WARNING if report.problems else logging.INFO, "%s", report.summary())
@@ -78,11 +89,13 @@ def read_report(
     threshold: float | None = None,
     unit: str = "pixels",
     codes: str | None = None,
+    vocabulary: PlanVocabulary | None = None,
 ) -> ReadReport:
     """Read plans and account for every line, record or file.
 
     * ``.json``: one plan, or a list of plans; JSON lines under this name are read too;
     * ``.graphml``: one plan, as ``BubbleDiagram.to_graphml`` writes it;
+    * ``.json`` of CubiGraph5K: an object of plans by id, see ``parse_cubigraph``;
     * a MATLAB file: Graph2Plan's ``data.mat``, see ``graph2plan.plan_of_record``;
     * a folder: its .json, .jsonl and .graphml files in the order of their names;
     * any of these but MATLAB's, gzipped, as in ``plans.jsonl.gz``;
@@ -94,7 +107,7 @@ def read_report(
     ``codes``: the table of integer room codes (``CODE_TABLES``) where a plan or its format names
     none; None recognises it, see ``recognise_codes``. ``unit``: of boxes, one of ``UNITS``;
     ``threshold``: the gap up to which boxes are related, in their unit, None is the usual one, see
-    ``threshold_of``.
+    ``threshold_of``. ``vocabulary``: of all plans; None is that of the first that has relations.
 
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
     record, field and reason for the first plan that is invalid or has more than ``n_max`` rooms
@@ -139,6 +152,12 @@ def read_report(
         if plan.measured:
             measured.append((record.place, plan.diagram))
     _check_scale(path, measured, unit, threshold)
+    if foreign := _foreign(diagrams, places, vocabulary):
+        if not skip_invalid:
+            raise ValueError(next(iter(foreign.values())).sentence())
+        problems += foreign.values()
+        diagrams = [diagram for k, diagram in enumerate(diagrams) if k not in foreign]
+        places = [place for k, place in enumerate(places) if k not in foreign]
     if path.is_dir() and (num_others := count_other_files(path)):
         left_out[OTHER_FILES] = num_others
     units = {record.where.split(" ")[0] for record in records}
@@ -154,6 +173,24 @@ def read_report(
         doubts=found.doubts,
         places=tuple(places),
     )
+
+
+def _foreign(
+    diagrams: Sequence[BubbleDiagram], places: Sequence[str], vocabulary: PlanVocabulary | None
+) -> dict[int, Problem]:
+    """By its index, each diagram with rooms or relations that ``vocabulary`` does not have."""
+    if vocabulary is None:
+        related = (diagram for diagram in diagrams if diagram.relations)
+        first = next(related, None) or next(iter(diagrams), None)
+        vocabulary = DIRECTIONS if first is None else first.vocabulary
+    found = {}
+    for k, diagram in enumerate(diagrams):
+        try:
+            check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
+        except DiagramError as error:
+            place, where = places[k], places[k].rpartition(", ")[2]
+            found[k] = Problem(place, where, error.field, error.reason)
+    return found
 
 
 def _check_scale(
@@ -172,9 +209,11 @@ def read_partials(
     *,
     n_max: int = RPLAN_VOCAB_CONFIG.n_max,
     codes: str | None = None,
+    vocabulary: PlanVocabulary | None = None,
 ) -> list[PartialDiagram]:
     """The partial diagrams of a file, in its order; see ``numbered_partials``."""
-    return list(numbered_partials(path, n_max=n_max, codes=codes).values())
+    partials = numbered_partials(path, n_max=n_max, codes=codes, vocabulary=vocabulary)
+    return list(partials.values())
 
 
 def numbered_partials(
@@ -182,11 +221,12 @@ def numbered_partials(
     *,
     n_max: int = RPLAN_VOCAB_CONFIG.n_max,
     codes: str | None = None,
+    vocabulary: PlanVocabulary | None = None,
 ) -> dict[int, PartialDiagram]:
     """The partial diagrams of a file by the number of their line, from 1 on: one JSON object per
     line, see ``PartialDiagram.from_json``; blank lines are skipped, and a gzipped file is read as
-    well. ``codes``: as for plans, see ``read_report``. Keys that are not read are logged with how
-    many lines have them, unless they are labels (``name``, ``id``, ``given``).
+    well. ``codes``, ``vocabulary``: as for plans, see ``read_report``. Keys that are not read are
+    logged with how many lines have them, unless they are labels (``name``, ``id``, ``given``).
 
     Raises ``FileNotFoundError`` naming the path looked for, and ``ValueError`` naming file, line
     and field for the first line that is wrong, contradicts itself, has more than ``n_max`` rooms or
@@ -206,6 +246,8 @@ def numbered_partials(
             raise DiagramError(
                 "given", "completions keep the number of their line under this key; rename yours"
             )
+        if vocabulary is not None:
+            check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
         if diagram.num_rooms > n_max:
             raise DiagramError(
                 "rooms", f"{diagram.num_rooms} rooms, more than the {n_max} that the model knows"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import PlanVocabulary
 
 Counts = NDArray[np.float64]
 
@@ -20,10 +21,11 @@ class DiagramCounts:
 
     ``rooms``: Float64[n + 1], diagrams with k rooms; ``degrees``: rooms with k relations;
     ``edges``: diagrams with k relations; each as long as its largest value needs.
-    ``room_types``: Float64[13], rooms of each type.
-    ``relations``: Float64[10], related pairs by relation, read from the lower room type; between
-    equal types half as r and half as 9 - r.
-    ``pairs``, ``related``: Float64[13, 13], symmetric: pairs of rooms by their types, and those
+    ``vocabulary``: of its T room types and R relations.
+    ``room_types``: Float64[T], rooms of each type.
+    ``relations``: Float64[R], related pairs by relation, read from the lower room type; between
+    equal types half as it is read from either room.
+    ``pairs``, ``related``: Float64[T, T], symmetric: pairs of rooms by their types, and those
     that have a relation.
     """
 
@@ -34,16 +36,19 @@ class DiagramCounts:
     relations: Counts
     pairs: Counts
     related: Counts
+    vocabulary: PlanVocabulary
 
     def share_related(self, least: int = 1) -> Counts:
-        """Float64[13, 13]: share of pairs that are related; NaN for fewer than ``least`` pairs."""
+        """Float64[T, T]: share of pairs that are related; NaN for fewer than ``least`` pairs."""
         enough = self.pairs >= max(least, 1)
         return np.where(enough, self.related / np.where(enough, self.pairs, 1), np.nan)
 
 
-def count_diagrams(diagrams: Sequence[BubbleDiagram]) -> DiagramCounts:
-    """Count a set of diagrams; raises ``ValueError`` if it is empty."""
-    counted = DiagramSet.of(diagrams)
+def count_diagrams(
+    diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
+) -> DiagramCounts:
+    """Count a set of diagrams, see ``DiagramSet``; raises ``ValueError`` if it is empty."""
+    counted = DiagramSet.of(diagrams, vocabulary)
     by_pair = counted.pair_histogram
     pairs, unrelated = by_pair.sum(axis=2), by_pair[:, :, -1]
     return DiagramCounts(
@@ -54,6 +59,7 @@ def count_diagrams(diagrams: Sequence[BubbleDiagram]) -> DiagramCounts:
         relations=by_pair[:, :, :-1].sum(axis=(0, 1)),
         pairs=_symmetric(pairs),
         related=_symmetric(pairs - unrelated),
+        vocabulary=counted.vocabulary,
     )
 
 

@@ -23,13 +23,16 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import (
     neighbours,
 )
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
-from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.rooms import NO_EDGE, RELATION_X_ORDER, RELATION_Y_ORDER, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
+    ADJACENCY,
+    DIRECTIONS,
+    PlanVocabulary,
+)
+from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.object_]
 
-NUM_TYPES = len(ROOM_TYPES)
 CLUSTERING_BINS = 10
 
 
@@ -46,8 +49,13 @@ class DiagramSet(Sequence[BubbleDiagram]):
     by ``select``, so subsets of a measured set cost little. Nothing depends on the order in which a
     diagram lists its rooms, but for ``rooms``, ``relations``, ``related`` and ``degree``.
 
-    Raises ``ValueError`` without a diagram: no share or histogram is defined then.
-    Axes: ``M`` diagrams, ``S`` slots for rooms, ``n`` the largest room count.
+    ``vocabulary``: that of all diagrams; by default the first that has all their rooms and
+    relations. Codes below are its ids: room types and relations count from 0, "no-edge" comes last.
+
+    Raises ``ValueError`` without a diagram: no share or histogram is defined then; and for
+    diagrams that are not all of one vocabulary.
+    Axes: ``M`` diagrams, ``S`` slots for rooms, ``n`` the largest room count, ``T`` room types,
+    ``R`` relations.
     """
 
     _PER_DIAGRAM = (
@@ -56,18 +64,30 @@ class DiagramSet(Sequence[BubbleDiagram]):
         "room_counts",
         *("canonical_keys", "multiset_keys", "degree_shares", "clustering_shares", "spectrum"),
     )
+    _OF_DIRECTIONS = ("horizontally_transitive", "vertically_transitive", "inside_valid")
+    """Properties that mean nothing where relations have no direction."""
 
-    def __init__(self, diagrams: Sequence[BubbleDiagram]) -> None:
+    def __init__(
+        self, diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
+    ) -> None:
         self._diagrams = list(diagrams)
         self._refuse_empty()
-        self._vocab = VocabConfig(n_max=max(d.num_rooms for d in self._diagrams))
+        if vocabulary is None:
+            without = any(not d.vocabulary.has_directions for d in self._diagrams)
+            vocabulary = ADJACENCY if without else DIRECTIONS
+        self.vocabulary = vocabulary
+        self._vocab = vocabulary.graph(max(d.num_rooms for d in self._diagrams))
         encoded = encode(self._diagrams, self._vocab)
         self.tokens, self.num_rooms = encoded.x0, encoded.num_nodes.numpy()
 
     @classmethod
-    def of(cls, diagrams: Sequence[BubbleDiagram]) -> DiagramSet:
-        """The diagrams as a set; a set is returned as it is."""
-        return diagrams if isinstance(diagrams, DiagramSet) else cls(diagrams)
+    def of(
+        cls, diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
+    ) -> DiagramSet:
+        """The diagrams as a set, of that vocabulary if one is given; a set is returned as it is."""
+        if isinstance(diagrams, DiagramSet) and vocabulary in (None, diagrams.vocabulary):
+            return diagrams
+        return cls(diagrams, vocabulary)
 
     def _refuse_empty(self) -> None:
         if not self._diagrams:
@@ -90,7 +110,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         chosen = object.__new__(DiagramSet)
         chosen._diagrams = [self._diagrams[row] for row in rows.tolist()]
         chosen._refuse_empty()
-        chosen._vocab = self._vocab
+        chosen.vocabulary, chosen._vocab = self.vocabulary, self._vocab
         for name in self._PER_DIAGRAM:
             if name in self.__dict__:
                 chosen.__dict__[name] = self.__dict__[name][rows]
@@ -99,7 +119,8 @@ class DiagramSet(Sequence[BubbleDiagram]):
     def prepare(self) -> DiagramSet:
         """Compute everything that ``select`` hands on; returns the set itself."""
         for name in self._PER_DIAGRAM:
-            getattr(self, name)
+            if self.vocabulary.has_directions or name not in self._OF_DIRECTIONS:
+                getattr(self, name)
         return self
 
     # -- one row per diagram
@@ -114,15 +135,15 @@ class DiagramSet(Sequence[BubbleDiagram]):
         """Int[M, S, S]: the code of room i and room j for i < j, "no-edge" everywhere else."""
         vocab = self._vocab
         codes = self.tokens[:, vocab.n_max :].numpy() - vocab.edge_offset
-        relations = np.full((len(self), vocab.n_max, vocab.n_max), NO_EDGE)
+        relations = np.full((len(self), vocab.n_max, vocab.n_max), vocab.no_edge)
         i, j = np.triu_indices(vocab.n_max, k=1)
-        relations[:, i, j] = np.where(codes < 0, NO_EDGE, codes)  # PAD lies below 0
+        relations[:, i, j] = np.where(codes < 0, vocab.no_edge, codes)  # PAD lies below 0
         return relations
 
     @cached_property
     def related(self) -> Flags:
         """Bool[M, S, S], symmetric: two rooms are related, whatever the relation."""
-        return neighbours(self.relations)
+        return neighbours(self.relations, self._vocab.no_edge)
 
     @cached_property
     def degree(self) -> Ints:
@@ -156,8 +177,8 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def room_counts(self) -> Ints:
-        """Int[M, 13]: rooms of each type."""
-        return (self.rooms[:, :, None] == np.arange(NUM_TYPES)).sum(axis=1)
+        """Int[M, T]: rooms of each type."""
+        return (self.rooms[:, :, None] == np.arange(self._vocab.num_node_types)).sum(axis=1)
 
     @cached_property
     def canonical_keys(self) -> Keys:
@@ -230,32 +251,33 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def pair_histogram(self) -> Floats:
-        """Float[13, 13, 11]: what stands between two rooms, per unordered pair of their types.
+        """Float[T, T, R + 1]: what stands between two rooms, per unordered pair of their types.
 
         Entry (a, b, r) with a <= b counts the pairs of a room of type a and one of type b in one
-        diagram whose relation, read from the room of type a, is r; "no-edge" (10) counts those
-        without one. Read from the other end, code r is 9 - r; between equal types a relation counts
-        half as r and half as 9 - r. Entries with a > b are 0.
+        diagram whose relation, read from the room of type a, is r; the last entry, "no-edge",
+        counts those without one. Between equal types a relation counts half as it is read from
+        either room. Entries with a > b are 0.
         """
-        diagram, i, j = (self.relations != NO_EDGE).nonzero()
+        num_types, no_edge = self._vocab.num_node_types, self._vocab.no_edge
+        diagram, i, j = (self.relations != no_edge).nonzero()
         source, target = self.rooms[diagram, i], self.rooms[diagram, j]
         relation = self.relations[diagram, i, j]
-        flipped = NO_EDGE - 1 - relation
+        flipped = np.array(self._vocab.edge_inverse)[relation]
         low, high = np.minimum(source, target), np.maximum(source, target)
-        histogram = np.zeros((NUM_TYPES, NUM_TYPES, NO_EDGE + 1))
+        histogram = np.zeros((num_types, num_types, no_edge + 1))
         for is_forward in (source <= target, source < target):
             read = np.where(is_forward, relation, flipped)
             np.add.at(histogram, (low, high, read), 0.5)
         together = self.room_counts.T @ self.room_counts
         num_pairs = np.triu(together, k=1)
         np.fill_diagonal(num_pairs, (np.diagonal(together) - self.room_counts.sum(axis=0)) // 2)
-        histogram[:, :, NO_EDGE] = num_pairs - histogram.sum(axis=2)
+        histogram[:, :, no_edge] = num_pairs - histogram.sum(axis=2)
         return histogram
 
     @cached_property
     def degree_histogram(self) -> Floats:
-        """Float[13, n]: rooms of each type with degree 0, 1, ..., n - 1."""
-        histogram = np.zeros((NUM_TYPES, int(self.num_rooms.max())))
+        """Float[T, n]: rooms of each type with degree 0, 1, ..., n - 1."""
+        histogram = np.zeros((self._vocab.num_node_types, int(self.num_rooms.max())))
         real = self.rooms != self._vocab.pad_id
         np.add.at(histogram, (self.rooms[real], self.degree[real]), 1)
         return histogram

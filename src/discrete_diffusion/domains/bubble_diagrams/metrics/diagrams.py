@@ -83,7 +83,8 @@ def bubble_metrics(
     both sets: quote them with it, beside ``metric_floors``. To measure several sets against one
     reference, make it a ``DiagramSet`` first: its side is then computed once.
     """
-    drawn, real = DiagramSet.of(samples), DiagramSet.of(reference)
+    real = DiagramSet.of(reference)
+    drawn = DiagramSet.of(samples, real.vocabulary)
     own = structure_metrics(real)
     found = {
         **structure_metrics(drawn),
@@ -113,7 +114,8 @@ def coverage_metrics(
     Deviation: relabellings of one diagram count as one in diversity and novelty; published
     evaluations often compare token sequences, so that another order makes another diagram.
     """
-    drawn, real = DiagramSet.of(samples), DiagramSet.of(reference)
+    real = DiagramSet.of(reference)
+    drawn = DiagramSet.of(samples, real.vocabulary)
     covered = [count for key, count in real.multisets.items() if key in drawn.multisets]
     found = {
         "mode_coverage": len(covered) / len(real.multisets),
@@ -122,6 +124,6 @@ def coverage_metrics(
         "diversity": len(drawn.canonical_key_set) / len(drawn),
     }
     if training is not None:
-        known = DiagramSet.of(training).canonical_key_set
+        known = DiagramSet.of(training, real.vocabulary).canonical_key_set
         found["novelty"] = sum(k not in known for k in drawn.canonical_keys.tolist()) / len(drawn)
     return found

@@ -16,7 +16,6 @@ import numpy as np
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet, Floats
 from discrete_diffusion.domains.bubble_diagrams.metrics.mmd import squared_mmd
-from discrete_diffusion.rooms import NO_EDGE
 
 Diagrams = Sequence[BubbleDiagram]
 
@@ -65,48 +64,44 @@ DIVERGENCES = {"tv": total_variation, "js": jensen_shannon}
 
 
 def node_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``node_tv``, ``node_js``: of the room types, 13 bins, rooms of all diagrams pooled."""
+    """``node_tv``, ``node_js``: of the room types, rooms of all diagrams pooled."""
     rooms = [DiagramSet.of(s).room_counts.sum(axis=0) for s in (samples, reference)]
     return {f"node_{name}": float(of(*rooms)) for name, of in DIVERGENCES.items()}
 
 
 def relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``relation_tv``, ``relation_js``: of the relations, 10 bins, whatever the order of rooms.
+    """``relation_tv``, ``relation_js``: of the relations, whatever the order of rooms.
 
     Pairs without a relation do not count. If just one of the sets has no relation at all, the
     distance is the largest possible.
     """
     pooled = [
-        DiagramSet.of(s).pair_histogram[:, :, :NO_EDGE].sum(axis=(0, 1))
-        for s in (samples, reference)
+        DiagramSet.of(s).pair_histogram[:, :, :-1].sum(axis=(0, 1)) for s in (samples, reference)
     ]
     return {f"relation_{name}": float(of(*pooled)) for name, of in DIVERGENCES.items()}
 
 
 def conditional_relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``conditional_relation_tv``, ``_js``: of the relations, 10 bins for every unordered pair of
-    room types.
+    """``conditional_relation_tv``, ``_js``: of the relations, for every unordered pair of room
+    types.
 
     Type pairs with at least 5 relations in the reference count; if none has 5, all with one do. A
     type pair without any in the samples is compared as if its relations there were uniform.
     Whether two rooms are related at all is not looked at.
     """
-    tables = [
-        DiagramSet.of(s).pair_histogram[:, :, :NO_EDGE].reshape(-1, NO_EDGE)
-        for s in (samples, reference)
-    ]
+    histograms = [DiagramSet.of(s).pair_histogram for s in (samples, reference)]
+    tables = [h[:, :, :-1].reshape(-1, h.shape[2] - 1) for h in histograms]
     return _conditional("conditional_relation", *tables, minimum=MIN_PER_TYPE_PAIR, fill=1.0)
 
 
 def conditional_pair_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``conditional_pair_tv``, ``_js``: ``conditional_relation_distance`` with "no-edge" as an
-    eleventh bin, so presence counts too.
+    """``conditional_pair_tv``, ``_js``: ``conditional_relation_distance`` with "no-edge" as one
+    more bin, so presence counts too.
 
     Type pairs that stand in one diagram at least 5 times in the reference count, related or not.
     """
-    tables = [
-        DiagramSet.of(s).pair_histogram.reshape(-1, NO_EDGE + 1) for s in (samples, reference)
-    ]
+    histograms = [DiagramSet.of(s).pair_histogram for s in (samples, reference)]
+    tables = [h.reshape(-1, h.shape[2]) for h in histograms]
     return _conditional("conditional_pair", *tables, minimum=MIN_PER_TYPE_PAIR, fill=1.0)
 
 

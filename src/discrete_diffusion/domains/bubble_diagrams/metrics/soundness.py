@@ -22,9 +22,9 @@ for _inner, _outer in FORBIDDEN_INSIDE.items():
     _FORBIDDEN[_inner, list(_outer)] = True
 
 
-def neighbours(relations: Ints) -> Flags:
+def neighbours(relations: Ints, no_edge: int = NO_EDGE) -> Flags:
     """Bool[M, n, n], symmetric: two rooms are related, whatever the relation."""
-    related = relations != NO_EDGE
+    related = relations != no_edge
     return np.logical_or(related, related.swapaxes(1, 2))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import closure
+from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import Flags, closure
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.rooms import NO_EDGE, ROOM_TYPES
 
@@ -28,6 +28,9 @@ def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
     ``inside_valid``: no room lies inside a room of a type in ``FORBIDDEN_INSIDE``; (i, j, inside)
     has i as the inner room, (i, j, surrounding) has j.
 
+    Of these only ``connected`` is there where relations have no direction: such plans may well have
+    two living rooms, and nothing in them can contradict.
+
     ``edges_per_diagram``: listed relations, mean. ``edge_presence``: listed relations / possible
     pairs of rooms, both summed over diagrams; 0 without a pair.
 
@@ -35,10 +38,24 @@ def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
     Deviation: an empty set is an error here, not inside-valid.
     """
     measured = DiagramSet.of(diagrams)
+    num_relations = int(measured.num_relations.sum())
+    num_pairs = int((measured.num_rooms * (measured.num_rooms - 1) // 2).sum())
+    flags = _flags(measured)
+    return {
+        **{name: float(flag.mean()) for name, flag in flags.items()},
+        "edges_per_diagram": num_relations / len(measured),
+        "edge_presence": num_relations / max(num_pairs, 1),
+    }
+
+
+def _flags(measured: DiagramSet) -> dict[str, Flags]:
+    """Bool[M] by name."""
+    if not measured.vocabulary.has_directions:
+        return {"connected": measured.connected}
     living, entrances = measured.room_counts[:, LIVING_ROOM], measured.room_counts[:, ENTRANCE]
     one_living, one_entrance = living <= 1, entrances <= 1
     horizontal, vertical = measured.horizontally_transitive, measured.vertically_transitive
-    flags = {
+    return {
         "valid": measured.connected & one_living & one_entrance,
         "connected": measured.connected,
         "at_most_one_living_room": one_living,
@@ -48,13 +65,6 @@ def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
         "horizontally_transitive": horizontal,
         "vertically_transitive": vertical,
         "inside_valid": measured.inside_valid,
-    }
-    num_relations = int(measured.num_relations.sum())
-    num_pairs = int((measured.num_rooms * (measured.num_rooms - 1) // 2).sum())
-    return {
-        **{name: float(flag.mean()) for name, flag in flags.items()},
-        "edges_per_diagram": num_relations / len(measured),
-        "edge_presence": num_relations / max(num_pairs, 1),
     }
 
 

@@ -14,13 +14,8 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import closure
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import room_style
-from discrete_diffusion.rooms import (
-    INSIDE,
-    NO_EDGE,
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    SURROUNDING,
-)
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
+from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -178,5 +173,5 @@ def _constraints(order: Array, related: Mask, inside: Mask, radii: Array) -> Con
         soft_least=np.select([apart, nested], [total + gap, 0.85 * slack], 0.0),
         soft_most=np.select([same, nested, related], [FAR, slack, total + 0.55], total + 1.4),
         push=np.where(apart, 1.0, 0.1),
-        pull=np.select([nested, related], [2.0, 0.12], 0.04),
+        pull=np.select([nested, related], [2.0, 0.12], 0.04 * min(1.0, 8 / radii.shape[1]) ** 2),
     )

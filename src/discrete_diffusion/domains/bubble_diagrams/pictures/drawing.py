@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 
 from discrete_diffusion.domains.bubble_diagrams.pictures.constraints import Plan
+from discrete_diffusion.domains.bubble_diagrams.pictures.palette import Knowledge
 from discrete_diffusion.domains.bubble_diagrams.pictures.pen import Pen
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import Placement, place_all
 from discrete_diffusion.domains.bubble_diagrams.pictures.routing import label_spot, route_lines
@@ -26,6 +27,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import (
     checked_path,
     key_entries,
 )
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENT
 from discrete_diffusion.rooms import NO_EDGE
 
 if TYPE_CHECKING:
@@ -135,7 +137,8 @@ def draw_on(pen: Pen, plan: Plan) -> None:
     lines = route_lines(placement, [(i, j) for i, j, _ in listed])
     for i, j, r in listed:
         if (i, j) in lines:
-            pen.line(lines[i, j], "broken" if (i, j, r) in placement.broken else "known")
+            known: Knowledge = "wall" if r == ADJACENT else "known"
+            pen.line(lines[i, j], "broken" if (i, j, r) in placement.broken else known)
     for room, code in enumerate(plan.rooms):
         pen.room(room, code, *label_spot(placement, lines.values(), room))
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from discrete_diffusion.viz.chart_style import FAINT_LINE, LINE
 
-HINT_LINE = "#b6c1d0"
+HINT_LINE, WALL_LINE = "#b6c1d0", "#cdd5e0"
 BROKEN_LINE = "#d9546a"
 PROGRESS = "#8ea2c0"
 CARD, CARD_EDGE = "#fbfcfd", FAINT_LINE
@@ -17,11 +17,13 @@ DOTS: Dashes = (0, (0.1, 2.6))
 """With round caps."""
 DASHES: Dashes = (0, (2.5, 2.0))
 
-Knowledge = Literal["known", "unknown", "broken"]
-"""Of a relation: that a plan says it, that it says nothing, that the picture contradicts it."""
+Knowledge = Literal["known", "wall", "unknown", "broken"]
+"""Of a relation: that a plan says it, that it says there is a wall and no door, that it says
+nothing, that the picture contradicts it."""
 
 LINE_STYLES: dict[Knowledge, tuple[str, Dashes | str]] = {
     "known": (LINE, "solid"),
+    "wall": (WALL_LINE, "solid"),
     "unknown": (HINT_LINE, DOTS),
     "broken": (BROKEN_LINE, DASHES),
 }
@@ -55,8 +57,13 @@ ROOM_STYLES: tuple[RoomStyle, ...] = (
     RoomStyle("Entry", "Entrance", "#d3b69c", 0.56),
     RoomStyle("Store", "Storage", "#cfd3da", 0.56),
     RoomStyle("Wall-in", "Wall-in", "#a4acbb", 0.56),
+    RoomStyle("Bed", "Bedroom", "#9bb3ea", 0.76),
+    RoomStyle("Outdoor", "Outdoor", "#a6dfae", 0.70),
+    RoomStyle("Garage", "Garage", "#b9b2c9", 0.70),
+    RoomStyle("Other", "Other", "#dfe3ea", 0.56),
 )
-"""One style per room code, in the order of ``rooms.ROOM_TYPES``."""
+"""One style per room code, in the order of ``vocabulary.ROOM_TYPES``; no vocabulary has two of one
+colour."""
 
 UNKNOWN_ROOM = RoomStyle("?", "Not known yet", "#eef0f4", 0.58)
 

@@ -65,7 +65,7 @@ class Pen:
                 linewidths=self.width,
                 linestyles=[dashes],
                 capstyle="round",
-                zorder=(1.5 if known == "unknown" else 2) + 3 * line.depth,
+                zorder=(2 if known in ("known", "broken") else 1.5) + 3 * line.depth,
             ),
             autolim=False,
         )
@@ -104,6 +104,7 @@ class Pen:
         style, depth = room_style(code), int(self.placement.depth[room])
         edge = {
             "known": shade(style.colour, 0.84),
+            "wall": shade(style.colour, 0.84),
             "unknown": shade(style.colour, 0.6),
             "broken": palette.BROKEN_LINE,
         }[known]

@@ -22,10 +22,12 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.constraints import (
     GAP,
     ORDER_MARGIN,
     Constraints,
+    Mask,
     Plan,
     build_constraints,
 )
-from discrete_diffusion.rooms import INSIDE, RELATION_X_ORDER, RELATION_Y_ORDER, SURROUNDING
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
+from discrete_diffusion.rooms import INSIDE, SURROUNDING
 
 Array = NDArray[np.float64]
 
@@ -33,7 +35,9 @@ NUM_STARTS = 6
 DESCENT_STEPS = 260
 PROJECTION_STEPS = 240
 CHUNK = 64
-"""Diagrams placed together: large enough for numpy, small enough for the cache."""
+"""Diagrams of eight rooms placed together: large enough for numpy, small enough for the cache; of
+larger ones as many as take no more memory."""
+UNFOLDING_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,10 @@ def place_all(diagrams: Sequence[Plan]) -> list[Placement]:
     for index, diagram in enumerate(diagrams):
         by_count.setdefault(len(diagram.rooms), []).append(index)
     placements: dict[int, Placement] = {}
-    for same_count in by_count.values():
-        for start in range(0, len(same_count), CHUNK):
-            indices = same_count[start : start + CHUNK]
+    for n, same_count in by_count.items():
+        chunk = max(1, CHUNK * 8**3 // max(n, 8) ** 3)
+        for start in range(0, len(same_count), chunk):
+            indices = same_count[start : start + chunk]
             group = [diagrams[index] for index in indices]
             placements.update(zip(indices, _place_group(group), strict=True))
     return [placements[index] for index in range(len(diagrams))]
@@ -132,7 +137,8 @@ def _starts(problem: Constraints) -> Array:
 
     The first start solves the relations as springs in the least-squares sense; the last one spreads
     the rooms by their rank in each order, which honours every order that has no cycle; those
-    between are the first one, jittered.
+    between are the first one, jittered. Diagrams without an order begin unfolded, from as many
+    jittered places.
     """
     num, n = problem.radii.shape
     length = np.sqrt((problem.order**2).sum(axis=-1, keepdims=True)).clip(min=1.0)
@@ -148,7 +154,35 @@ def _starts(problem: Constraints) -> Array:
     behind = closure((problem.order > 0).transpose(0, 3, 1, 2)).sum(axis=3)  # (B, axis, n)
     ranks = behind.argsort(axis=2, kind="stable").argsort(axis=2).swapaxes(1, 2)
     starts[:, -1] = 1.6 * ranks + 0.3 * springs
+    for b in np.flatnonzero(~problem.order.any(axis=(1, 2, 3))):
+        starts[b] = _unfolded(problem.related[b], problem.radii[b])
     return starts.reshape(-1, n, 2)
+
+
+def _unfolded(related: Mask, radii: Array) -> Array:
+    """Float[NUM_STARTS, n, 2]: rooms as far apart as the ways between them are long.
+
+    Stress majorisation (Gansner, Koren and North 2004) of the squared relative errors of distances.
+    Rooms without a way between them are a little farther apart than any others.
+    """
+    n = len(radii)
+    way = np.where(related, radii[:, None] + radii + GAP, np.inf)
+    np.fill_diagonal(way, 0.0)
+    for k in range(n):
+        way = np.minimum(way, way[:, k, None] + way[k])
+    longest = way[np.isfinite(way)].max(initial=1.0)
+    way = np.where(np.isfinite(way), way, longest + 1.0)
+    weight = 1 / np.maximum(way, 1e-9) ** 2
+    np.fill_diagonal(weight, 0.0)
+    inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
+    jitters = [np.random.default_rng(k).uniform(-1.0, 1.0, (n, 2)) for k in range(NUM_STARTS)]
+    points = longest * np.stack(jitters)
+    for _ in range(UNFOLDING_STEPS):
+        _, distance = _gaps(points)
+        ratio = weight * way / distance
+        laplacian = ratio.sum(axis=2)[:, :, None] * np.eye(n) - ratio
+        points = inverse @ laplacian @ points
+    return points
 
 
 def _gaps(points: Array) -> tuple[Array, Array]:

@@ -19,6 +19,7 @@ from matplotlib.patches import Circle, FancyBboxPatch
 from discrete_diffusion.domains.bubble_diagrams.pictures import palette
 from discrete_diffusion.domains.bubble_diagrams.pictures.constraints import Plan
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import (
+    LINE_STYLES,
     UNKNOWN_ROOM,
     Knowledge,
     room_style,
@@ -31,6 +32,8 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.pen import (
     text_width,
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import Placement
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENT, DOOR
+from discrete_diffusion.viz.chart_style import LINE
 from discrete_diffusion.whole_files import written_whole
 
 MARGIN = 0.16
@@ -41,12 +44,13 @@ KEY_LINE, KEY_POINTS = 0.26, 8.0
 
 @dataclass(frozen=True)
 class Entry:
-    """A name of the key: beside a disc; what is unknown, beside a disc and a dotted line; what is
-    broken, beside a dashed line."""
+    """A name of the key: beside a disc; what is unknown, beside a disc and a dotted line; a
+    relation (``is_line``), beside a line as ``shown``."""
 
     name: str
     colour: str
     shown: Knowledge = "known"
+    is_line: bool = False
 
     @property
     def indent(self) -> float:
@@ -62,14 +66,21 @@ class Entry:
 def key_entries(
     plans: Iterable[Plan], *, unknown: bool = False, broken: str = ""
 ) -> tuple[Entry, ...]:
-    """The room types of the plans, by code; then what is ``unknown``, if anything is; then
-    relations that are not kept, called ``broken``, unless that is empty."""
+    """The room types of the plans, by code, and relations without direction; then what is
+    ``unknown``, if anything is; then relations that are not kept, called ``broken``, unless that is
+    empty."""
+    plans = list(plans)
     codes = {code for plan in plans for code in plan.rooms if code is not None}
     entries = [Entry(style.name, style.colour) for style in map(room_style, sorted(codes))]
+    said = {r for plan in plans for _, _, r in plan.relations}
+    if DOOR in said:
+        entries.append(Entry("Door", LINE, is_line=True))
+    if ADJACENT in said:
+        entries.append(Entry("Wall", palette.WALL_LINE, "wall", is_line=True))
     if unknown:
         entries.append(Entry(UNKNOWN_ROOM.name, UNKNOWN_ROOM.colour, "unknown"))
     if broken:
-        entries.append(Entry(broken, palette.BROKEN_LINE, "broken"))
+        entries.append(Entry(broken, palette.BROKEN_LINE, "broken", is_line=True))
     return tuple(entries)
 
 
@@ -203,8 +214,9 @@ def _wrapped(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
 
 
 def _draw_entry(axes: Axes, entry: Entry, x: float, y: float) -> None:
-    if entry.shown == "broken":
-        axes.plot([x - 0.02, x + 0.14], [y, y], color=entry.colour, linestyle=palette.DASHES)
+    if entry.is_line:
+        _, dashes = LINE_STYLES[entry.shown]
+        axes.plot([x - 0.02, x + 0.14], [y, y], color=entry.colour, linestyle=dashes)
     else:
         edge = shade(entry.colour, 0.84)
         axes.add_patch(Circle((x + 0.06, y), 0.06, facecolor=entry.colour, edgecolor=edge))

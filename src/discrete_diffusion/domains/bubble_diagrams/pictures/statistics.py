@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_counts import count_diagrams
-from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES
-from discrete_diffusion.rooms import RELATIONS
+from discrete_diffusion.domains.bubble_diagrams.pictures.palette import room_style
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.viz.bars import BarPanel, draw_bars
 from discrete_diffusion.viz.chart_style import (
     DIFFERENCE_MAP,
@@ -41,8 +41,10 @@ def draw_sample_pictures(
     samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram], folder: Path
 ) -> None:
     """``adjacency.png``, ``histograms.png`` and ``relations.png``: real against sampled."""
-    real, sampled = count_diagrams(reference), count_diagrams(samples)
-    names = [style.name for style in ROOM_STYLES]
+    real = count_diagrams(reference)
+    sampled = count_diagrams(samples, real.vocabulary)
+    types = map(ROOM_TYPES.index, real.vocabulary.room_types)
+    names = [room_style(code).name for code in types]
     draw_adjacency(
         real.share_related(FEWEST_PAIRS),
         sampled.share_related(FEWEST_PAIRS),
@@ -68,7 +70,7 @@ def draw_sample_pictures(
                 "relations",
                 real.relations,
                 sampled.relations,
-                RELATIONS[:-1],
+                real.vocabulary.relations,
             ),
         ],
         folder / "relations.png",

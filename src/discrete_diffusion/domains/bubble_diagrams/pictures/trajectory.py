@@ -37,11 +37,14 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import (
     checked_path,
     key_entries,
 )
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENT
 from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 
+MAX_FRAMES = 100
+"""In a GIF: twenty rooms take two hundred states, a second of work for every few."""
 PALETTE_FRAMES = 8
 """Frames that the colours of a GIF are chosen from."""
 MAX_SHOWN = 8
@@ -78,7 +81,8 @@ class _Film:
         if pair in self.nested:
             return "known" if r == self.nested[pair] else "broken"
         lies = is_honoured(self.placement.centres, self.placement.radii, *pair, r)
-        return "known" if lies or pair not in self.lines else "broken"
+        said: Knowledge = "wall" if r == ADJACENT else "known"
+        return said if lies or pair not in self.lines else "broken"
 
     def draw(self, pen: Pen, number: int) -> None:
         """State ``number``; the last one stays once it is reached."""
@@ -124,7 +128,7 @@ def animate(
     """Diagrams coming out of the noise side by side: an animated GIF that loops.
 
     ``trajectories``: the states of each diagram, the finished one last; a shorter one waits for
-    the others at its end. ``cell``: side of a cell in inches; ``dpi``: pixels per inch. The file
+    the others at its end. Of more than ``MAX_FRAMES`` states so many are shown, at even distances. ``cell``: side of a cell in inches; ``dpi``: pixels per inch. The file
     appears whole or not at all.
 
     Raises ``ValueError`` for a path that does not end in ``.gif``, no trajectories, a trajectory
@@ -151,9 +155,10 @@ def animate(
         return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
     longest = max(map(len, trajectories))
-    some = {k: picture(k) for k in _evenly(longest, PALETTE_FRAMES)}
-    pictures = (some[k] if k in some else picture(k) for k in range(longest))
-    seconds = [SECONDS_PER_FRAME] * (longest - 1) + [SECONDS_AT_END]
+    numbers = _evenly(longest, MAX_FRAMES)
+    some = {numbers[k]: picture(numbers[k]) for k in _evenly(len(numbers), PALETTE_FRAMES)}
+    pictures = (some[k] if k in some else picture(k) for k in numbers)
+    seconds = [SECONDS_PER_FRAME] * (len(numbers) - 1) + [SECONDS_AT_END]
     write_gif(Path(path), pictures, Palette(list(some.values())), seconds)
 
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     LIVING,
-    N_MAX,
     PAD,
 )
+from discrete_diffusion.domains.bubble_diagrams.procedural.ring import RING, Ring
 from discrete_diffusion.domains.bubble_diagrams.procedural.siting import (
     BALCONIES,
     BEDROOMS,
@@ -65,7 +65,7 @@ _WALL[LIVING] = 1.0
 
 @dataclass(frozen=True)
 class _Strips:
-    """The rooms of the four sides: arrays Float[P, 4, 3] over plan, side, place along the side."""
+    """The rooms of the four sides: arrays Float[P, 4, S] over plan, side, place along the side."""
 
     present: NDArray[np.bool_]
     outdoors: NDArray[np.bool_]
@@ -75,7 +75,7 @@ class _Strips:
 
 @dataclass(frozen=True)
 class _Rects:
-    """Rectangles Float[P, 4, 3]: ``start`` to ``end`` along a side, ``low`` to ``high`` out."""
+    """Rectangles Float[P, 4, S]: ``start`` to ``end`` along a side, ``low`` to ``high`` out."""
 
     start: Array
     end: Array
@@ -86,10 +86,11 @@ class _Rects:
 def _groups(
     rooms: NDArray[np.int64], slots: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Siting group Int[P, 4, 3] of the room in every slot, and whether there is one."""
+    """Siting group Int[P, 4, S] of the room in every slot, and whether there is one."""
     there = slots != NO_ROOM
     group = GROUP_OF_TYPE[np.take_along_axis(rooms, slots, axis=1)]
-    return group.reshape(-1, 4, 3), there.reshape(-1, 4, 3)
+    shape = (len(slots), 4, slots.shape[1] // 4)
+    return group.reshape(shape), there.reshape(shape)
 
 
 def _measure(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -> _Strips:
@@ -110,8 +111,8 @@ def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
     for h_side in (TOP, BOTTOM):
         for v_side in (LEFT, RIGHT):
             h_end, v_end = int(v_side == RIGHT), int(h_side == BOTTOM)
-            h_depth = strips.depth[:, h_side, 2 * h_end]
-            v_depth = strips.depth[:, v_side, 2 * v_end]
+            h_depth = strips.depth[:, h_side, -h_end]  # the first or the last of the side
+            v_depth = strips.depth[:, v_side, -v_end]
             owner = np.searchsorted(np.cumsum(_CORNER_OWNER), rng.random(len(h_depth)))
             overhang = rng.random(len(h_depth)) < _OVERHANG
             for rank, side, end, depth, other_side, other_depth in (
@@ -135,12 +136,12 @@ def _core(strips: _Strips, extension: Array, rng: np.random.Generator) -> Array:
 
 
 def _lay_strips(
-    strips: _Strips, extension: Array, core: Array, rng: np.random.Generator
+    strips: _Strips, extension: Array, core: Array, ring: Ring, rng: np.random.Generator
 ) -> tuple[_Rects, Array]:
     """Where the rooms of the strips lie, and the length Float[P, 4] that each strip leaves free."""
     span = np.repeat(core, 2, axis=1) + extension.sum(2)
     used = strips.length.sum(2)
-    full = strips.present.all(2)
+    full = (strips.present | ~ring.used.reshape(4, -1)).all(2)
     most = np.where(full, np.inf, rng.uniform(1.0, _MAX_STRETCH, span.shape))
     stretch = np.minimum(span / np.maximum(used, 1.0), most)
     length = strips.length * stretch[..., None]
@@ -160,7 +161,7 @@ def _reach(strips: _Strips, gap: Array, rng: np.random.Generator) -> Array:
 
 
 def _turn(rects: _Rects, core: Array) -> Array:
-    """Boxes Float[P, 12, 4] in the plane: the core spans (0, 0) to (width, height)."""
+    """Boxes Float[P, 4 S, 4] in the plane: the core spans (0, 0) to (width, height)."""
     start, end, low, high = rects.start, rects.end, rects.low, rects.high
     width, height = core[:, None, 0], core[:, None, 1]
     sides = [
@@ -178,7 +179,7 @@ def _seat_guests(
 ) -> tuple[_Rects, _Rects]:
     """The hosts, pushed outwards by the guests that lie inside of them, and the guests.
 
-    ``group``, ``there``: Int and Bool[P, 4, 3], the guest of every slot and whether there is one.
+    ``group``, ``there``: Int and Bool[P, 4, S], the guest of every slot and whether there is one.
     """
     shape = group.shape
     mode = np.searchsorted(np.cumsum(_GUEST_MODES), rng.random(shape))
@@ -204,27 +205,30 @@ def _seat_guests(
     return _Rects(host.start, host.end, low, high), guest
 
 
-def dissect(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw the boxes of rooms that stand at ``sites``.
+def dissect(
+    rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator, ring: Ring = RING
+) -> NDArray[np.int64]:
+    """Draw the boxes of rooms that stand at ``sites`` of the ``ring``.
 
-    ``rooms``: Int[P, N_MAX] as ``draw_programmes`` returns them.
-    Returns Int64[P, N_MAX, 4] boxes (x0, y0, x1, y1) in pixels, y downwards, the plan's upper left
+    ``rooms``: Int[P, n_max] as ``draw_programmes`` returns them.
+    Returns Int64[P, n_max, 4] boxes (x0, y0, x1, y1) in pixels, y downwards, the plan's upper left
     corner at (0, 0); zeros in the slots of rooms that are not there.
     """
     strips = _measure(rooms, sites, rng)
     extension = _corners(strips, rng)
     core = _core(strips, extension, rng)
-    rects, gap = _lay_strips(strips, extension, core, rng)
+    rects, gap = _lay_strips(strips, extension, core, ring, rng)
     reach = _reach(strips, gap, rng)
     host, guest = _seat_guests(*_groups(rooms, sites.guests), rects, rng)
 
     plans = np.arange(len(rooms))[:, None]
-    boxes = np.zeros((len(rooms), N_MAX + 1, 4))
+    n_max = rooms.shape[1]
+    boxes = np.zeros((len(rooms), n_max + 1, 4))
     boxes[plans, sites.hosts] = _turn(host, core)  # index -1: a last, spare slot takes the rest
     boxes[plans, sites.guests] = _turn(guest, core)
     living = [-reach[:, LEFT], -reach[:, TOP], core[:, 0] + reach[:, RIGHT]]
     boxes[:, 0] = np.stack([*living, core[:, 1] + reach[:, BOTTOM]], axis=1)
-    return _draw_walls(rooms, boxes[:, :N_MAX])
+    return _draw_walls(rooms, boxes[:, :n_max])
 
 
 def _draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:

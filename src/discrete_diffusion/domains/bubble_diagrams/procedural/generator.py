@@ -2,12 +2,13 @@
 
 Room programme -> sites around the living room -> dissection into boxes -> relations by the
 geometric rule. What no plan may have (rooms that overlap, rooms that cannot be reached, a bedroom
-inside a bathroom) is drawn again with the same programme, so that room counts keep their
-distribution.
+inside a bathroom) is drawn again with the same programme, in large plans with another of as many
+rooms, so that room counts keep their distribution.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -30,8 +31,10 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.dissection import dis
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     N_MAX,
     PAD,
+    draw_large_programmes,
     draw_programmes,
 )
+from discrete_diffusion.domains.bubble_diagrams.procedural.ring import RING, Ring, ring_for
 from discrete_diffusion.domains.bubble_diagrams.procedural.siting import choose_sites
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.rooms import NO_EDGE
@@ -48,6 +51,12 @@ MIN_ROOM_SIDE = 8
 MAX_PLAN_SIDE = 256
 """Pixels; a plan that is wider or higher is drawn again."""
 
+SIDE_PER_ROOM = 16
+"""Pixels that a plan may be wider and higher for every room beyond eight, about a metre."""
+
+LARGE = (4, 33)
+"""The least and the most rooms that ``num_rooms`` may ask for."""
+
 _MAX_ROUNDS = 200
 
 
@@ -55,11 +64,11 @@ _MAX_ROUNDS = 200
 class PlanArrays:
     """P plans as arrays; room 0 is the living room, the others follow by type code.
 
-    ``room_types``: Int64[P, N_MAX] codes of ``ROOM_TYPES``, PAD (14) in unused slots.
-    ``num_rooms``: Int64[P], 4 to 8.
-    ``boxes``: Int64[P, N_MAX, 4] (x0, y0, x1, y1) in pixels of a 256 x 256 plan, y downwards; 0 in
-        unused slots.
-    ``relations``: Int64[P, N_MAX, N_MAX], entry (i, j) for i < j the code r of "room i is
+    ``room_types``: Int64[P, N] codes of ``ROOM_TYPES``, PAD (14) in unused slots.
+    ``num_rooms``: Int64[P].
+    ``boxes``: Int64[P, N, 4] (x0, y0, x1, y1) in pixels of a 256 x 256 plan, y downwards; 0 in
+        unused slots. Large plans reach beyond 256.
+    ``relations``: Int64[P, N, N], entry (i, j) for i < j the code r of "room i is
         RELATIONS[r] room j"; "no-edge" (10) everywhere else, unused slots included.
     """
 
@@ -72,13 +81,13 @@ class PlanArrays:
         return len(self.num_rooms)
 
     def encode(self, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> EncodedGraphs:
-        """``encode(self.to_diagrams(), vocab)``; ``vocab.n_max`` is at least N_MAX."""
-        num_rooms = torch.from_numpy(self.num_rooms)
-        pairs = self.relations[:, *np.triu_indices(N_MAX, k=1)] + vocab.edge_offset
+        """``encode(self.to_diagrams(), vocab)``; ``vocab.n_max`` is at least N."""
+        num_rooms, width = torch.from_numpy(self.num_rooms), self.room_types.shape[1]
+        pairs = self.relations[:, *np.triu_indices(width, k=1)] + vocab.edge_offset
         tokens = torch.from_numpy(np.concatenate([self.room_types, pairs], axis=1))
         real = vocab.real_positions(num_rooms)
         x0 = torch.full(real.shape, vocab.pad_id)
-        x0[real] = tokens[RPLAN_VOCAB_CONFIG.real_positions(num_rooms)]
+        x0[real] = tokens[VocabConfig(n_max=width).real_positions(num_rooms)]
         return EncodedGraphs(x0, real, num_rooms)
 
     def to_diagrams(self) -> list[BubbleDiagram]:
@@ -96,68 +105,130 @@ class PlanArrays:
         ]
 
 
-def generate_plans(num: int, seed: int = 0) -> list[BubbleDiagram]:
+def generate_plans(
+    num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None
+) -> list[BubbleDiagram]:
     """``num`` procedural floor plans with boxes; see ``draw_plans`` for what they are like.
 
-    The living room comes first, the other rooms follow by type code. Raises ``ValueError`` for a
-    negative ``num`` or ``seed``.
+    The living room comes first, the other rooms follow by type code. Raises ``ValueError`` as
+    ``draw_plans`` does.
     """
-    return draw_plans(num, seed).to_diagrams()
+    return draw_plans(num, seed, num_rooms).to_diagrams()
 
 
-def draw_plans(num: int, seed: int = 0) -> PlanArrays:
+def draw_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> PlanArrays:
     """``num`` procedural floor plans as arrays.
 
-    Every plan has 4 to 8 rooms, exactly one living room, at most one entrance, is connected, and
-    contains no room in one where it cannot be. The same seed gives the same plans, and plan k does
-    not depend on ``num``. Global random state is neither read nor changed.
+    ``num_rooms``: the least and the most rooms of a plan, all numbers between equally often; None
+    is 4 to 8, as often as in real plans. Every plan has exactly one living room, at most one
+    entrance, is connected, and contains no room in one where it cannot be. The same seed gives the
+    same plans, and plan k does not depend on ``num``. Global random state is neither read nor
+    changed.
 
-    Raises ``ValueError`` for a negative ``num`` or ``seed``.
+    Raises ``ValueError`` for a negative ``num`` or ``seed``, and for ``num_rooms`` that are not in
+    ``LARGE``.
     """
     for name, value in (("num", num), ("seed", seed)):
         if value < 0:
             raise ValueError(f"{name}={value}: expected an integer >= 0")
     num_blocks = max(1, -(-num // BLOCK_SIZE))
     numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
-    blocks = [_draw_block(np.random.default_rng([seed, block])) for block in numbers]
+    if num_rooms is None:
+        blocks = [_draw_block(np.random.default_rng([seed, block])) for block in numbers]
+    else:
+        least, most = checked_range(num_rooms)
+        blocks = [
+            _draw_large_block(np.random.default_rng([seed, block, least, most]), least, most)
+            for block in numbers
+        ]
     joined = (
         np.concatenate([getattr(b, f.name) for b in blocks])[:num] for f in fields(PlanArrays)
     )
     return PlanArrays(*joined)
 
 
-def cache_file(num: int, seed: int = 0) -> Path:
-    """Where ``cached_plans(num, seed)`` keeps its plans."""
-    return cache_dir() / f"plans-v{GENERATOR_VERSION}-n{num}-s{seed}.npz"
+def checked_range(num_rooms: Sequence[int]) -> tuple[int, int]:
+    """``ValueError`` unless these are two numbers of rooms in ``LARGE``, the smaller one first."""
+    given = list(num_rooms)
+    if len(given) != 2 or not LARGE[0] <= given[0] <= given[1] <= LARGE[1]:
+        raise ValueError(
+            f"data.num_rooms={given}: expected the least and the most rooms of a plan, from "
+            f"{LARGE[0]} to {LARGE[1]}, such as [9,20]"
+        )
+    return given[0], given[1]
 
 
-def cached_plans(num: int, seed: int = 0) -> PlanArrays:
-    """What ``draw_plans(num, seed)`` returns, read from the cache if it is there.
+def cache_file(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> Path:
+    """Where ``cached_plans`` keeps its plans."""
+    sizes = "" if num_rooms is None else f"-r{num_rooms[0]}-{num_rooms[1]}"
+    return cache_dir() / f"plans-v{GENERATOR_VERSION}-n{num}-s{seed}{sizes}.npz"
+
+
+def cached_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> PlanArrays:
+    """What ``draw_plans`` returns, read from the cache if it is there.
 
     A file that cannot be read is drawn and written again, and a folder that cannot be written to
     does no harm; both are logged as warnings.
     """
+    width = N_MAX if num_rooms is None else num_rooms[1]
     expected = {
-        "room_types": (np.int16, (num, N_MAX)),
+        "room_types": (np.int16, (num, width)),
         "num_rooms": (np.int16, (num,)),
-        "boxes": (np.int16, (num, N_MAX, 4)),
-        "relations": (np.int16, (num, N_MAX, N_MAX)),
+        "boxes": (np.int16, (num, width, 4)),
+        "relations": (np.int16, (num, width, width)),
     }
     arrays = cached_arrays(
-        cache_file(num, seed), "plans", expected, lambda: vars(draw_plans(num, seed))
+        cache_file(num, seed, num_rooms),
+        "plans",
+        expected,
+        lambda: vars(draw_plans(num, seed, num_rooms)),
     )
     return PlanArrays(**{name: array.astype(np.int64) for name, array in arrays.items()})
 
 
 def _draw_block(rng: np.random.Generator) -> PlanArrays:
-    """``BLOCK_SIZE`` sound plans: draw, check, and draw the unsound ones again."""
-    rooms = draw_programmes(BLOCK_SIZE, rng)
-    boxes = np.zeros((BLOCK_SIZE, N_MAX, 4), dtype=np.int64)
-    relations = np.full((BLOCK_SIZE, N_MAX, N_MAX), NO_EDGE, dtype=np.int64)
-    todo = np.arange(BLOCK_SIZE)
-    for _ in range(_MAX_ROUNDS):
+    """``BLOCK_SIZE`` sound plans of 4 to 8 rooms."""
+    return _sound_plans(draw_programmes(BLOCK_SIZE, rng), rng)
+
+
+def _draw_large_block(rng: np.random.Generator, least: int, most: int) -> PlanArrays:
+    """``BLOCK_SIZE`` sound plans of ``least`` to ``most`` rooms."""
+    num_rooms = rng.integers(least, most, size=BLOCK_SIZE, endpoint=True)
+    across = np.array([ring_for(n).across for n in num_rooms.tolist()])
+    found: dict[str, Ints] = {}
+    for length in np.unique(across).tolist():
+        rows = np.flatnonzero(across == length)
+
+        def draw(left: Ints, sizes: Ints = num_rooms[rows]) -> Ints:
+            return draw_large_programmes(sizes[left], most, rng)
+
+        first = draw(np.arange(len(rows)))
+        plans = _sound_plans(first, rng, Ring(across=length), again=draw)
+        for name, values in vars(plans).items():
+            whole = found.setdefault(name, np.zeros((BLOCK_SIZE, *values.shape[1:]), np.int64))
+            whole[rows] = values
+    return PlanArrays(**found)
+
+
+def _sound_plans(
+    rooms: Ints,
+    rng: np.random.Generator,
+    ring: Ring = RING,
+    again: Callable[[Ints], Ints] | None = None,
+) -> PlanArrays:
+    """Plans with the programmes ``rooms`` Int[P, N]: draw, check, and draw the unsound ones again.
+
+    ``again``: other programmes for plans Int[K] that were unsound; None keeps theirs.
+    """
+    num, width = rooms.shape
+    boxes = np.zeros((num, width, 4), dtype=np.int64)
+    relations = np.full((num, width, width), NO_EDGE, dtype=np.int64)
+    todo = np.arange(num)
+    for turn in range(_MAX_ROUNDS):
+        if turn and again is not None:
+            rooms[todo] = again(todo)
         pending = rooms[todo]
-        drawn = dissect(pending, choose_sites(pending, rng), rng)
+        drawn = dissect(pending, choose_sites(pending, rng, ring), rng, ring)
         real = pending != PAD
         both_real = real[:, :, None] & real[:, None, :]
         related = np.where(both_real, relations_from_boxes(drawn), NO_EDGE)
@@ -178,7 +249,8 @@ def _draw_block(rng: np.random.Generator) -> PlanArrays:
 def _are_well_sized(boxes: Ints, real: Flags) -> Flags:
     """Bool[P]: no room is a sliver, and the plan fits on the sheet."""
     sides = boxes[..., 2:] - boxes[..., :2]
-    fits = np.all(boxes <= MAX_PLAN_SIDE, axis=(1, 2))
+    most = MAX_PLAN_SIDE + SIDE_PER_ROOM * (real.sum(axis=1) - N_MAX).clip(min=0)
+    fits = np.all(boxes <= most[:, None, None], axis=(1, 2))
     return ((sides >= MIN_ROOM_SIDE).all(-1) | ~real).all(-1) & fits
 
 

@@ -3,7 +3,8 @@
 The number of rooms n follows real plans (RPLAN). Given n, a combination of group counts (so many
 bedrooms, bathrooms, balconies, ...) is drawn with a probability proportional to a product of one
 weight per group, the maximum-entropy model whose group statistics are those of real plans; then
-every bedroom and every lesser room gets its own type.
+every bedroom and every lesser room gets its own type. Of large plans n is given, and rooms are
+drawn one by one: RPLAN has none.
 """
 
 from __future__ import annotations
@@ -41,6 +42,16 @@ _BATHROOM_SHARED_OUT = 2.0
 _BEDROOM_PROBS = {MASTER: 0.94, SECOND: 0.06}
 _OTHER_BEDROOM_PROBS = {SECOND: 0.77, CHILD: 0.09, STUDY: 0.08, GUEST: 0.06}
 _LESSER_PROBS = {STORAGE: 0.90, ENTRANCE: 0.07, WALL_IN: 0.03}
+
+_LARGE_SHARES = {
+    "bedroom": 0.30,
+    "kitchen": 0.02,
+    "bathroom": 0.21,
+    "balcony": 0.18,
+    "dining": 0.05,
+    "lesser": 0.24,
+}
+"""Of the rooms of a large plan beyond the first four, which are one of each but the last three."""
 
 
 def _combinations() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -83,6 +94,33 @@ def draw_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
     rooms = np.where(np.concatenate(wanted, 1), np.concatenate(candidates, 1), PAD)
     rooms = np.concatenate([np.full((num, 1), LIVING), rooms], axis=1)
     return np.sort(rooms, axis=1)[:, :N_MAX]
+
+
+def draw_large_programmes(
+    num_rooms: NDArray[np.int64], width: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Room types of plans with as many rooms as ``num_rooms`` Int[P] says, 4 or more.
+
+    A living room, a bedroom, a kitchen and a bathroom; every further room is of a group drawn by
+    its share, a group that is full (two kitchens, two dining rooms, bathrooms or balconies of a
+    third of the rooms) giving way to bedrooms. Returns Int64[P, width] as ``draw_programmes`` does.
+    """
+    num, groups = len(num_rooms), list(_LARGE_SHARES)
+    drawn = _draw(np.array([*_LARGE_SHARES.values()]), rng.random((num, width - 4)))
+    drawn = np.concatenate([np.tile(np.arange(3), (num, 1)), drawn], axis=1)
+    for group, name in enumerate(groups):
+        most = np.where(name in ("kitchen", "dining"), 2, num_rooms // 3)[:, None]
+        is_over = (drawn == group) & (np.cumsum(drawn == group, axis=1) > most)
+        drawn = np.where(is_over & (name != "bedroom"), 0, drawn)
+    bedrooms = _draw_type(_OTHER_BEDROOM_PROBS, rng.random(drawn.shape))
+    bedrooms[:, 0] = _draw_type(_BEDROOM_PROBS, rng.random(num))
+    lesser = _draw_type(_LESSER_PROBS, rng.random(drawn.shape))
+    is_entrance = (drawn == groups.index("lesser")) & (lesser == ENTRANCE)
+    lesser = np.where(is_entrance & (np.cumsum(is_entrance, axis=1) > 1), STORAGE, lesser)
+    own = np.array([0, KITCHEN, BATHROOM, BALCONY, DINING, 0])[drawn]
+    rooms = np.select([drawn == 0, drawn == groups.index("lesser")], [bedrooms, lesser], own)
+    rooms = np.where(np.arange(1, width) < num_rooms[:, None], rooms, PAD)
+    return np.sort(np.concatenate([np.full((num, 1), LIVING), rooms], axis=1), axis=1)
 
 
 def _draw_candidates(num: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:

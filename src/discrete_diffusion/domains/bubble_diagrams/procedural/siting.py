@@ -1,7 +1,7 @@
 """Siting: which room stands where around the living room.
 
-A plan is a ring of twelve slots around the core of the living room, three on each of its four
-sides (the ends of neighbouring sides meet in a corner of the plan):
+A plan is a ring of slots around the core of the living room, three on each of its four sides, more
+in large plans (the ends of neighbouring sides meet in a corner of the plan):
 
     L0 | T0  T1  T2 | R0
     L1 |   living   | R1
@@ -27,12 +27,9 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     DINING,
     KITCHEN,
     MASTER,
-    N_MAX,
     PAD,
 )
-
-NUM_SLOTS = 12
-"""Sides in the order top, bottom, left, right; along a side left to right, top to bottom."""
+from discrete_diffusion.domains.bubble_diagrams.procedural.ring import RING, Ring
 
 BEDROOMS, KITCHENS, BATHROOMS, BALCONIES, DININGS, LESSER, MASTERS = range(7)
 NUM_GROUPS = 7
@@ -44,8 +41,7 @@ GROUP_OF_TYPE[[KITCHEN, BATHROOM, BALCONY, DINING]] = (KITCHENS, BATHROOMS, BALC
 GROUP_OF_TYPE[BALCONY + 1 :] = LESSER
 GROUP_OF_TYPE[MASTER] = MASTERS
 
-# The kind of each slot (mirror images are alike), and how much each group likes each kind (logs).
-_SLOT_KIND = np.array([0, 1, 0, 5, 6, 5, 2, 3, 4, 2, 3, 4])
+# How much each group likes each kind of slot (logs).
 #   top corner, top middle, side top, side middle, side bottom, bottom corner, bottom middle
 _SLOT_PREFERENCE = np.array(
     [
@@ -87,7 +83,7 @@ _PLACING_ORDER = np.array([1, 3, 4, 6, 2, 5, 0, 7])
 
 @dataclass(frozen=True)
 class Sites:
-    """Who stands where: ``hosts`` and ``guests`` Int[P, 12], indices into the plan's rooms or -1.
+    """Who stands where: ``hosts`` and ``guests`` Int[P, 4 S], indices into the plan's rooms or -1.
 
     A guest shares the slot of a host; a slot without a host has no guest.
     """
@@ -96,48 +92,37 @@ class Sites:
     guests: NDArray[np.int64]
 
 
-def _slot_relation() -> NDArray[np.int64]:
-    """Int[12, 12]: 0 same slot, 1 next along the side, 2 round the corner, 3 two on, 4 farther."""
-    ring = np.array([0, 1, 2, 9, 10, 11, 5, 4, 3, 8, 7, 6])
-    place = np.argsort(ring)
-    steps = np.abs(place[:, None] - place)
-    steps = np.minimum(steps, NUM_SLOTS - steps)
-    same_side = np.arange(NUM_SLOTS)[:, None] // 3 == np.arange(NUM_SLOTS) // 3
-    relation = np.array([0, 1, 3, 4, 4, 4, 4])[steps]
-    return np.where((steps == 1) & ~same_side, 2, relation)
-
-
-def _influence() -> NDArray[np.float32]:
+def _influence(ring: Ring) -> NDArray[np.float32]:
     """Float[group placed, slot placed, group, slot]: what a placed room adds to the log-weights."""
     affinity = np.zeros((NUM_GROUPS, NUM_GROUPS, 5))
     affinity[:, :, 0] = _NEVER
     for (a, b), values in _AFFINITY.items():
         affinity[a, b, :4] = values
         affinity[b, a, 1:4] = values[1:]
-    influence = affinity[:, :, _slot_relation()]  # (placed, group, slot placed, slot)
+    influence = affinity[:, :, ring.relation]  # (placed, group, slot placed, slot)
     return np.ascontiguousarray(influence.transpose(0, 2, 1, 3), dtype=np.float32)
 
 
-def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator) -> Sites:
-    """Give every room but the living room a slot.
+def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring = RING) -> Sites:
+    """Give every room but the living room a slot of the ``ring``, which must have two for each.
 
-    ``rooms``: Int[P, N_MAX] as ``draw_programmes`` returns them. Returns ``Sites``.
+    ``rooms``: Int[P, n_max] as ``draw_programmes`` returns them. Returns ``Sites``.
     """
-    num = len(rooms)
+    num, num_slots = len(rooms), ring.num_slots
     plans = np.arange(num)
     # Room 0 is the living room: it has no slot.
     rank = np.where(rooms == PAD, NUM_GROUPS, GROUP_OF_TYPE[rooms])
     order = np.argsort(_PLACING_ORDER[rank[:, 1:]], axis=1, kind="stable") + 1
-    influence = _influence()
-    start = _SLOT_PREFERENCE[:, _SLOT_KIND].astype(np.float32)
-    log_weight = np.broadcast_to(start, (num, NUM_GROUPS, NUM_SLOTS)).copy()
-    hosts, guests = (np.full((num, NUM_SLOTS), NO_ROOM) for _ in range(2))
-    for step in range(N_MAX - 1):
+    influence = _influence(ring)
+    start = np.where(ring.used, _SLOT_PREFERENCE[:, ring.kind], 2 * _NEVER).astype(np.float32)
+    log_weight = np.broadcast_to(start, (num, NUM_GROUPS, num_slots)).copy()
+    hosts, guests = (np.full((num, num_slots), NO_ROOM) for _ in range(2))
+    for step in range(rooms.shape[1] - 1):
         room = order[:, step]
         here = plans[rooms[plans, room] != PAD]
         room = room[here]
         group = GROUP_OF_TYPE[rooms[here, room]]
-        waiting = rng.standard_exponential((num, NUM_SLOTS), dtype=np.float32)[here]
+        waiting = rng.standard_exponential((num, num_slots), dtype=np.float32)[here]
         gumbel = -np.log(np.maximum(waiting, np.finfo(np.float32).tiny))
         slot = (log_weight[here, group] + gumbel).argmax(1)
         is_guest = hosts[here, slot] != NO_ROOM
