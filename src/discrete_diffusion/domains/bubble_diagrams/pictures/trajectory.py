@@ -128,8 +128,9 @@ def animate(
     """Diagrams coming out of the noise side by side: an animated GIF that loops.
 
     ``trajectories``: the states of each diagram, the finished one last; a shorter one waits for
-    the others at its end. Of more than ``MAX_FRAMES`` states so many are shown, at even distances. ``cell``: side of a cell in inches; ``dpi``: pixels per inch. The file
-    appears whole or not at all.
+    the others at its end. Of more than ``MAX_FRAMES`` states so many are shown, at even distances.
+    ``cell``: side of a cell in inches; ``dpi``: pixels per inch. The file appears whole or not at
+    all.
 
     Raises ``ValueError`` for a path that does not end in ``.gif``, no trajectories, a trajectory
     without frames, with different numbers of rooms or with a last frame that is not complete, and
