@@ -18,7 +18,7 @@ import numpy as np
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
-from discrete_diffusion.domains.bubble_diagrams.metrics.floors import metric_floors
+from discrete_diffusion.evaluation.floors import metric_floors
 from discrete_diffusion.rooms import ROOM_TYPES
 from record import Record, Sections, publish
 
@@ -83,9 +83,9 @@ def main() -> None:
     real, generated = read_diagrams(arguments.plans), list(generate_plans(20_000, seed=0))
 
     def floors(diagrams: list[BubbleDiagram], size: int) -> dict[str, float]:
-        return metric_floors(
-            diagrams, num_samples=size, num_reference=size, draws=arguments.draws
-        ).mean
+        real = DiagramSet.of(diagrams).prepare()
+        sizes = {"num_samples": size, "num_reference": size, "draws": arguments.draws}
+        return metric_floors(real, bubble_metrics, **sizes).mean
 
     structure = {
         f"real ({SIZE} + {SIZE})": floors(real, SIZE),

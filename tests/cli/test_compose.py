@@ -40,8 +40,6 @@ GOES_WITH = {
     ("data", "dialogue-tokens"): ["algo.backbone=dit"],
     ("data", "graphs"): ["data.n_max=20"],
     ("data", "molecules"): ["data.n_max=9", "data.atoms=[C,N,O]"],
-    ("experiment", "planar"): ["data.n_max=64"],
-    ("experiment", "tree"): ["data.n_max=64"],
     ("data", "regions"): ["algo=masked-features"],
     ("sampling", "row-ancestral"): ["algo=masked-features"],
     ("data", "eit"): ["algo=flow-matching"],

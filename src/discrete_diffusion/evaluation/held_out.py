@@ -78,6 +78,28 @@ def readable_data(trained: TrainedModel, remedy: str = "put it back where the ru
         raise ValueError(f"{error}; {remedy}") from error
 
 
+def own_data(config: DictConfig, trained: TrainedModel) -> Any:
+    """``checkpoint_data``; None if it cannot be read and ``config.reference`` is a file to compare
+    with instead, else ``ValueError`` says to give one."""
+    try:
+        return checkpoint_data(trained)
+    except UnreadableDataError as error:
+        if config.reference is None:
+            raise ValueError(f"{error}; give reference=FILE") from error
+        logger.warning("the checkpoint's training data cannot be read (%s)", error.reason)
+        return None
+
+
+def refuse_split(config: DictConfig, *, of_files: bool) -> None:
+    """``ValueError`` for ``split``, where a file is compared with: of samples in files, or those of
+    a model beside ``reference=FILE``."""
+    if config.split is not None:
+        whose, key = ("a checkpoint", "samples") if of_files else ("this checkpoint", "reference")
+        raise ValueError(
+            f"split={config.split} chooses among the data of {whose}; leave it out with {key}=FILE"
+        )
+
+
 def held_out_split(
     data: Dataset, split: str | None = None, remedy: str = "choose another split"
 ) -> str:

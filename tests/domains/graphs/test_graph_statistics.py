@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 
 import networkx as nx
@@ -10,7 +11,6 @@ import pytest
 from graph_examples import PATH3, TRIANGLE, graph, of_networkx
 
 from discrete_diffusion.domains.graphs.metrics.distances import MMDS, ratios, squared_mmds
-from discrete_diffusion.domains.graphs.metrics.floors import distance_floors
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.kernels import kernel_values
 from discrete_diffusion.domains.graphs.metrics.statistics import (
@@ -22,6 +22,7 @@ from discrete_diffusion.domains.graphs.metrics.statistics import (
 )
 from discrete_diffusion.domains.graphs.metrics.validity import as_networkx
 from discrete_diffusion.domains.graphs.metrics.wavelets import filter_bank
+from discrete_diffusion.evaluation.floors import metric_floors
 
 RANDOM = [of_networkx(nx.gnp_random_graph(5 + k % 4, 0.45, seed=k)) for k in range(12)]
 OTHERS = [of_networkx(nx.random_labeled_tree(4 + k % 5, seed=k)) for k in range(9)]
@@ -164,16 +165,16 @@ def test_ratios_leave_out_what_training_has_exactly():
 
 def test_floors_are_distances_of_disjoint_sets():
     real = GraphSet([*RANDOM, *OTHERS])
-    sizes = {"num_samples": 5, "num_reference": 8}
-    floors = distance_floors(real, "tv", **sizes, draws=3, seed=1)
-    again = distance_floors(real, "tv", **sizes, draws=3, seed=1)
+    sizes, distances = {"num_samples": 5, "num_reference": 8}, partial(squared_mmds, kernel="tv")
+    floors = metric_floors(real, distances, **sizes, draws=3, seed=1)
+    again = metric_floors(real, distances, **sizes, draws=3, seed=1)
     assert (floors.mean, floors.sd) == (again.mean, again.sd)
     order = np.random.default_rng([1, 0]).permutation(len(real))
-    one = distance_floors(real, "tv", **sizes, draws=1, seed=1)
+    one = metric_floors(real, distances, **sizes, draws=1, seed=1)
     ours, theirs = GraphSet(real[k] for k in order[:5]), GraphSet(real[k] for k in order[5:13])
-    assert one.mean == pytest.approx(squared_mmds(ours, theirs, "tv"))
+    assert one.mean == pytest.approx(distances(ours, theirs))
     assert set(one.sd.values()) == {0.0}
-    few = distance_floors(real, "tv", num_samples=40, num_reference=15, draws=1, seed=0)
+    few = metric_floors(real, distances, num_samples=40, num_reference=15, draws=1, seed=0)
     assert (few.num_samples, few.num_reference) == (10, 11)
 
 

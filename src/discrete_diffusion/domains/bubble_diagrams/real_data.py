@@ -19,11 +19,11 @@ from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.evaluation.held_out import (
-    UnreadableDataError,
-    checkpoint_data,
     held_out_rows,
     held_out_split,
     name_of_split,
+    own_data,
+    refuse_split,
     some_held_out,
 )
 from discrete_diffusion.layout import VocabConfig
@@ -89,11 +89,7 @@ def real_data_for_samples(config: DictConfig, samples: Sequence[BubbleDiagram]) 
     Raises ``ValueError`` without a reference for ``samples`` that say no directions: nor do its."""
     from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 
-    if config.split is not None:
-        raise ValueError(
-            f"split={config.split} chooses among the data of a checkpoint; leave it out with "
-            "samples=FILE"
-        )
+    refuse_split(config, of_files=True)
     training = None if config.training is None else _plans(config.training, config)
     if config.reference is not None:
         reference = _plans(config.reference, config)
@@ -114,13 +110,9 @@ def real_data_for_samples(config: DictConfig, samples: Sequence[BubbleDiagram]) 
 def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> RealData:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split. Training data
     is ``training=FILE`` or the checkpoint's own, if it can still be read."""
-    own = _own_data(config, trained)
+    own = own_data(config, trained)
     if config.reference is not None:
-        if config.split is not None:
-            raise ValueError(
-                f"split={config.split} chooses among the checkpoint's own data; leave it out with "
-                "reference=FILE"
-            )
+        refuse_split(config, of_files=False)
         reference = known = _plans(config.reference, config, trained_for=vocab)
         nothing = encode([], vocab)
         data = DiagramDataset(
@@ -132,7 +124,7 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
             data.splits["train"] = own.splits["train"]
         name, split = str(config.reference), "test"
     else:
-        assert own is not None  # or _own_data would have raised
+        assert own is not None  # or own_data would have raised
         data = own
         split = held_out_split(own, config.split, "choose another split or give reference=FILE")
         name = name_of_split(trained, own, split)
@@ -154,20 +146,6 @@ def _plans(
     path: str, config: DictConfig, *, trained_for: VocabConfig | None = None
 ) -> list[BubbleDiagram]:
     return list(read_measured(path, config, trained_for=trained_for).diagrams)
-
-
-def _own_data(config: DictConfig, trained: TrainedModel) -> DiagramDataset | None:
-    """The data a checkpoint was trained on, rebuilt from its config.
-
-    None if that fails and there is a reference file instead; else ``ValueError`` says to give one.
-    """
-    try:
-        return checkpoint_data(trained)
-    except UnreadableDataError as error:
-        if config.reference is None:
-            raise ValueError(f"{error}; give reference=FILE") from error
-        logger.warning("the checkpoint's training data cannot be read (%s)", error.reason)
-        return None
 
 
 def _decoded(x0: Tensor, vocab: VocabConfig) -> list[BubbleDiagram]:

@@ -15,11 +15,11 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     SIZE_DEPENDENT,
     bubble_metrics,
 )
-from discrete_diffusion.domains.bubble_diagrams.metrics.floors import MetricFloors, metric_floors
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
     stratified_metrics,
     structure_metrics,
 )
+from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
@@ -45,7 +45,7 @@ class SampleScores:
     per_seed: dict[str, list[float]]
     intervals: dict[str, Interval]
     real: dict[str, float]
-    floors: MetricFloors | None
+    floors: Floors | None
     stratified: dict[str, dict[int, dict[str, float]]]
     has_directions: bool = True
 
@@ -162,7 +162,8 @@ def score_samples(
     known = reference if known is None else known
     if floor_draws and len(known) > 1:
         floors = metric_floors(
-            known,
+            DiagramSet.of(known, words).prepare(),
+            bubble_metrics,
             num_samples=len(sets[0]),
             num_reference=len(reference),
             draws=floor_draws,

@@ -12,11 +12,11 @@ from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_gra
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.evaluation.held_out import (
-    UnreadableDataError,
-    checkpoint_data,
     held_out_rows,
     held_out_split,
     name_of_split,
+    own_data,
+    refuse_split,
     some_held_out,
 )
 
@@ -67,11 +67,7 @@ def real_data_for_samples(config: DictConfig, types: GraphTypes) -> RealData:
             "samples=FILE needs graphs to compare with: give reference=FILE, and training=FILE for "
             "novelty and the ratio"
         )
-    if config.split is not None:
-        raise ValueError(
-            f"split={config.split} chooses among the data of a checkpoint; leave it out with "
-            "samples=FILE"
-        )
+    refuse_split(config, of_files=True)
     found = read_measured(config.reference, config, types)
     reference, training = _reference_and_training(config, found, types, None)
     measured = [reference[row] for row in held_out_rows(config, len(reference)).tolist()]
@@ -86,13 +82,9 @@ def real_data_for_samples(config: DictConfig, types: GraphTypes) -> RealData:
 
 def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> RealData:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split."""
-    types, own = GraphTypes.of(trained.data_config), _own_data(config, trained)
+    types, own = GraphTypes.of(trained.data_config), own_data(config, trained)
     if config.reference is not None:
-        if config.split is not None:
-            raise ValueError(
-                f"split={config.split} chooses among the checkpoint's own data; leave it out with "
-                "reference=FILE"
-            )
+        refuse_split(config, of_files=False)
         found = read_measured(config.reference, config, types, vocab.n_max)
         reference, training = _reference_and_training(config, found, types, vocab.n_max)
         known: Sequence[TypedGraph] = found.graphs
@@ -106,7 +98,7 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
         )
         name, split = str(config.reference), "test"
     else:
-        assert own is not None  # or _own_data would have raised
+        assert own is not None  # or own_data would have raised
         data = own
         split = held_out_split(own, config.split, "choose another split or give reference=FILE")
         name = name_of_split(trained, own, split)
@@ -135,17 +127,3 @@ def _reference_and_training(
     if config.training is not None:
         training = read_measured(config.training, config, types, n_max).graphs
     return found.splits.get("test") or found.graphs, training
-
-
-def _own_data(config: DictConfig, trained: TrainedModel) -> GraphFileDataset | None:
-    """The data a checkpoint was trained on, rebuilt from its config.
-
-    None if that fails and there is a reference file instead; else ``ValueError`` says to give one.
-    """
-    try:
-        return checkpoint_data(trained)
-    except UnreadableDataError as error:
-        if config.reference is None:
-            raise ValueError(f"{error}; give reference=FILE") from error
-        logger.warning("the checkpoint's training data cannot be read (%s)", error.reason)
-        return None

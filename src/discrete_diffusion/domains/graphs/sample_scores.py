@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from discrete_diffusion import progress
 from discrete_diffusion.domains.graphs.metrics.distances import ratios, squared_mmds
-from discrete_diffusion.domains.graphs.metrics.floors import DistanceFloors, distance_floors
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.graphs import (
     DISTANCES,
@@ -17,6 +17,7 @@ from discrete_diffusion.domains.graphs.metrics.graphs import (
     graph_metrics,
     own_metrics,
 )
+from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
@@ -46,7 +47,7 @@ class SampleScores:
     per_seed: dict[str, list[float]]
     intervals: dict[str, Interval]
     real: dict[str, float]
-    floors: DistanceFloors | None
+    floors: Floors | None
 
     def as_dict(self) -> dict[str, Any]:
         """For ``metrics.json``: means by name, then what stands beside them."""
@@ -153,9 +154,9 @@ def score_samples(
     kernel = kernel or default_kernel(kind)
     floors = None
     if floor_draws and len(known) > 1:
-        floors = distance_floors(
+        floors = metric_floors(
             known,
-            kernel,
+            partial(squared_mmds, kernel=kernel),
             num_samples=len(sample_sets[0]),
             num_reference=len(reference),
             draws=floor_draws,
