@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,33 +28,26 @@ from discrete_diffusion.domains.bubble_diagrams.report import NUM_LARGE_VERDICTS
 from discrete_diffusion.domains.bubble_diagrams.sample_scores import (
     SampleScores,
     score_samples,
-    shown_sizes,
 )
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.domain import Evaluation
-from discrete_diffusion.evaluation.held_out import (
-    checkpoint_facts,
-    sampling_facts,
-    sampling_seeds,
-    some_held_out,
-)
-from discrete_diffusion.evaluation.model_evaluation import (
-    ModelEvaluation,
-    measure_model,
-    num_passes,
+from discrete_diffusion.evaluation.held_out import sampling_seeds
+from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
+from discrete_diffusion.evaluation.sample_sets import (
+    draw_and_measure,
+    facts_of_files,
+    model_parts,
+    shown_sizes,
 )
 from discrete_diffusion.evaluation.table import TableSection, model_notes
-from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-    from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.types import SampleOutput
 
 logger = logging.getLogger(__name__)
 
@@ -122,18 +114,7 @@ def evaluate_files(config: DictConfig) -> DiagramEvaluation:
     reports = [read_measured(name, config) for name in names]
     sets = [list(report.diagrams) for report in reports]
     unreadable = [len(report.problems) for report in reports]
-    sizes = [len(diagrams) for diagrams in sets]
-    if len(set(sizes)) > 1:
-        logger.warning(
-            "the sample files differ in size (%s): distances depend on it, so their mean mixes "
-            "unlike numbers",
-            ", ".join(map(str, sizes)),
-        )
-    facts = {
-        "samples": names,
-        "num_samples": sizes[0] if len(set(sizes)) == 1 else sizes,
-        "num_unreadable_samples": unreadable,
-    }
+    facts = facts_of_files(names, [len(diagrams) for diagrams in sets], unreadable)
     real = real_data_for_samples(config, sets[0])
     return _scored(config, facts, real, sets, num_unreadable=sum(unreadable))
 
@@ -147,20 +128,17 @@ def evaluate_model(
     trained.check_weights()
     num, seeds = _num_samples(config), sampling_seeds(config)
     parts = progress.parts(
-        f"drawing {shown_sizes([num] * len(seeds))} samples",
-        f"measuring the model on {len(real.reference):,} held-out samples",
+        *model_parts(num, seeds, len(real.reference)),
         f"scoring the samples, with {_floor_draws(config)} draws for the floors",
     )
-    with trained.sharing() as shard:
-        model = trained.on(shard)
-        with next(parts):
-            sets, facts = _drawn(config, trained, model, vocab, len(real.reference))
-        with next(parts):
-            measured_data = some_held_out(config, real.data, real.split)
-            scores = measure_model(config, model, measured_data, real.split)
-    facts = {**checkpoint_facts(config, trained, real.data), **facts}
-    absorbing = trained.algorithm.process.absorbing
-    measured = ModelEvaluation({}, real.name, scores, absorbing, trained.domain.group_titles)
+    tokens, facts, measured = draw_and_measure(
+        *(config, trained, real.data, real.split),
+        name=real.name,
+        num=num,
+        seeds=seeds,
+        parts=parts,
+    )
+    sets = [decode(drawn, vocab) for drawn in tokens]
     with next(parts):
         return _scored(config, facts, real, sets, measured)
 
@@ -171,48 +149,6 @@ def _num_samples(config: DictConfig) -> int:
 
 def _floor_draws(config: DictConfig) -> int:
     return FLOOR_DRAWS if config.floor_draws is None else int(config.floor_draws)
-
-
-def _drawn(
-    config: DictConfig,
-    trained: TrainedModel,
-    model: Model,
-    vocab: VocabConfig,
-    num_held_out: int,
-) -> tuple[list[list[BubbleDiagram]], dict[str, Any]]:
-    """``num_samples`` diagrams for each of ``seeds`` sampling seeds, and how they were drawn.
-
-    The first batch tells how long that and measuring the model will take."""
-    sets, drawn = [], []
-    num, seeds = _num_samples(config), sampling_seeds(config)
-    start, told = time.perf_counter(), False
-
-    def estimate(rows: Tensor, output: SampleOutput) -> None:
-        nonlocal told
-        if not told:
-            seconds = time.perf_counter() - start
-            drawing = seconds / len(rows) * num * len(seeds)
-            measuring = seconds / float(output.nfe.sum()) * num_passes(config) * num_held_out
-            logger.info(
-                "about %.0f s to draw the samples and %.0f s to measure the model",
-                *(drawing, measuring),
-            )
-        told = True
-
-    if model.shard.world_size == 1:
-        model = replace(model, on_drawn=estimate)
-    for seed in seeds:
-        samples = draw_fresh(trained, model, num, seed)
-        drawn.append(samples)
-        sets.append(decode(samples.tokens, vocab))
-        logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
-    return sets, {
-        "seeds": seeds,
-        "num_samples": num,
-        **sampling_facts(config, trained),
-        "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
-        "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
-    }
 
 
 def _scored(

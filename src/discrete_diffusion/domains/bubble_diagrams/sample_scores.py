@@ -21,6 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
 )
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation.sample_sets import shown_sizes
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
 REFERENCE_SUFFIX = "_reference"
@@ -184,10 +185,3 @@ def score_samples(
         },
         has_directions=reference.vocabulary.has_directions,
     )
-
-
-def shown_sizes(sizes: Sequence[int]) -> str:
-    """``5 x 2,000`` for five equal sets, ``5 + 7`` for two unequal ones."""
-    if len(set(sizes)) == 1:
-        return f"{len(sizes)} x {sizes[0]:,}"
-    return " + ".join(f"{size:,}" for size in sizes)

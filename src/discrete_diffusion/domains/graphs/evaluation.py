@@ -26,22 +26,16 @@ from discrete_diffusion.domains.graphs.report import SAMPLES
 from discrete_diffusion.domains.graphs.sample_scores import (
     SampleScores,
     score_samples,
-    shown_sizes,
 )
-from discrete_diffusion.evaluation.held_out import (
-    checkpoint_facts,
-    sampling_facts,
-    sampling_seeds,
-    some_held_out,
-)
-from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, measure_model
+from discrete_diffusion.evaluation.held_out import sampling_seeds
+from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
+from discrete_diffusion.evaluation.sample_sets import draw_and_measure, facts_of_files, model_parts
 from discrete_diffusion.evaluation.table import TableSection, model_notes
-from discrete_diffusion.evaluation.token_samples import draw_fresh
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import VocabConfig
 
 logger = logging.getLogger(__name__)
@@ -100,18 +94,7 @@ def evaluate_files(config: DictConfig) -> GraphEvaluation:
     real = real_data_for_samples(config, types)
     reports = [read_measured(name, config, types) for name in names]
     sets, unreadable = ([r.graphs for r in reports], [len(r.problems) for r in reports])
-    sizes = [len(graphs) for graphs in sets]
-    if len(set(sizes)) > 1:
-        logger.warning(
-            "the sample files differ in size (%s): distances depend on it, so their mean mixes "
-            "unlike numbers",
-            ", ".join(map(str, sizes)),
-        )
-    facts = {
-        "samples": names,
-        "num_samples": sizes[0] if len(set(sizes)) == 1 else sizes,
-        "num_unreadable_samples": unreadable,
-    }
+    facts = facts_of_files(names, [len(graphs) for graphs in sets], unreadable)
     return _scored(config, facts, real, types, sets, config.kind, num_unreadable=sum(unreadable))
 
 
@@ -126,49 +109,19 @@ def evaluate_model(
     trained.check_weights()
     num = len(real.reference) if config.num_samples is None else int(config.num_samples)
     seeds = sampling_seeds(config)
-    parts = progress.parts(
-        f"drawing {shown_sizes([num] * len(seeds))} samples",
-        f"measuring the model on {len(real.reference):,} held-out samples",
-        "scoring the samples",
+    parts = progress.parts(*model_parts(num, seeds, len(real.reference)), "scoring the samples")
+    tokens, facts, measured = draw_and_measure(
+        *(config, trained, real.data, real.split),
+        name=real.name,
+        num=num,
+        seeds=seeds,
+        parts=parts,
     )
-    with trained.sharing() as shard:
-        model = trained.on(shard)
-        with next(parts):
-            sets, facts = _drawn(config, trained, model, vocab, num, seeds)
-        with next(parts):
-            measured_data = some_held_out(config, real.data, real.split)
-            scores = measure_model(config, model, measured_data, real.split)
-    facts = {**checkpoint_facts(config, trained, real.data), **facts}
-    absorbing = trained.algorithm.process.absorbing
-    measured = ModelEvaluation({}, real.name, scores, absorbing, trained.domain.group_titles)
+    sets = [decode_graphs(drawn, vocab) for drawn in tokens]
     kind = trained.data_config.kind if config.kind is None else config.kind
     with next(parts):
         types = GraphTypes.of(trained.data_config)
         return _scored(config, facts, real, types, sets, kind, measured)
-
-
-def _drawn(
-    config: DictConfig,
-    trained: TrainedModel,
-    model: Model,
-    vocab: VocabConfig,
-    num: int,
-    seeds: list[int],
-) -> tuple[list[list[TypedGraph]], dict[str, Any]]:
-    """``num`` graphs for each of ``seeds``, and how they were drawn."""
-    sets, drawn = [], []
-    for seed in progress.track(seeds, "samples", "seeds"):
-        samples = draw_fresh(trained, model, num, seed)
-        drawn.append(samples)
-        sets.append(decode_graphs(samples.tokens, vocab))
-        logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
-    return sets, {
-        "seeds": seeds,
-        "num_samples": num,
-        **sampling_facts(config, trained),
-        "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
-        "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
-    }
 
 
 def _scored(

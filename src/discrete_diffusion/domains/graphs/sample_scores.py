@@ -19,6 +19,7 @@ from discrete_diffusion.domains.graphs.metrics.graphs import (
 )
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation.sample_sets import shown_sizes
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
 RATIOS = ("ratio", "ratio_rounded")
@@ -184,10 +185,3 @@ def score_samples(
         real=real,
         floors=floors,
     )
-
-
-def shown_sizes(sizes: Sequence[int]) -> str:
-    """``5 x 40`` for five equal sets, ``40 + 41`` for two unequal ones."""
-    if len(set(sizes)) == 1:
-        return f"{len(sizes)} x {sizes[0]:,}"
-    return " + ".join(f"{size:,}" for size in sizes)

@@ -1,0 +1,136 @@
+"""Sets of samples, one for each sampling seed or file, beside the model that drew them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.evaluation.held_out import (
+    checkpoint_facts,
+    sampling_facts,
+    some_held_out,
+)
+from discrete_diffusion.evaluation.model_evaluation import (
+    ModelEvaluation,
+    measure_model,
+    num_passes,
+)
+from discrete_diffusion.evaluation.token_samples import TokenSamples, draw_fresh
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from torch import Tensor
+
+    from discrete_diffusion.data import TokenDataset
+    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.types import SampleOutput
+
+logger = logging.getLogger(__name__)
+
+Parts = Iterator[AbstractContextManager[Any]]
+"""Of a long task, see ``progress.parts``."""
+
+
+def model_parts(num: int, seeds: Sequence[int], num_held_out: int) -> tuple[str, str]:
+    """What ``draw_and_measure`` does, in words."""
+    return (
+        f"drawing {shown_sizes([num] * len(seeds))} samples",
+        f"measuring the model on {num_held_out:,} held-out samples",
+    )
+
+
+def draw_and_measure(
+    config: DictConfig,
+    trained: TrainedModel,
+    data: TokenDataset,
+    split: str,
+    *,
+    name: str,
+    num: int,
+    seeds: Sequence[int],
+    parts: Parts,
+) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation]:
+    """``num`` samples of a model for each of ``seeds``, Int[num, L]; what ``metrics.json`` says of
+    how they were drawn; and the model on the held-out samples of ``split``, ``name`` in words.
+
+    ``parts``: begins with two for ``model_parts``."""
+    measured = some_held_out(config, data, split)
+    with trained.sharing() as shard:
+        model = trained.on(shard)
+        with next(parts):
+            drawn = _drawn(config, trained, model, num, seeds, len(measured.splits[split]))
+        with next(parts):
+            scores = measure_model(config, model, measured, split)
+    absorbing, titles = trained.algorithm.process.absorbing, trained.domain.group_titles
+    facts = {
+        **checkpoint_facts(config, trained, data),
+        "seeds": list(seeds),
+        "num_samples": num,
+        **sampling_facts(config, trained),
+        "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
+        "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
+    }
+    of_model = ModelEvaluation({}, name, scores, absorbing, titles)
+    return [samples.tokens for samples in drawn], facts, of_model
+
+
+def _drawn(
+    config: DictConfig,
+    trained: TrainedModel,
+    model: Model,
+    num: int,
+    seeds: Sequence[int],
+    num_held_out: int,
+) -> list[TokenSamples]:
+    """The first batch tells how long drawing them and measuring the model will take."""
+    start, told = time.perf_counter(), False
+
+    def estimate(rows: Tensor, output: SampleOutput) -> None:
+        nonlocal told
+        if not told:
+            seconds = time.perf_counter() - start
+            drawing = seconds / len(rows) * num * len(seeds)
+            measuring = seconds / float(output.nfe.sum()) * num_passes(config) * num_held_out
+            logger.info(
+                "about %.0f s to draw the samples and %.0f s to measure the model",
+                *(drawing, measuring),
+            )
+        told = True
+
+    if model.shard.world_size == 1:
+        model = replace(model, on_drawn=estimate)
+    drawn = []
+    for seed in seeds:
+        drawn.append(samples := draw_fresh(trained, model, num, seed))
+        logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
+    return drawn
+
+
+def facts_of_files(
+    names: Sequence[str], sizes: Sequence[int], unreadable: Sequence[int]
+) -> dict[str, Any]:
+    """What ``metrics.json`` says of files of samples, of ``sizes``, with so many that could not be
+    read; warns if the sizes differ."""
+    same = len(set(sizes)) == 1
+    if not same:
+        logger.warning(
+            "the sample files differ in size (%s): distances depend on it, so their mean mixes "
+            "unlike numbers",
+            ", ".join(map(str, sizes)),
+        )
+    return {
+        "samples": list(names),
+        "num_samples": sizes[0] if same else list(sizes),
+        "num_unreadable_samples": list(unreadable),
+    }
+
+
+def shown_sizes(sizes: Sequence[int]) -> str:
+    """``5 x 2,000`` for five equal sets, ``2,000 + 1,999`` for two unequal ones."""
+    if len(set(sizes)) == 1:
+        return f"{len(sizes)} x {sizes[0]:,}"
+    return " + ".join(f"{size:,}" for size in sizes)
