@@ -10,7 +10,7 @@ import torch
 
 from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH
+from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH, is_installed
 from discrete_diffusion.domains.molecules.metrics.molecule_set import (
     MoleculeSet,
     distances,
@@ -114,17 +114,19 @@ class MoleculeScores:
             notes.append(
                 "There are fewer of them than samples, which makes their distances larger."
             )
-        if min([*self.sizes, self.num_reference]) < ENOUGH and "fcd" in self.per_set:
+        has_fcd = any(name.startswith("fcd") for name in self.per_set)
+        if min([*self.sizes, self.num_reference]) < ENOUGH and has_fcd:
             notes.append(
                 f"FCD is biased upwards in small sets: of fewer than {ENOUGH:,} samples and "
                 "held-out molecules it compares only with the training data beside it, not with "
                 "published values."
             )
-        if "fcd" not in self.per_set:
-            notes.append(
-                'No FCD without pip install "discrete-diffusion[molecules]", or of fewer than two '
-                "valid molecules."
-            )
+        if "scaffold_similarity" not in self.per_set:
+            notes.append(f"No scaffold of {MIN_RINGS} rings in every set, so no similarity.")
+        if not is_installed():
+            notes.append('No FCD without pip install "discrete-diffusion[molecules]".')
+        elif "fcd" not in self.per_set:
+            notes.append("No FCD of fewer than two valid samples.")
         return notes
 
 
