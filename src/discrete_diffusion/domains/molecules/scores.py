@@ -17,7 +17,8 @@ from discrete_diffusion.domains.molecules.metrics.molecule_set import (
     graph_distances,
 )
 from discrete_diffusion.domains.molecules.metrics.properties import MIN_RINGS, PROPERTIES
-from discrete_diffusion.domains.molecules.metrics.validity import Verdict, sample_shares
+from discrete_diffusion.domains.molecules.metrics.validity import Verdict, judge, sample_shares
+from discrete_diffusion.domains.molecules.molecule import Molecule
 from discrete_diffusion.evaluation.intervals import confidence_interval
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
@@ -133,11 +134,11 @@ class MoleculeScores:
 def score_molecules(
     sets: Sequence[Sequence[Verdict]],
     reference: Sequence[str],
-    training: Sequence[Verdict] | None,
+    training: Sequence[Molecule] | None,
     known: frozenset[str] | None,
 ) -> MoleculeScores:
     """Every metric of every set, one per sampling seed, against one ``reference`` of canonical
-    SMILES. ``training``: verdicts of the training molecules; ``known``: their SMILES, for novelty.
+    SMILES. ``training``: the training molecules; ``known``: their SMILES, for novelty.
 
     Raises ``ValueError`` without a set, or for an empty one.
     """
@@ -151,7 +152,7 @@ def score_molecules(
     real: dict[str, float] = {}
     if training and num:
         chosen = torch.randperm(len(training), generator=make_generator(0, *_REAL))[:num]
-        real = _measured([training[row] for row in chosen.tolist()], held_out, None)
+        real = _measured(judge([training[row] for row in chosen.tolist()]), held_out, None)
     names = [name for name in found[0] if all(name in each for each in found)]
     return MoleculeScores(
         sizes=[len(verdicts) for verdicts in sets],
