@@ -36,7 +36,7 @@ TRAIN = 100_000
 
 
 def round_trip(path: Path) -> dict[str, Any]:
-    """Molecules of a file, charges kept, that have the same canonical SMILES when they come back."""
+    """Molecules of a file, charges kept, with the same canonical SMILES when they come back."""
     found = read_molecules(path, charges="kept")
     smiles = {row.line: row.smiles for row in read_rows(path)}
     changed = changed_rows(found, smiles)
