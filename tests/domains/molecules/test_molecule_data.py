@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import logging
 import math
+import random
+import sys
 from collections import Counter
 from itertools import permutations
 
@@ -22,7 +25,7 @@ from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.molecules import reading
 from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.molecules.dataset import MoleculeDataset, split_rows
-from discrete_diffusion.domains.molecules.molecule import Molecule, sanitised, smiles_of
+from discrete_diffusion.domains.molecules.molecule import Molecule, decode, sanitised, smiles_of
 from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.molecules.smiles_files import Row, read_rows
 
@@ -97,6 +100,12 @@ def test_paths_are_asked_for_with_where_the_file_is(tmp_path):
         built(train_path=path)
 
 
+def test_without_rdkit_one_sentence_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    with pytest.raises(ValueError, match=r'pip install "discrete-diffusion\[molecules\]"'):
+        read_molecules(written(tmp_path / "some.smi"))
+
+
 def test_splits_are_a_partition_and_share_no_molecule(tmp_path):
     twice = [*SMILES, "OCC", "C1=CC=CC=C1", *SMILES[:5]]
     data = built(path=written(tmp_path / "some.smi", *twice), split=[0.6, None, 0.2])
@@ -140,8 +149,6 @@ def test_every_order_is_of_the_same_molecules(tmp_path, node_order):
     assert data.bound == ("ordered_random" if node_order == "random" else "ordered_fixed")
     batch = data.augment(data.splits["train"], make_generator(0))
     data.layout.check(batch.x0, batch.real)
-    from discrete_diffusion.domains.molecules.molecule import decode
-
     found = Counter(smiles_of(sanitised(m)) for m in decode(batch.x0, data.vocab))
     assert found == Counter(map(Chem.CanonSmiles, SMILES))
     assert torch.equal(batch.x0, data.splits["train"].x0) == (node_order != "random")
@@ -154,8 +161,6 @@ def test_an_unknown_order_is_refused(tmp_path):
 
 def test_symmetries_are_counted_exactly():
     """Against all permutations of the atoms."""
-    import random
-
     generator = random.Random(3)
     for _ in range(30):
         graph = random_graph(generator)
@@ -197,8 +202,6 @@ def test_a_long_file_is_kept_on_disk(tmp_path, monkeypatch):
 
 
 def test_the_command_says_what_a_file_holds(tmp_path, capsys):
-    import argparse
-
     path = written(tmp_path / "some.smi", "CC", "OCC", "C1CC", "[CH2]C", "C[C@H](N)O")
     parser = argparse.ArgumentParser()
     command = COMMANDS["molecules"]

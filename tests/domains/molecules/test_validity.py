@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 
 import pytest
+import torch
 from molecule_examples import SMILES, random_graph
 
 pytest.importorskip("rdkit")
 
 from rdkit import Chem, rdBase
 
+from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.molecules.metrics.validity import (
     Verdict,
     is_connected,
@@ -18,7 +20,7 @@ from discrete_diffusion.domains.molecules.metrics.validity import (
     sample_shares,
 )
 from discrete_diffusion.domains.molecules.molecule import Molecule, to_rdkit
-from discrete_diffusion.domains.molecules.reading import molecule_of
+from discrete_diffusion.domains.molecules.reading import molecule_of, read_molecules
 
 METHANE_AND_WATER = Molecule(("C", "O"), ())
 AMMONIUM = Molecule(("N", "C", "C", "C", "C"), tuple((0, k, 0) for k in range(1, 5)))
@@ -126,3 +128,21 @@ def test_verdicts_are_those_of_the_published_procedures():
     assert deviating < 8
     shares = sample_shares(found, None)
     assert shares["valid"] < shares["valid_relaxed"] < shares["valid_corrected"] == 1
+
+
+@pytest.mark.slow
+def test_the_training_molecules_of_qm9_score_what_papers_print(real_data):
+    """99.3 % valid, 99.5 % relaxed, 99.2 % unique in the tables of DiGress and DeFoG.
+
+    The file of SMILES lacks 638 of 133,885 molecules, which no rule can call valid; and it has
+    3,054 that papers leave out and that repeat others, so fewer are unique.
+    """
+    path = real_data / "qm9_smiles" / "qm9.csv.gz"
+    if not path.is_file():
+        pytest.skip("no qm9_smiles/qm9.csv.gz")
+    molecules = read_molecules(path, charges="ignored").molecules
+    rows = torch.randperm(len(molecules), generator=make_generator(0))[:100_000].tolist()
+    shares = sample_shares(judge([molecules[row] for row in rows]), None)
+    assert shares["valid"] == pytest.approx(0.993, abs=0.003)
+    assert shares["valid_relaxed"] * len(molecules) / 133_885 == pytest.approx(0.995, abs=0.003)
+    assert shares["unique"] == pytest.approx(0.992, abs=0.005)

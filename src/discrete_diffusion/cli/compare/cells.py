@@ -229,9 +229,9 @@ def build_on_meta(config: DictConfig) -> Algorithm:
     """
     check_values(config)
     try:
-        sampler = build_sampler(config)
+        sampler, completed = build_sampler(config), complete_data(config)
         with torch.device("meta"):
-            algorithm = build_algorithm(complete_data(config))
+            algorithm = build_algorithm(completed)
     except (TypeError, OmegaConfBaseException) as error:
         raise ValueError(str(error)) from error
     check_sampler(sampler, algorithm)

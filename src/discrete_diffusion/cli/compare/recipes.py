@@ -13,7 +13,13 @@ from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state
 from discrete_diffusion.cli.compare.request import key_of
 from discrete_diffusion.cli.compose import quoted
 from discrete_diffusion.config_files import plain
-from discrete_diffusion.domains import available_domains, data_state, domain_of, get_domain
+from discrete_diffusion.domains import (
+    available_domains,
+    complete_data,
+    data_state,
+    domain_of,
+    get_domain,
+)
 from discrete_diffusion.models.calling import OWN_CONDITIONS
 from discrete_diffusion.models.registry import backbone_spec, usable_backbones
 from discrete_diffusion.sampling import sampler_state
@@ -55,13 +61,19 @@ class Recipe:
 
     def reads(self, backbone: str) -> bool:
         """True if a backbone is made for such data: its state, all that comes with a sample."""
-        spec, data = backbone_spec(backbone), self.config.data
+        spec = backbone_spec(backbone)
         return (
-            spec.state == data_state(data)
+            spec.state == data_state(self.config.data)
             and {*spec.conditions} - OWN_CONDITIONS <= {*self.conditions}
             and spec.offers(self.conditions)
-            and not (spec.graph and domain_of(data).graph(data) is None)
+            and (self._is_of_graphs or not spec.graph)
         )
+
+    @cached_property
+    def _is_of_graphs(self) -> bool:
+        """Whether the samples are graphs, of a size that only the data may say."""
+        data = complete_data(self.config).data
+        return domain_of(data).graph(data) is not None
 
     def stand_in(self) -> str:
         """The backbone in the place of one that cannot be used, or that is not made for such data:

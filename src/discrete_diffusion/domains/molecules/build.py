@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.molecules.dataset import MoleculeDataset, split_rows, without
-from discrete_diffusion.domains.molecules.molecule import parse_atom
+from discrete_diffusion.domains.molecules.molecule import check_installed, parse_atom
 from discrete_diffusion.domains.molecules.reading import ReadMolecules, read_molecules
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def complete_molecules(config: DictConfig) -> None:
 
     Raises ``ValueError`` for atoms that are none, or charged ones where charges are ignored.
     """
+    check_installed()
     if config.atoms is None or config.n_max is None:
         found = _read(_paths(config)["train"], config)
         if not config.skip_invalid:

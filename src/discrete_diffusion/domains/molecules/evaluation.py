@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion import progress
 from discrete_diffusion.config_files import as_list
 from discrete_diffusion.domains.domain import Evaluation
-from discrete_diffusion.domains.molecules.metrics.validity import Verdict, judge
+from discrete_diffusion.domains.molecules.metrics.validity import judge
 from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed, decode
 from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, draw_molecules
 from discrete_diffusion.domains.molecules.reading import read_molecules
@@ -120,8 +120,8 @@ def evaluate_model(
     with next(parts):
         found = score_molecules(
             [judge(molecules) for molecules in sets],
-            _smiles(judge(measured.molecules(split))),
-            judge(data.molecules("train")),
+            _smiles(measured.molecules(split)),
+            data.molecules("train"),
             data.training_smiles,
         )
     return MoleculeEvaluation(facts, reference, sets[0], found, of_model)
@@ -141,8 +141,8 @@ def evaluate_files(config: DictConfig) -> MoleculeEvaluation:
             "samples=FILE needs reference=FILE, held-out molecules to compare with, as SMILES"
         )
     read = [read_samples(name) for name in names]
-    reference = _reference(config.reference, config)
-    training = None if config.training is None else _reference(config.training, config)
+    reference = _read(config.reference, config)
+    training = None if config.training is None else _read(config.training, config)
     found = score_molecules(
         [each.verdicts for each in read],
         _smiles(reference),
@@ -161,15 +161,15 @@ def evaluate_files(config: DictConfig) -> MoleculeEvaluation:
     return MoleculeEvaluation(facts, name, read[0].molecules, found, None, unreadable)
 
 
-def _reference(path: str, config: DictConfig) -> list[Verdict]:
-    """Of the molecules of a file of SMILES; rows that are none are counted in the log."""
+def _read(path: str, config: DictConfig) -> list[Molecule]:
+    """The molecules of a file of SMILES; rows that are none are counted in the log."""
     found = read_molecules(path, charges=config.charges)
     if not config.skip_invalid:
         found.refuse_problems("leave such rows out with skip_invalid=true")
     logger.log(logging.WARNING if found.problems else logging.INFO, "%s", found.summary())
-    return judge(found.molecules)
+    return found.molecules
 
 
-def _smiles(verdicts: Sequence[Verdict]) -> list[str]:
+def _smiles(molecules: Sequence[Molecule]) -> list[str]:
     """By the relaxed rule, which all that was read from files keeps."""
-    return [verdict.relaxed for verdict in verdicts if verdict.relaxed is not None]
+    return [text for verdict in judge(molecules) if (text := verdict.relaxed) is not None]

@@ -91,7 +91,7 @@ def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
         raise MoleculeError(f"{str(error).strip()}") from error
     # By index: rdkit's own iterators take several times as long.
     atoms = tuple(
-        atom_name(atom.GetSymbol(), atom.GetFormalCharge() if keep_charges else 0)
+        atom_name(_symbol(atom), atom.GetFormalCharge() if keep_charges else 0)
         for atom in map(mol.GetAtomWithIdx, range(mol.GetNumAtoms()))
     )
     bonds = []
@@ -103,6 +103,11 @@ def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
         i, j = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
         bonds.append((min(i, j), max(i, j), order - 1))
     return Molecule(atoms, tuple(sorted(bonds)))
+
+
+def _symbol(atom: Any) -> str:
+    """Of its element; ``*`` for a dummy atom, whatever its file calls it."""
+    return str(atom.GetSymbol()) if atom.GetAtomicNum() else "*"
 
 
 @cache

@@ -19,6 +19,7 @@ from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.data.canonical import canonical_orders
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,
+    CHARGES,
     Molecule,
     MoleculeError,
     check_installed,
@@ -134,7 +135,7 @@ def read_molecules(
     without rdkit.
     """
     check_installed()
-    check_name("data.charges", charges, ("kept", "ignored"))
+    check_name("data.charges", charges, CHARGES)
     rows = read_rows(path, column)
     if len(rows) <= _FEW:
         arrays = _arrays(rows, charges, str(path))

@@ -10,14 +10,15 @@ import torch
 
 from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH
+from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH, is_installed
 from discrete_diffusion.domains.molecules.metrics.molecule_set import (
     MoleculeSet,
     distances,
     graph_distances,
 )
 from discrete_diffusion.domains.molecules.metrics.properties import MIN_RINGS, PROPERTIES
-from discrete_diffusion.domains.molecules.metrics.validity import Verdict, sample_shares
+from discrete_diffusion.domains.molecules.metrics.validity import Verdict, judge, sample_shares
+from discrete_diffusion.domains.molecules.molecule import Molecule
 from discrete_diffusion.evaluation.intervals import confidence_interval
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
@@ -114,28 +115,30 @@ class MoleculeScores:
             notes.append(
                 "There are fewer of them than samples, which makes their distances larger."
             )
-        if min([*self.sizes, self.num_reference]) < ENOUGH and "fcd" in self.per_set:
+        has_fcd = any(name.startswith("fcd") for name in self.per_set)
+        if min([*self.sizes, self.num_reference]) < ENOUGH and has_fcd:
             notes.append(
                 f"FCD is biased upwards in small sets: of fewer than {ENOUGH:,} samples and "
                 "held-out molecules it compares only with the training data beside it, not with "
                 "published values."
             )
-        if "fcd" not in self.per_set:
-            notes.append(
-                'No FCD without pip install "discrete-diffusion[molecules]", or of fewer than two '
-                "valid molecules."
-            )
+        if "scaffold_similarity" not in self.per_set:
+            notes.append(f"No scaffold of {MIN_RINGS} rings in every set, so no similarity.")
+        if not is_installed():
+            notes.append('No FCD without pip install "discrete-diffusion[molecules]".')
+        elif "fcd" not in self.per_set:
+            notes.append("No FCD of fewer than two valid samples.")
         return notes
 
 
 def score_molecules(
     sets: Sequence[Sequence[Verdict]],
     reference: Sequence[str],
-    training: Sequence[Verdict] | None,
+    training: Sequence[Molecule] | None,
     known: frozenset[str] | None,
 ) -> MoleculeScores:
     """Every metric of every set, one per sampling seed, against one ``reference`` of canonical
-    SMILES. ``training``: verdicts of the training molecules; ``known``: their SMILES, for novelty.
+    SMILES. ``training``: the training molecules; ``known``: their SMILES, for novelty.
 
     Raises ``ValueError`` without a set, or for an empty one.
     """
@@ -149,7 +152,7 @@ def score_molecules(
     real: dict[str, float] = {}
     if training and num:
         chosen = torch.randperm(len(training), generator=make_generator(0, *_REAL))[:num]
-        real = _measured([training[row] for row in chosen.tolist()], held_out, None)
+        real = _measured(judge([training[row] for row in chosen.tolist()]), held_out, None)
     names = [name for name in found[0] if all(name in each for each in found)]
     return MoleculeScores(
         sizes=[len(verdicts) for verdicts in sets],

@@ -60,7 +60,19 @@ def activations(smiles: Sequence[str]) -> Activations:
 
 
 def _features(smiles: Sequence[str]) -> np.ndarray:
-    """Float64[M, 512]: each padded to 350 characters, as ChemNet was trained, or to the longest."""
+    """Float64[M, 512] of different SMILES: those that this process has not seen yet go through the
+    network."""
+    new = [text for text in smiles if text not in _seen]
+    _seen.update(zip(new, _computed(new), strict=True) if new else ())
+    return np.stack([_seen[text] for text in smiles]).astype(np.float64)
+
+
+_seen: dict[str, np.ndarray] = {}
+"""Float32[512] by SMILES: sets of samples overlap, as those valid before and after correction."""
+
+
+def _computed(smiles: Sequence[str]) -> np.ndarray:
+    """Float32[M, 512]: each padded to 350 characters, as ChemNet was trained, or to the longest."""
     import torch
     from fcd.utils import SmilesDataset
 
@@ -71,7 +83,7 @@ def _features(smiles: Sequence[str]) -> np.ndarray:
         for start in range(0, len(smiles), _ROWS):
             rows = range(start, min(start + _ROWS, len(smiles)))
             batch = torch.from_numpy(np.stack([encoded[row] for row in rows]))
-            found.append(network(batch.transpose(1, 2).float()).double().numpy())
+            found.append(network(batch.transpose(1, 2).float()).numpy())
             going.advance(len(rows))
     return np.concatenate(found)
 

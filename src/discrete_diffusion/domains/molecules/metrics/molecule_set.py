@@ -43,14 +43,15 @@ class MoleculeSet:
 
 def distances(samples: MoleculeSet, reference: MoleculeSet) -> dict[str, float]:
     """``fcd``, if it is installed, ``nspdk_mmd``, ``scaffold_similarity`` and distances of
-    properties; {} without a molecule in either."""
+    properties; {} without a molecule in either, no similarity without a scaffold in both."""
     if not len(samples) or not len(reference):
         return {}
-    return {
+    found = {
         **graph_distances(samples, reference),
         "scaffold_similarity": scaffold_similarity(samples.scaffolds, reference.scaffolds),
         **property_distances(samples.properties, reference.properties),
     }
+    return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
 def graph_distances(

@@ -130,7 +130,8 @@ def sample_shares(verdicts: Sequence[Verdict], known: frozenset[str] | None) -> 
     """Shares of the samples, in [0, 1]; {} of none.
 
     ``unique``: of those valid by the relaxed rule, how many different ones; ``novel``: of these,
-    how many are not among the ``known`` SMILES, those of training; left out without them.
+    how many are not among the ``known`` SMILES, those of training; left out without them. Neither
+    of samples of which none is valid.
     """
     if not verdicts:
         return {}
@@ -143,9 +144,9 @@ def sample_shares(verdicts: Sequence[Verdict], known: frozenset[str] | None) -> 
         "valid_corrected": sum(verdict.corrected is not None for verdict in verdicts) / num,
         "connected": sum(verdict.connected for verdict in verdicts) / num,
         "valid_in_one_piece": sum(v.connected and v.valid is not None for v in verdicts) / num,
-        "unique": len(distinct) / len(relaxed) if relaxed else float("nan"),
     }
-    if known is not None:
-        novel = len(distinct - known) / len(distinct) if distinct else float("nan")
-        shares["novel"] = novel
+    if relaxed:
+        shares["unique"] = len(distinct) / len(relaxed)
+    if distinct and known is not None:
+        shares["novel"] = len(distinct - known) / len(distinct)
     return shares

@@ -1,0 +1,219 @@
+"""``data=molecules`` through the commands: train, sample, complete, evaluate, compare."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from molecule_examples import SMILES, written
+
+pytest.importorskip("rdkit")
+pytest.importorskip("fcd")
+
+from rdkit import Chem
+
+from discrete_diffusion import load
+from discrete_diffusion.cli import main
+from discrete_diffusion.domains.molecules.molecule import BONDS
+from discrete_diffusion.domains.molecules.sample_files import read_graphs
+
+TINY = ["debug=default", "algo.backbone=bd-denoiser", "model=bd_tiny", "logger=none"]
+
+
+def train(folder: Path, *words: str) -> Path:
+    path = written(folder / "some.smi", *SMILES, "C[N+](=O)[O-]", "O=C(O)[C@H](N)C")
+    data = ["data=molecules", f"data.path={path}", "data.split=[0.7,0.15,0.15]"]
+    main(["train", *TINY, *data, "trainer.max_steps=4", *words, f"hydra.run.dir={folder}/run"])
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    return train(tmp_path_factory.mktemp("molecules"))
+
+
+@pytest.fixture(scope="module")
+def run_random(tmp_path_factory) -> Path:
+    """Whose model takes a scaffold anywhere."""
+    return train(tmp_path_factory.mktemp("molecules_random"), "data.node_order=random")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def read(path: str | Path) -> dict:
+    return json.loads(Path(path).read_text())
+
+
+def refused(capsys, words: list[str], error: str) -> None:
+    """The command ends with a sentence that says ``error``."""
+    with pytest.raises(SystemExit):
+        main(words)
+    assert error in capsys.readouterr().err
+
+
+def test_a_run(run):
+    metrics = read(run / "metrics.json")
+    assert {"valid", "valid_relaxed", "unique", "novel", "nelbo_unordered"} <= set(metrics)
+    assert len(read_graphs(run / "samples.jsonl")) == metrics["num_samples"]
+    assert (run / "samples.png").is_file()
+    assert "N+, O-" in (run / "config.yaml").read_text().replace("\n  - ", ", ")
+
+
+def test_samples_lose_nothing(run, capsys):
+    main(["sample", f"checkpoint={run}", "num_samples=12", "num_atoms=5", "out=s"])
+    lines = [json.loads(line) for line in Path("s/samples.jsonl").read_text().splitlines()]
+    assert [len(line["atoms"]) for line in lines] == [5] * 12
+    listed = dict(line.split()[::-1] for line in Path("s/samples.smi").read_text().splitlines())
+    for number, line in enumerate(lines, start=1):
+        assert listed.get(str(number)) == line["smiles"]
+        assert ("why" in line) == (line["smiles"] is None)
+        if line["smiles"] is not None:
+            assert Chem.MolFromSmiles(line["smiles"]).GetNumAtoms() == 5
+    assert read("s/metrics.json")["valid"] == len(listed) / 12
+    assert Path("s/samples.png").is_file()
+    refused(capsys, ["sample", f"checkpoint={run}", "num_samples=2", "out=s"], "overwrite=true")
+
+
+@pytest.mark.parametrize("asked", ["num_atoms=99", "num_atoms=[5,99]"])
+def test_sizes_that_the_model_does_not_know_are_refused(run, capsys, asked):
+    words = ["sample", f"checkpoint={run}", asked, "out=s"]
+    refused(capsys, words, "was trained on molecules of at most")
+
+
+MOL_BLOCK = """
+  scaffold
+
+  3  2  0  0  0  0  0  0  0  0999 V2000
+    0.0000    0.0000    0.0000 N   0  0  0  0  0  0  0  0  0  0  0  0
+    1.0000    0.0000    0.0000 C   0  0  0  0  0  0  0  0  0  0  0  0
+    2.0000    0.0000    0.0000 R#  0  0  0  0  0  0  0  0  0  0  0  0
+  1  2  1  0
+  2  3  1  0
+M  END
+"""
+
+
+def bonds_of(line: dict) -> dict[frozenset[int], str]:
+    return {frozenset((i, j)): kind for i, j, kind in line["bonds"]}
+
+
+@pytest.mark.parametrize("which", ["run", "run_random"])
+def test_scaffolds_are_completed(which, request):
+    """Every atom and bond of them stays, and nothing is attached where it may not."""
+    run = request.getfixturevalue(which)
+    Path("given.smi").write_text("*C1CC1 ring\nO=C(*)N*\nCC=O\n")
+    words = ["given=given.smi", "completions=3", "num_atoms=7"]
+    main(["sample", f"checkpoint={run}", *words, "out=s"])
+    lines = [json.loads(line) for line in Path("s/samples.jsonl").read_text().splitlines()]
+    assert [line["given"] for line in lines] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    given = {
+        1: (["C", "C", "C"], {(0, 1): "single", (1, 2): "single", (0, 2): "single"}, {0}),
+        2: (["O", "C", "N"], {(0, 1): "double", (1, 2): "single"}, {1, 2}),
+        3: (["C", "C", "O"], {(0, 1): "single", (1, 2): "double"}, {0, 1, 2}),
+    }
+    for line in lines:
+        atoms, bonds, opened = given[line["given"]]
+        found = bonds_of(line)
+        assert line["atoms"][:3] == atoms
+        assert len(line["atoms"]) == 7
+        for i in range(3):
+            for j in range(i + 1, 7):
+                kind = found.get(frozenset((i, j)))
+                if j < 3:
+                    assert kind == bonds.get((i, j))
+                elif i not in opened:
+                    assert kind is None
+    assert read("s/metrics.json")["num_inputs"] == 3
+
+
+def test_mol_blocks_are_scaffolds_too(run_random):
+    Path("given.sdf").write_text(MOL_BLOCK + "$$$$\n" + MOL_BLOCK)
+    main(["sample", f"checkpoint={run_random}", "given=given.sdf", "completions=2", "out=s"])
+    lines = [json.loads(line) for line in Path("s/samples.jsonl").read_text().splitlines()]
+    assert [line["given"] for line in lines] == [1, 1, 12, 12]
+    for line in lines:
+        assert line["atoms"][:2] == ["N", "C"]
+        assert all(0 not in ends or ends == {0, 1} for ends in bonds_of(line))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("C1CC\n", "given.smi, line 1: 'C1CC' is no SMILES"),
+        ("CC\nCBr\n", "given.smi, line 2: atom Br is none that the model knows"),
+        ("CCCCCCCCCC\n", "given.smi, line 1: 10 atoms leave none to draw"),
+        ("*\n", "given.smi, line 1: no atom is given"),
+    ],
+)
+def test_scaffolds_that_cannot_be_completed_are_named(run, capsys, text, error):
+    Path("given.smi").write_text(text)
+    refused(capsys, ["sample", f"checkpoint={run}", "given=given.smi", "out=s"], error)
+
+
+def test_a_model_is_evaluated(run):
+    words = ["num_samples=20", "seeds=2", "bound_draws=1", "time_bins=2"]
+    main(["evaluate", f"checkpoint={run}", *words, "out=e"])
+    metrics = read("e/metrics.json")
+    assert {"valid", "valid_corrected", "nspdk_mmd_corrected", "valid_training"} <= set(metrics)
+    assert len(metrics["per_seed"]["valid"]) == 2
+    assert metrics["valid_training"] == 1
+    assert metrics["fcd_corrected_training"] >= 0
+    table = Path("e/table.md").read_text()
+    assert "DiGress protocol" in table
+    assert "FCD is biased upwards in small sets" in table
+    assert Path("e/samples.smi").is_file()
+
+
+def test_files_are_evaluated(capsys):
+    samples = written(Path("samples.smi"), "CCO", "OCC", "CC(C)(C)(C)C", "C1CC", "CCN", "C.CC")
+    reference = written(Path("reference.smi"))
+    words = ["domain=molecules", f"reference={reference}", f"training={reference}"]
+    main(["evaluate", f"samples={samples}", *words, "out=e"])
+    metrics = read("e/metrics.json")
+    assert metrics["valid"] == pytest.approx(4 / 6)
+    assert metrics["valid_corrected"] == pytest.approx(5 / 6)
+    assert metrics["unique"] == pytest.approx(3 / 4)
+    assert metrics["novel"] == pytest.approx(1 / 3)  # CCN; CCO and CC are known
+    assert metrics["num_unreadable_samples"] == [1]
+    main(["evaluate", "samples=e/samples.jsonl", *words, "out=again"])
+    assert read("again/metrics.json")["valid"] == pytest.approx(4 / 5)
+    words = ["evaluate", f"samples={samples}", "domain=molecules", "out=f"]
+    refused(capsys, words, "needs reference=FILE")
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ('{"bonds": []}', 'an object with a list "atoms"'),
+        ('{"atoms": ["C", "Q"]}', "'Q' is no atom"),
+        ('{"atoms": ["C", "C"], "bonds": [[0, 1, "aromatic"]]}', r"bonds\[0\].*of type single"),
+        ('{"atoms": ["C", "C"], "bonds": [[0, 2, "single"]]}', "two different atoms of 2"),
+        ('{"atoms": ["C", "C"], "bonds": [[0, 1, "single"], [1, 0, "single"]]}', "a bond already"),
+    ],
+)
+def test_lines_that_are_no_graphs_are_named(tmp_path, line, error):
+    path = tmp_path / "samples.jsonl"
+    path.write_text('{"atoms": ["C"]}\n' + line + "\n")
+    with pytest.raises(ValueError, match=rf"samples.jsonl, line 2: .*{error}"):
+        read_graphs(str(path))
+
+
+def test_models_are_compared(tmp_path):
+    path = written(tmp_path / "some.smi")
+    data = ["data=molecules", f"data.path={path}", "data.split=[0.7,0.15,0.15]"]
+    words = ["debug=default", "model=bd_tiny", "logger=none", *data]
+    words += ["trainer.max_steps=2", "eval.num_samples=10"]
+    main(["compare", "algos=[mdlm,udlm]", *words, "out=c"])
+    table = Path("c/table.md").read_text()
+    assert "nats per unordered molecule" in table
+    assert "valid, relaxed" in table
+
+
+def test_python_gets_molecules(run):
+    molecules = load(str(run)).sample(num=3)
+    assert len(molecules) == 3
+    assert all(kind < len(BONDS) - 1 for molecule in molecules for *_, kind in molecule.bonds)
