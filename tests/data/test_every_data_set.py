@@ -18,6 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_dia
 SMALL: dict[str, dict[str, Any]] = {
     "bubble_diagrams": {"num_plans": 60},
     "plans": {"path": "plans.jsonl"},
+    "cubigraph": {"path": "cubigraph.jsonl"},
     "text": {"path": "text.txt", "length": 16},
     "regions": {"num_windows": 30, "num_motifs": 2},
     "eit": {"num_samples": 20, "size": 16, "mesh_rings": 4, "num_boundary": 12},
@@ -45,6 +46,13 @@ def build(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
     write_diagrams("plans.jsonl", generate_plans(45, seed=4))
+    rooms = ["Entrance", "Bedroom", "Kitchen", "Outdoor"]
+    flats = [
+        {"rooms": rooms[:2] * n, "relations": [[k, k + 1, "door"] for k in range(n)]}
+        for n in range(1, 11)
+    ]
+    flats += [{**flat, "rooms": rooms[2:] * (len(flat["rooms"]) // 2)} for flat in flats]
+    (tmp_path / "cubigraph.jsonl").write_text("\n".join(map(json.dumps, flats)))
     paths = [{"n": n, "edges": [[k, k + 1] for k in range(n - 1)]} for n in range(1, 47)]
     (tmp_path / "paths.jsonl").write_text("\n".join(map(json.dumps, paths)))
     (tmp_path / "text.txt").write_text("to be or not to be, that is the question. " * 21)

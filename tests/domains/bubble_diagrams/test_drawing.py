@@ -16,7 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_dia
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place
 from discrete_diffusion.domains.bubble_diagrams.pictures.routing import label_spot, route_lines
-from discrete_diffusion.rooms import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES, VOCABULARIES
 from discrete_diffusion.viz.chart_style import TEXT
 
 PLAN = BubbleDiagram((0, 1, 2, 3), ((0, 1, 9), (0, 2, 2), (0, 3, 5), (1, 2, 0)))
@@ -156,15 +156,17 @@ def test_the_label_of_an_outer_bubble_avoids_the_inner_one():
 
 def test_every_room_type_has_its_own_readable_style():
     assert len(ROOM_STYLES) == len(ROOM_TYPES)
-    assert len({style.label for style in ROOM_STYLES}) == len(ROOM_TYPES)
     assert all(len(style.label) <= 7 for style in ROOM_STYLES)
     assert ROOM_STYLES[0].radius == max(style.radius for style in ROOM_STYLES) == 1.0
     for style in ROOM_STYLES:
         contrast = (luminance(style.colour) + 0.05) / (luminance(TEXT) + 0.05)
         assert contrast > 4.5, style.name
-    for one, other in combinations(ROOM_STYLES, 2):
-        distance = np.linalg.norm(lab(one.colour) - lab(other.colour))
-        assert distance > 12, (one.name, other.name)
+    for vocabulary in VOCABULARIES.values():
+        styles = [ROOM_STYLES[ROOM_TYPES.index(name)] for name in vocabulary.room_types]
+        assert len({style.label for style in styles}) == len(styles)
+        for one, other in combinations(styles, 2):
+            distance = np.linalg.norm(lab(one.colour) - lab(other.colour))
+            assert distance > 12, (one.name, other.name)
 
 
 def test_matplotlib_is_left_as_it_was(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.bubble_diagrams.build import build_dataset
+from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
@@ -27,7 +28,9 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     PAD,
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.ring import RING, Ring, ring_for
+from discrete_diffusion.domains.bubble_diagrams.report import NUM_LARGE_VERDICTS, DiagramReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENCY, DIRECTIONS
 from discrete_diffusion.layout import VocabConfig
 
 
@@ -124,3 +127,19 @@ def test_rings():
         assert (relation == 2).sum() == 8  # four corners, from both sides
     with pytest.raises(ValueError, match="at least its two corners"):
         Ring(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "n_max", "asked", "decided"),
+    [
+        (DIRECTIONS, 8, None, 200),
+        (DIRECTIONS, 20, None, NUM_LARGE_VERDICTS),
+        (DIRECTIONS, 20, 70, 70),
+        (ADJACENCY, 20, 70, 0),
+    ],
+)
+def test_fewer_large_plans_are_decided(vocabulary, n_max, asked, decided):
+    vocab = vocabulary.graph(n_max)
+    splits = dict.fromkeys(("train", "val", "test"), encode([], vocab))
+    data = DiagramDataset(splits, vocab, node_order="canonical")
+    assert DiagramReport(data, num_verdicts=asked).num_decided(1000) == decided

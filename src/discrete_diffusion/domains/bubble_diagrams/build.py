@@ -103,7 +103,7 @@ def read_plans(
         path,
         skip_invalid=config.skip_invalid,
         n_max=n_max,
-        threshold=config.threshold,
+        threshold=config.get("threshold"),
         unit=config.get("unit", "pixels"),
         codes=config.get("codes"),
         vocabulary=vocabulary,

@@ -13,11 +13,12 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import is_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.scores import plan_shares
-from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
+from discrete_diffusion.domains.bubble_diagrams.report import NUM_LARGE_VERDICTS, DiagramReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
@@ -45,13 +46,15 @@ class DiagramCells(TokenCells):
         self.columns = (valid, transitive, *_PLAN_COLUMNS, *distances)
 
     def num_verdicts(self, config: DictConfig) -> int:
-        """``eval.verdicts``; if that is null, a fifth of the samples, none if those are too few.
-        0 without OR-Tools."""
+        """``eval.verdicts``; null is a fifth of the samples, at most ``NUM_LARGE_VERDICTS``
+        of large plans, none if those are too few. 0 without OR-Tools."""
         asked, num_samples = config.eval.verdicts, int(config.eval.num_samples)
         if not is_installed():
             return 0
         if asked is None:
-            return num_samples // 5 if num_samples >= _FEWEST_SAMPLES else 0
+            is_large = config.data.n_max > RPLAN_VOCAB_CONFIG.n_max
+            most = NUM_LARGE_VERDICTS if is_large else num_samples
+            return min(num_samples // 5, most) if num_samples >= _FEWEST_SAMPLES else 0
         return min(num_samples, int(asked))
 
     def report(self, data: DiagramDataset, verdicts: int = 0) -> DiagramReport:

@@ -26,7 +26,7 @@ from discrete_diffusion.evaluation.held_out import (
     refuse_split,
     some_held_out,
 )
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
@@ -99,6 +99,12 @@ def real_data_for_samples(config: DictConfig, samples: Sequence[BubbleDiagram]) 
         raise ValueError(
             "the samples say which rooms meet, not how they lie to each other, as the embedded "
             "plans do; give reference=FILE, plans to compare with"
+        )
+    if (largest := max(diagram.num_rooms for diagram in samples)) > RPLAN_VOCAB_CONFIG.n_max:
+        logger.warning(
+            "the samples have up to %d rooms, the embedded plans up to %d: distances say little; "
+            "give reference=FILE",
+            *(largest, RPLAN_VOCAB_CONFIG.n_max),
         )
     known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}"

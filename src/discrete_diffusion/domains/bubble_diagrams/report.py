@@ -70,14 +70,18 @@ class DiagramReport(TokenReport):
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
         """Which of the samples can be built, too."""
-        num = self.num_verdicts
-        if num is None:
-            is_large = self.data.vocab.n_max > RPLAN_VOCAB_CONFIG.n_max
-            num = min(len(samples) // 5, NUM_LARGE_VERDICTS if is_large else len(samples))
-        if not self.data.vocab.edge_directions:
-            num = 0  # any relations without direction may have a plan
+        num = self.num_decided(len(samples))
         plans = plan_shares(decode(samples[:num], self.data.vocab), num)
         return {**super().findings(bound, samples), **plans}
+
+    def num_decided(self, num_samples: int) -> int:
+        """Of so many samples, of how many it is decided whether they can be built."""
+        if not self.data.vocab.edge_directions:
+            return 0  # any relations without direction may have a plan
+        if self.num_verdicts is not None:
+            return self.num_verdicts
+        is_large = self.data.vocab.n_max > RPLAN_VOCAB_CONFIG.n_max
+        return min(num_samples // 5, NUM_LARGE_VERDICTS if is_large else num_samples)
 
     def save(self, samples: Tensor, folder: Path) -> None:
         if len(samples):

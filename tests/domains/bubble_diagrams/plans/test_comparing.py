@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.domains.bubble_diagrams import comparing
 from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells
+from discrete_diffusion.domains.bubble_diagrams.report import NUM_LARGE_VERDICTS
 
 
 @pytest.mark.parametrize(
@@ -14,8 +15,12 @@ from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells
     [(1000, None, 200), (50, None, 10), (49, None, 0), (49, 7, 7), (8, 20, 8), (0, None, 0)],
 )
 def test_a_fifth_unless_that_is_too_few(monkeypatch, num_samples, asked, num):
-    config = OmegaConf.create({"eval": {"num_samples": num_samples, "verdicts": asked}})
+    settings = {"eval": {"num_samples": num_samples, "verdicts": asked}, "data": {"n_max": 8}}
+    config = OmegaConf.create(settings)
     monkeypatch.setattr(comparing, "is_installed", lambda: True)
     assert DiagramCells().num_verdicts(config) == num
     monkeypatch.setattr(comparing, "is_installed", lambda: False)
     assert DiagramCells().num_verdicts(config) == 0
+    config.data.n_max = 20  # seconds each
+    monkeypatch.setattr(comparing, "is_installed", lambda: True)
+    assert DiagramCells().num_verdicts(config) == min(num, NUM_LARGE_VERDICTS)

@@ -60,7 +60,7 @@ ROOM_STYLES: tuple[RoomStyle, ...] = (
     RoomStyle("Bed", "Bedroom", "#9bb3ea", 0.76),
     RoomStyle("Outdoor", "Outdoor", "#a6dfae", 0.70),
     RoomStyle("Garage", "Garage", "#b9b2c9", 0.70),
-    RoomStyle("Other", "Other", "#dfe3ea", 0.56),
+    RoomStyle("Other", "Other", "#e6dccb", 0.56),
 )
 """One style per room code, in the order of ``vocabulary.ROOM_TYPES``; no vocabulary has two of one
 colour."""

@@ -126,6 +126,7 @@ class Pen:
             POINTS_PER_INCH * self.scale * 0.31,
             14.0,
         )
+        points = max(points, 1.0)  # FreeType draws no smaller letters
         self.axes.text(x, y, style.label, fontsize=points, zorder=4 + 3 * depth, **LABEL)
 
     def _on_page(self, points: Array) -> Array:
