@@ -19,17 +19,15 @@ from discrete_diffusion.domains.molecules.sample_files import read_samples
 from discrete_diffusion.domains.molecules.scores import MoleculeScores, score_molecules
 from discrete_diffusion.domains.molecules.writing import write_molecules
 from discrete_diffusion.evaluation.held_out import (
-    checkpoint_facts,
     held_out_facts,
     held_out_split,
     name_of_split,
     readable_data,
-    sampling_facts,
     some_held_out,
 )
-from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, measure_model
+from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
+from discrete_diffusion.evaluation.sample_sets import draw_and_measure, facts_of_files, model_parts
 from discrete_diffusion.evaluation.table import TableSection, model_notes
-from discrete_diffusion.evaluation.token_samples import draw_fresh
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -94,29 +92,13 @@ def evaluate_model(
     num = NUM_SAMPLES if config.num_samples is None else int(config.num_samples)
     seeds = [config.seed + k for k in range(config.seeds or 1)]
     parts = progress.parts(
-        f"drawing {num:,} samples for {len(seeds)} seeds",
-        f"measuring the model on {len(measured.splits[split]):,} held-out molecules",
-        "scoring the samples",
+        *model_parts(num, seeds, len(measured.splits[split])), "scoring the samples"
     )
-    with trained.sharing() as shard:
-        model = trained.on(shard)
-        with next(parts):
-            drawn = [draw_fresh(trained, model, num, seed) for seed in seeds]
-        with next(parts):
-            scores = measure_model(config, model, measured, split)
-    sets = [decode(samples.tokens, vocab) for samples in drawn]
-    facts = {
-        **checkpoint_facts(config, trained, data),
-        "seeds": seeds,
-        "num_samples": num,
-        **sampling_facts(config, trained),
-        "network_calls_per_sample": sum(each.network_calls for each in drawn) / len(drawn),
-        "seconds": sum(each.seconds for each in drawn) / len(drawn),
-        "reference": reference,
-        **held_out_facts(config, data, split),
-    }
-    absorbing = trained.algorithm.process.absorbing
-    of_model = ModelEvaluation({}, reference, scores, absorbing, trained.domain.group_titles)
+    tokens, facts, of_model = draw_and_measure(
+        *(config, trained, data, split), name=reference, num=num, seeds=seeds, parts=parts
+    )
+    sets = [decode(drawn, vocab) for drawn in tokens]
+    facts |= {"reference": reference, **held_out_facts(config, data, split)}
     with next(parts):
         found = score_molecules(
             [judge(molecules) for molecules in sets],
@@ -150,9 +132,11 @@ def evaluate_files(config: DictConfig) -> MoleculeEvaluation:
         None if training is None else frozenset(_smiles(training)),
     )
     facts = {
-        "samples": names,
-        "num_samples": [len(each.verdicts) for each in read],
-        "num_unreadable_samples": [each.num_unreadable for each in read],
+        **facts_of_files(
+            names,
+            [len(each.verdicts) for each in read],
+            [each.num_unreadable for each in read],
+        ),
         "reference": str(config.reference),
         "num_reference": len(reference),
     }
