@@ -65,6 +65,7 @@ def test_samples_and_completions(run, capsys):
 
 def test_what_takes_directions_is_refused(run, capsys):
     model = f"checkpoint={run}/run"
+    plans = ["data=plans", f"data.path={run}/plans.jsonl", "data.n_max=12"]
     for words, message in (
         (["sample", model, "buildable=true"], "which rooms meet, not on how they lie"),
         (["sample", model, "realise=true"], "leave realise out"),
@@ -74,11 +75,11 @@ def test_what_takes_directions_is_refused(run, capsys):
         ),
         (["evaluate", f"samples={run}/plans.jsonl", "n_max=12"], "give reference=FILE"),
         (
-            ["train", "data=plans", f"data.path={run}/plans.jsonl", "data.n_max=12"],
+            ["train", *plans],
             "data.relations=adj",
         ),
         (
-            ["train", "data=cubigraph", f"data.path={run}/plans.jsonl", "data.symmetry=mirror"],
+            ["train", *plans, "data.relations=adjacency", "data.symmetry=mirror"],
             "leave it at none",
         ),
     ):

@@ -23,10 +23,10 @@ from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS
 from discrete_diffusion.domains.bubble_diagrams.files import impossible_plans
 from discrete_diffusion.domains.bubble_diagrams.plans import box_model
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.domains.domain import SubCommand
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.progress import shown
-from discrete_diffusion.rooms import ROOM_TYPES
 
 PLANS = generate_plans(6, seed=1)
 NINE = BubbleDiagram((0,) * 9, ())
