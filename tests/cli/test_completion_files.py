@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
@@ -193,9 +194,6 @@ def test_text_has_no_rooms_to_complete(tmp_path, failure):
     write_lines(tmp_path / "p.jsonl", [{"rooms": [0, None]}])
     words = ["data=text", "data.path=text.txt", "data.length=16", "algo.backbone=dit"]
     path = checkpoint(tmp_path, *words)
-    for word, what in (
-        ("given=p.jsonl", "diagrams or dialogues or features"),
-        ("trajectory=2", "diagrams"),
-    ):
+    for word in ("given=p.jsonl", "trajectory=2"):
         error = failure("sample", f"checkpoint={path}", word)
-        assert f"{word}: {path} was not trained on {what}; leave it out" in error
+        assert re.search(f"{word}: {path} was not trained on diagrams.*; leave it out", error)

@@ -26,6 +26,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "dialogue": {"num_samples": 40},
     "dialogue-tokens": {"num_samples": 40},
     "graphs": {"path": "paths.jsonl"},
+    "molecules": {"path": "chains.smi"},
+    "qm9": {"path": "chains.smi"},
+    "zinc": {"path": "chains.smi"},
 }
 CASES = [
     *((name, {}) for name in SMALL),
@@ -55,6 +58,8 @@ def build(tmp_path, monkeypatch):
     (tmp_path / "cubigraph.jsonl").write_text("\n".join(map(json.dumps, flats)))
     paths = [{"n": n, "edges": [[k, k + 1] for k in range(n - 1)]} for n in range(1, 47)]
     (tmp_path / "paths.jsonl").write_text("\n".join(map(json.dumps, paths)))
+    chains = ["C" * n + end for n in range(1, 9) for end in ("", "O", "N", "F", "=O", "C(=O)O")]
+    (tmp_path / "chains.smi").write_text("\n".join(c for c in chains if len(c) <= 12))
     (tmp_path / "text.txt").write_text("to be or not to be, that is the question. " * 21)
 
     def build(name: str, changes: dict[str, Any]) -> Dataset:
