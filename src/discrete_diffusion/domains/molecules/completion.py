@@ -86,7 +86,7 @@ def complete(
     partial = torch.tensor(tokens)
     chosen = torch.arange(len(rows))
     if proposals > 1:
-        weights = _log_weights(model, partial, slots, vocab, seed).view(len(rows), proposals)
+        weights = _log_weights(model, partial, vocab, seed).view(len(rows), proposals)
         generator = make_generator(seed, _CHOICE)
         picked = torch.multinomial(weights.softmax(dim=1), 1, generator=generator).squeeze(1)
         chosen = chosen * proposals + picked
@@ -126,25 +126,13 @@ def _sizes(
     return draw_sizes(counts, num, make_generator(*entropy)).tolist()
 
 
-def _log_weights(
-    model: Model,
-    partial: Tensor,
-    slots: Sequence[Sequence[int]],
-    vocab: VocabConfig,
-    seed: int,
-) -> Tensor:
-    """Float64[R]: log-probability of the scaffold's atoms and of the bonds among them."""
-    own = torch.zeros(len(partial), vocab.n_max, dtype=torch.bool)
-    for row, places in enumerate(slots):
-        own[row, places] = True
-    ends = torch.tensor(vocab.endpoints, dtype=torch.long).reshape(-1, 2)
-    inside = torch.cat([own, own[:, ends[:, 0]] & own[:, ends[:, 1]]], dim=1)
+def _log_weights(model: Model, partial: Tensor, vocab: VocabConfig, seed: int) -> Tensor:
+    """Float64[R]: log-probability of all that is known of each."""
     real = partial != vocab.pad_id
-    known = inside & (partial >= 0) & real
     device = model.algorithm.layout.support.device
     found = log_prob_of(
         model.algorithm,
-        *(part.to(device) for part in (partial.clamp(min=0), known, real)),
+        *(part.to(device) for part in (partial.clamp(min=0), real & (partial >= 0), real)),
         generator=make_generator(seed, _SCORES, device=device),
         batch_size=model.rows_at_once,
     )
