@@ -113,7 +113,11 @@ def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
             "data=graphs needs data.path=FILE, or data.train_path=FILE with data.val_path=FILE"
         )
     types = GraphTypes.of(config)
-    options = {"skip_invalid": config.skip_invalid, "n_max": config.n_max}
+    options = {
+        "skip_invalid": config.skip_invalid,
+        "n_max": config.n_max,
+        "key": "data.skip_invalid",
+    }
     return {
         name: read_graphs(path, types, **options)
         for name, path in paths.items()

@@ -55,6 +55,7 @@ def read_graphs(
     *,
     skip_invalid: bool = False,
     n_max: int | None = None,
+    key: str = "skip_invalid",
 ) -> ReadGraphs:
     """All graphs of a file, or of the files of a folder, in the order of their names.
 
@@ -64,7 +65,8 @@ def read_graphs(
 
     ``n_max``: the most nodes a graph may have. ``skip_invalid``: graphs that cannot be read are
     left out, and are the ``problems``; else the first raises ``ValueError``, which names file and
-    line. Raises ``FileNotFoundError`` if there is no file, ``ValueError`` if there is no graph.
+    line, and the ``key`` to set. Raises ``FileNotFoundError`` if there is no file, and
+    ``ValueError`` if there is no graph.
     """
     path, types, found = Path(path), types or GraphTypes(), ReadGraphs()
     for file in _files_of(path):
@@ -76,7 +78,7 @@ def read_graphs(
                 problem = f"{file}{place}: {error}"
                 if not skip_invalid:
                     raise ValueError(
-                        f"{problem}; correct it, or leave such graphs out with skip_invalid=true"
+                        f"{problem}; correct it, or leave such graphs out with {key}=true"
                     ) from error
                 found.problems.append(problem)
             else:
