@@ -138,7 +138,7 @@ STANDARDS: dict[str, Standard] = {
             "HOG-Diff": {"mmd_average": 0.010},
         },
         ("mmd_average",),
-        ("num_samples=20", "seeds=5"),
+        ("num_samples=20", "seeds=5", "split=val"),
     ),
 }
 """Source: the tables of DeFoG (arXiv 2410.04263) and of the papers named; one row can mix what a
