@@ -45,7 +45,7 @@ def test_it_trains_and_samples_legal_ids_from_the_start():
     torch.manual_seed(0)
     vocab = VocabConfig(n_max=8)
     diagrams = encode(generate_plans(600, seed=0))
-    x0 = diagrams.x0[diagrams.num_rooms == 8]
+    x0 = diagrams.x0[diagrams.num_nodes == 8]
     denoiser = BDDenoiser(d_model=32, n_layers=1, n_heads=2, vocab_config=vocab, dropout=0.0)
     backbone = BDDenoiserBackbone(denoiser)
     optimizer = torch.optim.AdamW(backbone.parameters(), lr=3e-3)

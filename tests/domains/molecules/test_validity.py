@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 
 import pytest
@@ -131,18 +132,21 @@ def test_verdicts_are_those_of_the_published_procedures():
 
 
 @pytest.mark.slow
-def test_the_training_molecules_of_qm9_score_what_papers_print(real_data):
-    """99.3 % valid, 99.5 % relaxed, 99.2 % unique in the tables of DiGress and DeFoG.
+def test_the_training_molecules_of_qm9_score_what_papers_print(real_data, tmp_path):
+    """99.3 % valid, 99.5 % relaxed in the tables of DiGress and DeFoG; of 20,000 rows of the file.
 
-    The file of SMILES lacks 638 of 133,885 molecules, which no rule can call valid; and it has
-    3,054 that papers leave out and that repeat others, so fewer are unique.
+    The file of SMILES lacks 638 of 133,885 molecules, which no rule can call valid. Uniqueness is
+    one of all rows: ``benchmarks/molecule_files.py`` measures it.
     """
     path = real_data / "qm9_smiles" / "qm9.csv.gz"
     if not path.is_file():
         pytest.skip("no qm9_smiles/qm9.csv.gz")
-    molecules = read_molecules(path, charges="ignored").molecules
-    rows = torch.randperm(len(molecules), generator=make_generator(0))[:100_000].tolist()
-    shares = sample_shares(judge([molecules[row] for row in rows]), None)
+    head, *rows = gzip.decompress(path.read_bytes()).decode().splitlines()
+    order = torch.randperm(len(rows), generator=make_generator(0))[:20_000].tolist()
+    some = tmp_path / "some.csv"
+    some.write_text("\n".join([head, *(rows[row] for row in order)]))
+    found = read_molecules(some, charges="ignored")
+    assert (len(found), len(found.problems)) == (20_000, 0)
+    shares = sample_shares(judge(found.molecules), None)
     assert shares["valid"] == pytest.approx(0.993, abs=0.003)
-    assert shares["valid_relaxed"] * len(molecules) / 133_885 == pytest.approx(0.995, abs=0.003)
-    assert shares["unique"] == pytest.approx(0.992, abs=0.005)
+    assert shares["valid_relaxed"] * len(rows) / 133_885 == pytest.approx(0.995, abs=0.003)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import as_file, files
 from typing import Any
 
 import numpy as np
@@ -90,9 +91,13 @@ def _computed(smiles: Sequence[str]) -> np.ndarray:
 
 @cache
 def _chemnet() -> Any:
+    """From the file in the wheel; left to itself, ``fcd`` makes a copy and leaves it to be deleted
+    with a warning."""
     from fcd import load_ref_model
 
-    return load_ref_model()
+    weights = next(file for file in files("fcd").iterdir() if file.name.endswith(".pt"))
+    with as_file(weights) as path:
+        return load_ref_model(str(path))
 
 
 def frechet_distance(one: Activations, other: Activations) -> float:
