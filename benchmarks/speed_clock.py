@@ -19,7 +19,9 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 MIB = 2**20
-_PRODUCTS = 20
+_PRODUCTS, _SIZE, _PROBE = 20, 1024, 256
+_SLOW_SECONDS = 1.0
+"""A product of matrices of ``_SIZE`` that takes longer is measured at ``_PROBE``."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,17 @@ def products(work: Callable[[], object]) -> int:
     return counter.get_total_flops()
 
 
-def product_rate(device: torch.device, dtype: torch.dtype, *, size: int = 1024) -> float:
+def product_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Floating-point operations per second that a product of square matrices reaches here, of CPU
-    time on the CPU: the best of repeats of a product and of a convolution of one pixel."""
+    time on the CPU: the best of repeats of a product and of a convolution of one pixel. Matrices
+    are smaller where the processor has no units for the format, and a large one takes seconds."""
+    probed = _product_rate(device, dtype, size=_PROBE, repeats=1)
+    if 2 * _SIZE**3 / probed > _SLOW_SECONDS:
+        return probed
+    return _product_rate(device, dtype, size=_SIZE, repeats=_PRODUCTS)
+
+
+def _product_rate(device: torch.device, dtype: torch.dtype, *, size: int, repeats: int) -> float:
     left, right = torch.randn(2, size, size, device=device).to(dtype)
     image = left.t()[None, :, None, :].contiguous(memory_format=torch.channels_last)
     kernels = right[:, :, None, None].contiguous(memory_format=torch.channels_last)
@@ -107,7 +117,7 @@ def product_rate(device: torch.device, dtype: torch.dtype, *, size: int = 1024) 
     with torch.no_grad():
         for work in (lambda: left @ right, lambda: conv2d(image, kernels)):
             work()
-            for _ in range(_PRODUCTS):
+            for _ in range(repeats):
                 watch = Stopwatch(device)
                 work()
                 spent = watch.stop(1)
