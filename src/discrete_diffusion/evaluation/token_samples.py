@@ -83,6 +83,34 @@ def draw_fresh(
     )
 
 
+def asked_sizes(
+    trained: TrainedModel, n_max: int, **key: int | Sequence[int] | None
+) -> int | list[int] | None:
+    """What an option, ``num_nodes=...``, says of the sizes of a graph's samples: a number of nodes,
+    or several to draw as often as in the training data among these; None for all.
+
+    Raises ``ValueError`` for one that the model does not know, or, among several, has not seen.
+    """
+    ((name, asked),) = key.items()
+    one = asked if isinstance(asked, int) else None
+    several = [] if asked is None or isinstance(asked, int) else [*asked]
+    domain, seen = trained.domain, trained.checkpoint.size_counts
+    samples, nodes = domain.title, domain.group_titles["node"]
+    for size in several or ([] if one is None else [one]):
+        if size > n_max:
+            raise ValueError(
+                f"{name}={size}: {trained.path} was trained on {samples} of at most {n_max} "
+                f"{nodes}; ask for fewer, or train with data.n_max={size}"
+            )
+        if several and not (size < len(seen) and seen[size]):
+            raise ValueError(
+                f"{name}={asked}: {trained.path} was trained on no {samples.removesuffix('s')} of "
+                f"{size} {nodes}, so none would be drawn among the others; {name}={size} alone "
+                "draws them"
+            )
+    return several or one
+
+
 def complete_token_samples(
     model: Model, partial: Tensor, real: Tensor, *, entropy: Sequence[int]
 ) -> TokenSamples:

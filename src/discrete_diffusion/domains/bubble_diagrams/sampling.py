@@ -36,7 +36,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     vocabulary_named,
 )
 from discrete_diffusion.domains.domain import Drawn, Sampled
-from discrete_diffusion.evaluation.token_samples import draw_fresh
+from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
 
     Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
     check_directions(config, trained, vocab)
-    size = _asked_rooms(config, trained, vocab)
+    size = asked_sizes(trained, vocab.n_max, num_rooms=config.num_rooms)
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     way = Way.asked(config, vocab)
     check_realise(config)
@@ -151,31 +151,6 @@ def check_directions(config: DictConfig, trained: TrainedModel, vocab: VocabConf
                 "they lie to each other, so its samples say too little of a floor plan; leave "
                 f"{key} out"
             )
-
-
-def _asked_rooms(
-    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
-) -> int | list[int] | None:
-    """What ``num_rooms`` says: a number, or several to draw as often as in the training data among
-    these.
-
-    Raises ``ValueError`` for one that the model does not know, or, among several, has not seen.
-    """
-    asked = config.num_rooms
-    several = None if asked is None or isinstance(asked, int) else [*asked]
-    seen = {n for n, count in enumerate(trained.checkpoint.size_counts) if count}
-    for size in several or ([] if asked is None else [asked]):
-        if size > vocab.n_max:
-            raise ValueError(
-                f"num_rooms={size}: {trained.path} was trained on diagrams of at most "
-                f"{vocab.n_max} rooms; ask for fewer, or train with data.n_max={size}"
-            )
-        if several and size not in seen:
-            raise ValueError(
-                f"num_rooms={asked}: {trained.path} was trained on no diagram of {size} rooms, so "
-                f"none would be drawn among the others; num_rooms={size} alone draws them"
-            )
-    return several or asked
 
 
 def sampled(

@@ -22,7 +22,11 @@ from discrete_diffusion.domains.graphs.partial import (
     read_partials,
 )
 from discrete_diffusion.domains.graphs.report import SAMPLES
-from discrete_diffusion.evaluation.token_samples import complete_token_samples, draw_fresh
+from discrete_diffusion.evaluation.token_samples import (
+    asked_sizes,
+    complete_token_samples,
+    draw_fresh,
+)
 from discrete_diffusion.naming import counted
 from discrete_diffusion.whole_files import put_aside, write_text
 
@@ -52,7 +56,7 @@ NUM_SAMPLES, COMPLETIONS = 64, 4
 
 def sample_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
     """``num_samples`` graphs, of ``num_nodes`` nodes if that is given."""
-    size = _asked_nodes(config, trained, vocab)
+    size = asked_sizes(trained, vocab.n_max, nodes_per_graph=config.nodes_per_graph)
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     types = GraphTypes.of(trained.data_config)
 
@@ -169,28 +173,6 @@ def _facts(drawn: TokenSamples, num: int) -> dict[str, Any]:
         "network_calls_per_sample": drawn.network_calls,
         "seconds": drawn.seconds,
     }
-
-
-def _asked_nodes(
-    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
-) -> int | list[int] | None:
-    """What ``nodes_per_graph`` says. Raises ``ValueError`` for a number that the model does not
-    know, or, among several, has not seen."""
-    asked = config.nodes_per_graph
-    several = None if asked is None or isinstance(asked, int) else [*asked]
-    seen = {n for n, count in enumerate(trained.checkpoint.size_counts) if count}
-    for size in several or ([] if asked is None else [asked]):
-        if size > vocab.n_max:
-            raise ValueError(
-                f"nodes_per_graph={size}: {trained.path} was trained on graphs of at most "
-                f"{vocab.n_max} nodes; ask for fewer, or train with data.n_max={size}"
-            )
-        if several and size not in seen:
-            raise ValueError(
-                f"nodes_per_graph={asked}: {trained.path} was trained on no graph of {size} nodes, "
-                f"so none would be drawn among the others; nodes_per_graph={size} alone draws them"
-            )
-    return several or asked
 
 
 def _approximate_because(

@@ -21,7 +21,7 @@ from discrete_diffusion.domains.molecules.writing import (
     lines_of,
     write_molecules,
 )
-from discrete_diffusion.evaluation.token_samples import draw_fresh
+from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def sample_molecules(config: DictConfig, trained: TrainedModel, vocab: VocabConf
 
     Written as ``samples.smi``, ``samples.jsonl`` and a picture."""
     check_installed()
-    size = _asked_atoms(config, trained, vocab)
+    size = asked_sizes(trained, vocab.n_max, num_atoms=config.num_atoms)
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
     with trained.sharing() as shard:
         model = trained.on(shard, lambda _, output: lines_of(decode(output.x0, vocab)))
@@ -70,7 +70,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
     check_installed()
     data = trained.data_config
     scaffolds = read_scaffolds(str(config.given), vocab, keep_charges=data.charges == "kept")
-    size = _asked_atoms(config, trained, vocab)
+    size = asked_sizes(trained, vocab.n_max, num_atoms=config.num_atoms)
     each = COMPLETIONS if config.completions is None else config.completions
     with trained.sharing() as shard:
         completed = complete(
@@ -131,28 +131,3 @@ def write_sampled(
     )
     files = ", ".join(str(folder / name) for name in (SMILES_FILE, GRAPH_FILE, config.picture))
     return Sampled({**facts, **shares}, f"{what} in {facts['seconds']:.1f} s: {said}; {files}")
-
-
-def _asked_atoms(
-    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
-) -> int | list[int] | None:
-    """What ``num_atoms`` says: a number, or several to draw as often as in the training data among
-    these.
-
-    Raises ``ValueError`` for one that the model does not know, or, among several, has not seen.
-    """
-    asked = config.num_atoms
-    several = None if asked is None or isinstance(asked, int) else [*asked]
-    seen = {n for n, count in enumerate(trained.checkpoint.size_counts) if count}
-    for size in several or ([] if asked is None else [asked]):
-        if size > vocab.n_max:
-            raise ValueError(
-                f"num_atoms={size}: {trained.path} was trained on molecules of at most "
-                f"{vocab.n_max} atoms; ask for fewer, or train with data.n_max={size}"
-            )
-        if several and size not in seen:
-            raise ValueError(
-                f"num_atoms={asked}: {trained.path} was trained on no molecule of {size} atoms, so "
-                f"none would be drawn among the others; num_atoms={size} alone draws them"
-            )
-    return several or asked
