@@ -1,9 +1,8 @@
-"""Compare the algorithms on equal terms: on the embedded plans, dialogues, a text or molecules.
+"""Compare the algorithms on equal terms: on the embedded plans, or on a text.
 
     python benchmarks/compare.py diagrams [--steps 5000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py dit [--steps 5000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py text FILE [--steps 4000] [--threads 2] [--folder runs/compared]
-    python benchmarks/compare.py qm9 FILE [--steps 3000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py dialogue [--steps 4000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py early [--steps 1500] [--threads 2] [--folder runs/compared]
 
@@ -46,25 +45,10 @@ STUDIES: dict[str, tuple[str, ...]] = {
         *("data=text", "data.length=128", "data.batch_size=32"),
         *("eval.num_samples=100", "bound_samples=400"),
     ),
-    "qm9": (
-        *SHARED,
-        *("algos=[mdlm,meld,marginal,gidd,udlm]", "backbones=[bd-denoiser-pair]"),
-        *("model=bd_pair_small", "data=qm9", "data.skip_invalid=true", "data.batch_size=32"),
-        *("eval.num_samples=1000", "bound_samples=2000"),
-    ),
     "dialogue": ON_DIALOGUES,
     "early": ON_DIALOGUES,
 }
-STEPS = {
-    "diagrams": 5000,
-    "dit": 5000,
-    "text": 4000,
-    "qm9": 3000,
-    "dialogue": 4000,
-    "early": 1500,
-}
-OF_FILES = ("text", "qm9")
-"""Studies of a file that is given."""
+STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000, "early": 1500}
 
 
 def run(study: str, words: list[str], folder: Path) -> dict[str, Any]:
@@ -76,15 +60,15 @@ def run(study: str, words: list[str], folder: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("study", choices=list(STUDIES))
-    parser.add_argument("file", nargs="?", help="text: UTF-8, plain or .gz; qm9: SMILES")
+    parser.add_argument("file", nargs="?", help="text: UTF-8, plain or .gz")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="kept, so that a run can go on")
     arguments = parser.parse_args()
     study, seeds = arguments.study, list(range(arguments.seeds))
-    if (study in OF_FILES) != (arguments.file is not None):
-        parser.error(f"{' and '.join(OF_FILES)} need a FILE, the others take none")
+    if (study == "text") != (arguments.file is not None):
+        parser.error("text needs a FILE, the others take none")
     steps = arguments.steps or STEPS[study]
     words = [f"seeds={seeds}", f"threads={arguments.threads}", f"trainer.max_steps={steps}"]
     words.append(f"trainer.val_check_interval={steps}")

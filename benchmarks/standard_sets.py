@@ -3,18 +3,22 @@
     python benchmarks/standard_sets.py RECIPE FILE [--seeds N] [--threads 1] [--keep FOLDER]
         [--networks NAME ...] [override ...]
 
-RECIPE is qm9, zinc, planar, tree or community_small: ``experiment=RECIPE data.path=FILE``, with its
-own network or those of ``--networks``. Writes ``benchmarks/results/standard_RECIPE.json`` and its
-sections of ``docs/standard_sets.md``: published rows beside ours, and the numbers over training
-time. ``--keep FOLDER`` keeps the runs; those that are there are not trained again.
+RECIPE is qm9, zinc, planar, tree, community_small or large_plans: ``experiment=RECIPE
+data.path=FILE``, with its own network or those of ``--networks``. Writes
+``benchmarks/results/standard_RECIPE.json``, the samples of the last network's run into
+``docs/images/RECIPE_samples.png``, and the sections of ``docs/standard_sets.md``: published rows
+beside ours, and the numbers over training time. ``--keep FOLDER`` keeps the runs; those that are
+there are not trained again.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +27,7 @@ from discrete_diffusion.cli import compose
 from evaluations import evaluate
 from kept_runs import facts as cost
 from kept_runs import kept_run, validations
-from record import RESULTS, Record, Sections, markdown_table, publish
+from record import DOCS, RESULTS, Record, Sections, markdown_table, publish
 
 PAGE = "standard_sets.md"
 
@@ -46,20 +50,33 @@ class Standard:
     """A data set of the literature: what is measured of a model of it, and what was published.
 
     ``published``: by the name of the method, numbers by key of the columns, as they are printed.
-    ``real``: what follows a key where the training data's number stands. ``followed``: keys of the
-    validations that are shown over training time. ``options``: of ``evaluate``.
+    ``followed``: of the validations, shown over training time. ``options``: of ``evaluate``.
+    ``split``: writes the papers' split of a file that has none, and says where.
     """
 
     protocol: str
     columns: tuple[Column, ...]
     published: Mapping[str, Mapping[str, float]]
-    followed: tuple[str, ...]
+    followed: tuple[Column, ...]
     options: tuple[str, ...]
+    split: Callable[[Path, Path], Path] | None = None
 
     def real(self, evaluation: Mapping[str, Any], key: str) -> float | None:
-        """Of the training data, by the same code."""
+        """Of real data, by the same code: training data, or what ``evaluate`` has beside it."""
         found = evaluation.get(f"{key}_training", evaluation.get("real", {}).get(key))
         return None if found is None else float(found)
+
+
+def first_fifth(file: Path, folder: Path) -> Path:
+    """GDSS's split of community_small: the first fifth is held out, equal graphs on both sides."""
+    with gzip.open(file, "rt") as text:
+        graphs = json.load(text)["all"]
+    held_out = len(graphs) // 5
+    test, train = graphs[:held_out], graphs[held_out:]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "first_fifth.json"
+    path.write_text(json.dumps({"train": train, "val": test, "test": test}))
+    return path
 
 
 _VALID = Column("valid", "valid, %", 100, 1)
@@ -69,6 +86,8 @@ _FCD = Column("fcd", "FCD")
 _NSPDK = Column("nspdk_mmd", "NSPDK MMD", digits=4)
 _VUN = Column("valid_unique_novel", "V.U.N., %", 100, 1)
 _RATIO = Column("ratio", "ratio")
+_MMD = Column("mmd_average", "mean MMD", digits=3)
+_CONNECTED = Column("connected", "connected, %", 100, 1)
 
 STANDARDS: dict[str, Standard] = {
     "qm9": Standard(
@@ -90,7 +109,7 @@ STANDARDS: dict[str, Standard] = {
             "DeFoG, 50 steps": {"valid": 98.9, "valid_relaxed": 99.2, "unique": 96.2, "fcd": 0.26},
             "DeFoG, 500 steps": {"valid": 99.3, "valid_relaxed": 99.4, "unique": 96.3, "fcd": 0.12},
         },
-        ("valid", "valid_relaxed", "unique"),
+        (_VALID, _RELAXED, _UNIQUE),
         ("num_samples=10000",),
     ),
     "zinc": Standard(
@@ -102,7 +121,7 @@ STANDARDS: dict[str, Standard] = {
             "GruM": {"valid": 98.65, "fcd": 2.26, "nspdk_mmd": 0.0015},
             "DeFoG, 500 steps": {"valid": 99.22, "fcd": 1.43, "nspdk_mmd": 0.0008},
         },
-        ("valid", "valid_relaxed", "unique"),
+        (_VALID, _RELAXED, _UNIQUE),
         ("num_samples=10000",),
     ),
     "planar": Standard(
@@ -115,7 +134,7 @@ STANDARDS: dict[str, Standard] = {
             "DeFoG, 50 steps": {"valid_unique_novel": 95.0, "ratio": 3.2},
             "DeFoG, 1,000 steps": {"valid_unique_novel": 99.5, "ratio": 1.6},
         },
-        ("valid", "valid_unique_novel"),
+        (_VALID, _VUN),
         ("num_samples=40", "seeds=5"),
     ),
     "tree": Standard(
@@ -126,19 +145,44 @@ STANDARDS: dict[str, Standard] = {
             "HSpectre": {"valid_unique_novel": 100.0, "ratio": 4.0},
             "DeFoG, 1,000 steps": {"valid_unique_novel": 96.5, "ratio": 1.6},
         },
-        ("valid", "valid_unique_novel"),
+        (_VALID, _VUN),
         ("num_samples=40", "seeds=5"),
     ),
     "community_small": Standard(
-        "GDSS protocol: mean squared MMD of degrees, clustering and orbits, earth mover's kernels",
-        (Column("mmd_average", "mean MMD", digits=3), Column("mmd_degree", "degree", digits=3)),
+        "GDSS protocol: the first fifth held out, equal graphs on both sides; mean squared MMD of "
+        "degrees, clustering and orbits, earth mover's kernels",
+        (
+            _MMD,
+            Column("mmd_degree", "degree", digits=3),
+            Column("mmd_clustering", "clustering", digits=3),
+            Column("mmd_orbit", "orbit", digits=3),
+            Column("novel", "not in training, %", 100, 0),
+        ),
         {
             "GDSS": {"mmd_average": 0.046},
             "DiGress": {"mmd_average": 0.038},
             "HOG-Diff": {"mmd_average": 0.010},
         },
-        ("mmd_average",),
-        ("num_samples=20", "seeds=5", "split=val"),
+        (_MMD,),
+        ("num_samples=20", "seeds=5"),
+        first_fifth,
+    ),
+    "large_plans": Standard(
+        "CubiGraph5K, up to 20 rooms; 500 samples beside the test split, total variation (TV) and "
+        "MMD beside floors: as many real plans in the samples' place",
+        (
+            _CONNECTED,
+            Column("edges_per_diagram", "relations", digits=1),
+            Column("node_tv", "types, TV", digits=3),
+            Column("relation_tv", "relations, TV", digits=3),
+            Column("degree_tv", "degrees, TV", digits=3),
+            Column("mmd_degree", "degrees, MMD", digits=4),
+            Column("mmd_clustering", "clustering, MMD", digits=4),
+            Column("mmd_spectrum", "spectrum, MMD", digits=4),
+        ),
+        {},
+        (_CONNECTED,),
+        ("num_samples=500", "seeds=2"),
     ),
 }
 """Source: the tables of DeFoG (arXiv 2410.04263) and of the papers named; one row can mix what a
@@ -146,7 +190,7 @@ paper measured with what it copied, so differences of a point or of a tenth of F
 
 
 def table(standard: Standard, networks: Mapping[str, Any]) -> str:
-    """A row per method: published ones, the training data by our code, ours with intervals."""
+    """A row per method: published ones, real data by our code, ours with intervals."""
     rows = []
     for name, values in standard.published.items():
         cells = []
@@ -156,7 +200,7 @@ def table(standard: Standard, networks: Mapping[str, Any]) -> str:
         rows.append([name, *cells])
     first = next(iter(networks.values()))["evaluation"]
     real = [column.shown(standard.real(first, column.key)) for column in standard.columns]
-    rows.append(["training data, by the same code", *real])
+    rows.append(["real data, by the same code", *real])
     for name, found in networks.items():
         rows.append([f"**{name}**", *(_ours(found["evaluation"], c) for c in standard.columns)])
     return markdown_table(["", *(column.head for column in standard.columns)], rows)
@@ -179,8 +223,8 @@ def training_times(standard: Standard, networks: Mapping[str, Any]) -> str:
         for k, step in enumerate(curve["step"]):
             minutes = total["cpu_seconds"] / 60 * step / total["steps"]
             rows.append([name, f"{step:,}", f"{minutes:.0f}", f"{curve['nelbo'][k]:.2f}"])
-            rows[-1] += [f"{100 * curve[key][k]:.1f}" for key in standard.followed]
-    heads = ["", "steps", "CPU-minutes", "bound, nats", *(f"{k}, %" for k in standard.followed)]
+            rows[-1] += [column.shown(curve[column.key][k]) for column in standard.followed]
+    heads = ["", "steps", "CPU-minutes", "bound, nats", *(c.head for c in standard.followed)]
     return markdown_table(heads, rows)
 
 
@@ -218,24 +262,26 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*")
     given = parser.parse_intermixed_args()
     standard, name = STANDARDS[given.recipe], f"standard_{given.recipe}"
-    words = [f"experiment={given.recipe}", f"data.path={given.file.resolve()}", *given.overrides]
-    words.append(f"threads={given.threads}")
-    compose("train", words)  # refused before the clock starts
+    words = [*given.overrides, f"experiment={given.recipe}", f"threads={given.threads}"]
     path = RESULTS / f"{name}.json"
     found = json.loads(path.read_text())["results"] if path.exists() else {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = (given.keep or Path(scratch)).absolute() / given.recipe
+        file = standard.split(given.file, folder) if standard.split else given.file
+        words.append(f"data.path={file.resolve()}")
+        compose("train", words)  # refused before the clock starts
         for network in given.networks:
             run = kept_run(folder / network, [*words, f"algo.backbone={network}"])
             options = (f"threads={given.threads}", *standard.options)
             checkpoint = f"checkpoint={run / 'checkpoints' / 'last.ckpt'}"
             evaluation = evaluate(run / "evaluation", checkpoint, *options)
-            curve = validations(run, ["nelbo", *standard.followed])
+            curve = validations(run, ["nelbo", *(c.key for c in standard.followed)])
             found[f"`{network}`"] = {
                 "training": cost(run),
                 "validations": curve,
                 "evaluation": evaluation,
             }
+            shutil.copy(run / "samples.png", DOCS / "images" / f"{given.recipe}_samples.png")
     words = [given.recipe, given.file.name, *given.overrides]
     command = " ".join(["python benchmarks/standard_sets.py", *words])
     command += f" --threads {given.threads} --networks {' '.join(given.networks)}"

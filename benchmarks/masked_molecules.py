@@ -1,0 +1,129 @@
+"""Molecules are said to be where plain masking is worst: is it the noise, the weight of the bound,
+the order of the atoms, the network, or the sampler? One thing at a time, on QM9.
+
+    python benchmarks/masked_molecules.py FILE [--steps 2000] [--threads 1] [--keep FOLDER]
+        [--trained FOLDER] [--only NAME ...]
+
+FILE: SMILES, as for ``experiment=qm9``. Short runs of that recipe, each but for one thing like the
+first; then one model by several samplers: that of ``--trained``, a run folder such as the one
+``standard_sets.py --keep`` leaves, else the first of the short ones. Writes
+``benchmarks/results/masked_molecules.json`` and its sections of ``docs/standard_sets.md``. What
+``--keep FOLDER`` holds is not done again; ``--only`` does some runs, for a call that finds them
+done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from evaluations import evaluate
+from kept_runs import facts, kept_run
+from record import Record, Sections, markdown_table, publish
+
+PAGE = "standard_sets.md"
+PAIR = "algo.backbone=bd-denoiser-pair"
+RUNS: dict[str, tuple[str, ...]] = {
+    "mdlm": (),
+    "mdlm, atoms in random order": ("data.node_order=random",),
+    "mdlm, flat network": ("algo.backbone=bd-denoiser",),
+    "meld: masked at rates that differ": ("algo=meld", PAIR),
+    "marginal noise": ("algo=marginal", PAIR),
+    "gidd: masks and uniform noise": ("algo=gidd", PAIR),
+    "gidd with the weight of the bound": ("algo=gidd", PAIR, "algo.weighting=elbo"),
+    "udlm: uniform noise": ("algo=udlm", PAIR),
+}
+"""What differs from ``experiment=qm9``, by its name in the table."""
+ONE_BY_ONE = ("sampling=first-hitting",)
+AT_ONCE = ("sampling=ancestral", "steps=100")
+MASKED = ("mdlm", "meld")
+SAMPLERS = {
+    "first-hitting, one token a call": ONE_BY_ONE,
+    **{f"ancestral, {k} steps": ("sampling=ancestral", f"steps={k}") for k in (500, 100, 25, 10)},
+}
+MEASURED = ("num_samples=1000", "num_held_out=2000", "bound_draws=1", "pictures=false")
+
+
+def measure(
+    file: Path, steps: int, threads: int, folder: Path, trained: Path | None, only: list[str]
+) -> dict[str, Any]:
+    """Runs and samplers by name; ``{}`` if ``only`` left some runs out."""
+    words = ["experiment=qm9", f"data.path={file.resolve()}", f"threads={threads}"]
+    words += [f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}"]
+    words += ["callbacks.num_samples=0", "eval.num_samples=2", "logger=none"]
+    runs = {}
+    for name in only:
+        run = kept_run(folder / name.replace(" ", "_"), [*words, *RUNS[name]])
+        samplers = {"ancestral, 100 steps": AT_ONCE}
+        if name.startswith(MASKED):
+            samplers["first-hitting, one token a call"] = ONE_BY_ONE
+        found = {key: _measured(run, key, options, threads) for key, options in samplers.items()}
+        runs[name] = {"training": facts(run), "samplers": found}
+    if len(runs) < len(RUNS):
+        return {}
+    run = trained or folder / "mdlm"
+    found = {key: _measured(run, key, options, threads) for key, options in SAMPLERS.items()}
+    return {"runs": runs, "one model": {"training": facts(run), "samplers": found}}
+
+
+def _measured(run: Path, sampler: str, options: tuple[str, ...], threads: int) -> dict[str, Any]:
+    folder = run / f"evaluation_{sampler.replace(' ', '_')}"
+    checkpoint = f"checkpoint={run / 'checkpoints' / 'last.ckpt'}"
+    return evaluate(folder, checkpoint, f"threads={threads}", *MEASURED, *options)
+
+
+def _cells(found: dict[str, Any]) -> list[str]:
+    shares = [f"{100 * found[key]:.1f}" for key in ("valid", "valid_relaxed", "unique")]
+    return [f"{found['network_calls_per_sample']:.0f}", *shares, f"{found['fcd']:.2f}"]
+
+
+def sections(record: Record) -> Sections:
+    """Runs that differ in one thing, and the samplers of one model."""
+    runs, one = record.results["runs"], record.results["one model"]
+    heads = ["calls", "valid, %", "relaxed, %", "unique, %", "FCD"]
+    by_run = [
+        [
+            name,
+            sampler,
+            *_cells(found),
+            f"{found['nelbo_unordered']:.2f}",
+            f"{run['training']['cpu_seconds'] / 60:.0f}",
+        ]
+        for name, run in runs.items()
+        for sampler, found in run["samplers"].items()
+    ]
+    by_sampler = [[sampler, *_cells(found)] for sampler, found in one["samplers"].items()]
+    steps = next(iter(runs.values()))["training"]["steps"]
+    about = f"`{record.command}`, {record.hardware}; {steps:,} steps each, 1,000 samples, FCD to "
+    about += "2,000 held-out molecules (it grows as samples get fewer: compare it within this "
+    about += f"table). The model of several samplers took {one['training']['steps']:,} steps."
+    more = ["bound, nats", "CPU-minutes"]
+    return {
+        (PAGE, "masked molecules facts"): about,
+        (PAGE, "masked molecules"): markdown_table(["", "sampler", *heads, *more], by_run, left=2),
+        (PAGE, "masked molecules samplers"): markdown_table(["", *heads], by_sampler),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="folder of runs to keep")
+    parser.add_argument("--trained", type=Path, help="run folder of a longer run")
+    parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS))
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = (given.keep or Path(scratch)).absolute()
+        results = measure(given.file, given.steps, given.threads, folder, given.trained, given.only)
+    if results:
+        command = f"python benchmarks/masked_molecules.py {given.file.name}"
+        command += f" --steps {given.steps} --threads {given.threads}"
+        publish("masked_molecules", command=command, seed=0, results=results)
+
+
+if __name__ == "__main__":
+    main()
