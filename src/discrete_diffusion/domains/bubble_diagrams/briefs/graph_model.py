@@ -17,7 +17,11 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.contradictions import ORDERS
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
-from discrete_diffusion.domains.bubble_diagrams.vocabulary import INVERSE, ROOM_TYPES, PlanVocabulary
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
+    INVERSE,
+    ROOM_TYPES,
+    PlanVocabulary,
+)
 from discrete_diffusion.rooms import NO_EDGE
 
 
@@ -33,9 +37,7 @@ class GraphModel:
     so are relations.
     """
 
-    def __init__(
-        self, brief: Brief, *, least: int, most: int, vocabulary: PlanVocabulary
-    ) -> None:
+    def __init__(self, brief: Brief, *, least: int, most: int, vocabulary: PlanVocabulary) -> None:
         self._solver = cp_sat()
         self.model = self._solver.CpModel()
         self._brief, self._vocabulary = brief, vocabulary

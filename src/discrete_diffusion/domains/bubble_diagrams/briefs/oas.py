@@ -51,9 +51,7 @@ def brief_of_program(root: Node) -> Brief:
     """
     if "rooms" not in root.value:
         raise root.error("an OAS-Program without 'rooms', a list")
-    left_out = [
-        node.text for key, node in root.value.items() if key not in ("rooms", *_LABELS)
-    ]
+    left_out = [node.text for key, node in root.value.items() if key not in ("rooms", *_LABELS)]
     rooms = root.value["rooms"].items("a list of rooms")
     by_name: dict[str, Node] = {}
     kinds: dict[str, Kind] = {}

@@ -53,9 +53,7 @@ def _none(counts: Sequence[Count]) -> bool:
     def found(k: int, sums: list[int]) -> Iterator[bool]:
         nonlocal steps
         steps += 1
-        if steps > _MOST_STEPS:
-            yield True
-        elif k == len(groups):
+        if steps > _MOST_STEPS or k == len(groups):
             yield True
         else:
             members = [c for c in range(len(counts)) if groups[k][c]]
@@ -65,9 +63,7 @@ def _none(counts: Sequence[Count]) -> bool:
             ]
             for number in range(min(left, default=0) + 1):
                 after = [total + number * (c in members) for c, total in enumerate(sums)]
-                if all(
-                    after[c] >= count.least for c, count in enumerate(counts) if last[c] == k
-                ):
+                if all(after[c] >= count.least for c, count in enumerate(counts) if last[c] == k):
                     yield from found(k + 1, after)
 
     return not any(found(0, [0] * len(counts)))

@@ -36,7 +36,10 @@ _SAID = {
 
 def sentences(brief: Brief) -> list[str]:
     """One for each rule, and one for what its file asks for that no diagram says."""
-    said = [f"{_capital(str(brief.num_rooms))} {_rooms(brief.num_rooms)} in all."]
+    number = brief.num_rooms
+    said = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
+    if number == Numbers(1):
+        said = ["Any number of rooms."]
     said += [sentence_of(rule) for rule in brief.counts]
     said += [named_sentence(name, kind) for name, kind in brief.named.items()]
     if len(brief.named) > 1:
@@ -128,11 +131,6 @@ def _types(kind: Kind) -> str:
 def _listed(words: Iterable[str], last: str) -> str:
     *first, end = words
     return f"{', '.join(first)} {last} {end}" if first else end
-
-
-def _rooms(number: Numbers) -> str:
-    one = number.most == 1 or number == Numbers(1)
-    return "room" if one else "rooms"
 
 
 def _capital(text: str) -> str:

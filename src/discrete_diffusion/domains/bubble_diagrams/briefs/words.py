@@ -81,9 +81,7 @@ def built_in_groups() -> dict[str, Kind]:
     return {name: Kind.of(name) for name in GROUPS}
 
 
-def kind_of(
-    node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[str] = ()
-) -> Kind:
+def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[str] = ()) -> Kind:
     """Of a word such as "living room", "Bedroom" or "Kitchen|DiningRoom". ``names``: of rooms, that
     could have been meant as well. ``BriefError`` if it means none, or may mean several."""
     if "|" in word:
