@@ -22,9 +22,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def kinds_with_commands() -> list[str]:
-    """Data sets whose kind of data has sub-commands: ``discrete-diffusion plans check FILE``."""
+    """Data sets whose kind of data has sub-commands, ``discrete-diffusion plans check FILE``, and
+    the words of ``Domain.own_commands``."""
     domains = [get_domain(name) for name in available_domains()]
-    return sorted(name for each in domains if each.commands() for name in each.data_sets)
+    names = {name for each in domains if each.commands() for name in each.data_sets}
+    return sorted(names.union(*(each.own_commands() for each in domains)))
 
 
 def run(arguments: list[str], kind: str = "data") -> None:
@@ -80,20 +82,25 @@ def _as_flags(word: str, known: set[str], switches: set[str]) -> list[str]:
 
 def _commands(kind: str) -> dict[str, SubCommand]:
     if kind != "data":
+        for domain in available_domains():
+            if found := get_domain(domain).own_commands().get(kind):
+                return dict(found)
         names = [name for name in available_domains() if kind in get_domain(name).data_sets]
         return dict(get_domain(names[0]).commands())
     cache = SubCommand("[--clear]   where generated data is kept", _options, _cache)
-    found: dict[str, SubCommand] = {}
+    every: dict[str, SubCommand] = {}
     for domain in available_domains():
         for name, command in get_domain(domain).commands().items():
-            known = found.get(name, cache if name == "cache" else None)
+            known = every.get(name, cache if name == "cache" else None)
             refuse_taken("data command", name, known and known.run, command.run)
-            found[name] = command
-    return found | {"cache": cache}
+            every[name] = command
+    return every | {"cache": cache}
 
 
 def _help(commands: dict[str, SubCommand], kind: str) -> str:
-    lines = [f"discrete-diffusion {kind}: look at data, convert it, build on it.", ""]
+    own = any(kind in get_domain(name).own_commands() for name in available_domains())
+    about = "" if own else ": look at data, convert it, build on it."
+    lines = [f"discrete-diffusion {kind}{about}", ""]
     lines += [f"  discrete-diffusion {kind} {name} {each.usage}" for name, each in commands.items()]
     modules = dict.fromkeys(inspect.getmodule(each.run) for each in commands.values())
     for module in modules:

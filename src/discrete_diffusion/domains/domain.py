@@ -267,3 +267,7 @@ class Domain(ABC):
     def commands(self) -> Mapping[str, SubCommand]:
         """Sub-commands of ``discrete-diffusion data`` by name."""
         return {}
+
+    def own_commands(self) -> Mapping[str, Mapping[str, SubCommand]]:
+        """By a word of its own, the sub-commands of ``discrete-diffusion WORD``."""
+        return {}

@@ -144,10 +144,11 @@ def _describe(options: argparse.Namespace) -> None:
     """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
     from discrete_diffusion.domains.bubble_diagrams.description import describe, print_description
     from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+    from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embedded_plans
 
     facts: dict[str, Any]
     if options.file is None:
-        title, diagrams = _embedded_plans()
+        title, diagrams = embedded_plans()
         facts = {"source": title}
     else:
         report = _read(options.file, options, skip_invalid=options.skip_invalid)
@@ -166,19 +167,6 @@ def _describe(options: argparse.Namespace) -> None:
         print(json.dumps({**facts, **asdict(counts), "structure": structure}, indent=2))
     else:
         print_description(title, counts, structure)
-
-
-def _embedded_plans() -> tuple[str, list[Any]]:
-    """The plans of ``data=bubble_diagrams``, as its config says."""
-    from omegaconf import OmegaConf
-
-    from discrete_diffusion.config_files import config_dir
-    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
-
-    config = OmegaConf.load(config_dir() / "data" / "bubble_diagrams.yaml")
-    plans = cached_plans(config.num_plans, config.plan_seed)
-    title = f"the embedded plans: {len(plans):,} of seed {config.plan_seed} (data=bubble_diagrams)"
-    return title, plans.to_diagrams()
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrete_diffusion.data.canonical import canonical_order
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     CODES_FIELD,
     OUR_TABLE,
@@ -126,6 +125,7 @@ class BubbleDiagram:
 
     def canonical_key(self) -> Hashable:
         """A key that two diagrams share iff they are equal up to relabelling (boxes ignored)."""
+        from discrete_diffusion.data.canonical import canonical_order
         from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
 
         vocab = self.vocabulary.graph(self.num_rooms)

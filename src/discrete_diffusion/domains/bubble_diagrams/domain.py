@@ -250,3 +250,8 @@ class BubbleDiagrams(Domain):
         from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS
 
         return COMMANDS
+
+    def own_commands(self) -> Mapping[str, Mapping[str, SubCommand]]:
+        from discrete_diffusion.domains.bubble_diagrams.briefs.command import BRIEF_COMMANDS
+
+        return {"brief": BRIEF_COMMANDS}

@@ -71,12 +71,17 @@ class PlanVocabulary:
         return None
 
     @cached_property
+    def relation_codes(self) -> frozenset[int]:
+        """Of its relations."""
+        return frozenset(map(RELATIONS.index, self.relations))
+
+    @cached_property
     def _room_codes(self) -> frozenset[int | None]:
         return frozenset((None, *map(ROOM_TYPES.index, self.room_types)))
 
     @cached_property
     def _relation_codes(self) -> frozenset[int]:
-        return frozenset((NO_EDGE, *map(RELATIONS.index, self.relations)))
+        return self.relation_codes | {NO_EDGE}
 
 
 DIRECTIONS = PlanVocabulary(

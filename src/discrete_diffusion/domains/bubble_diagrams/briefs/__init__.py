@@ -1,5 +1,7 @@
 """Briefs: what a floor plan is asked to have, and samples that have it."""
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
+from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import BriefError
+from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of, read_brief
 
-__all__ = ["Brief"]
+__all__ = ["Brief", "BriefError", "brief_of", "read_brief"]

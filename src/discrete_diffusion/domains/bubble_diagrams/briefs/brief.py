@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import permutations
+from typing import TYPE_CHECKING
 
-from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import INVERSE, RELATIONS, ROOM_TYPES
 from discrete_diffusion.rooms import NO_EDGE
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 
 BESIDE = frozenset(range(len(RELATIONS))) - {NO_EDGE}
 """``adjacent``: the codes of all relations, whatever their direction."""
@@ -140,7 +142,8 @@ class Brief:
 
     ``num_rooms``: of the diagram. ``named``: rooms that relations speak of by a name, all different
     ones, each of a kind; the relations hold of one choice of them. ``buildable``: there is a floor
-    plan, see ``have_plans``.
+    plan, see ``have_plans``. ``sources``: of ``num_rooms``, ``buildable`` and ``named.NAME``.
+    ``left_out``: what its file asks for besides, which cannot be said of a diagram.
     """
 
     num_rooms: Numbers = field(default_factory=lambda: Numbers(1))
@@ -151,6 +154,7 @@ class Brief:
     connected: ConnectedRule | None = None
     buildable: bool = False
     sources: Mapping[str, Source] = field(default_factory=dict, compare=False)
+    left_out: Sequence[str] = field(default=(), compare=False)
 
     @property
     def rules(self) -> Iterator[Rule]:
@@ -189,10 +193,18 @@ class Brief:
 
     def _choices(self, diagram: BubbleDiagram) -> Iterator[dict[str, int]]:
         """Different rooms, each of its kind, by name."""
-        for chosen in permutations(range(diagram.num_rooms), len(self.named)):
-            found = dict(zip(self.named, chosen, strict=True))
-            if all(diagram.rooms[room] in self.named[name].types for name, room in found.items()):
-                yield found
+
+        def extended(chosen: dict[str, int]) -> Iterator[dict[str, int]]:
+            if len(chosen) == len(self.named):
+                yield chosen
+                return
+            name = names[len(chosen)]
+            for room, code in enumerate(diagram.rooms):
+                if code in self.named[name].types and room not in chosen.values():
+                    yield from extended({**chosen, name: room})
+
+        names = list(self.named)
+        return extended({})
 
 
 def _relations_of(diagram: BubbleDiagram) -> dict[tuple[int, int], int]:
@@ -216,7 +228,7 @@ def _holds(
 
     objects = rooms(rule.object)
     related = [
-        any(relation.get((a, b), NO_EDGE) in rule.relations for b in objects)
+        any(a != b and relation.get((a, b), NO_EDGE) in rule.relations for b in objects)
         for a in rooms(rule.subject)
     ]
     if rule.quantity is Quantity.EVERY:

@@ -1,0 +1,233 @@
+"""The text of a brief as values that know their lines, and ``BriefError``, which names them."""
+
+from __future__ import annotations
+
+import os
+import re
+import reprlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Source
+
+MAX_BYTES = 100_000
+"""Of a brief: a longer file is none."""
+
+_LONGEST_TEXT = 80
+"""Characters of a rule that are quoted."""
+
+_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
+
+
+class BriefError(ValueError):
+    """A brief that is wrong in one place: the ``key``, such as ``rooms.Bathroom``, and the
+    ``line`` of its file, None without one."""
+
+    def __init__(
+        self, reason: str, *, key: str = "", line: int | None = None, path: Path | None = None
+    ) -> None:
+        parts = [str(path)] if path else []
+        parts += [f"line {line}"] if line else []
+        parts += [f"key '{_printable(key)}'"] if key else []
+        super().__init__(": ".join(filter(None, [", ".join(parts), _printable(reason)])))
+        self.reason, self.key, self.line, self.path = reason, key, line, path
+
+    def of_file(self, path: Path) -> BriefError:
+        """The same of a file."""
+        return BriefError(self.reason, key=self.key, line=self.line, path=path)
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A value of a brief.
+
+    ``value``: a dict or a tuple of nodes, or text, an int, a bool or None; numbers that are no
+    integers are text. ``text``: as it was written, of a dict's value with its key; ``words``:
+    without it, also of ``no``, which YAML takes for false.
+    """
+
+    key: str
+    value: Any
+    text: str
+    line: int | None = None
+    words: str = ""
+
+    def error(self, reason: str) -> BriefError:
+        return BriefError(reason, key=self.key, line=self.line)
+
+    @property
+    def source(self) -> Source:
+        return Source(self.key, self.text, self.line)
+
+    @property
+    def shown(self) -> str:
+        """For a sentence that says what was got."""
+        if isinstance(self.value, dict):
+            return "keys with values"
+        if isinstance(self.value, tuple):
+            return "a list"
+        if self.value is None or self.value == "":
+            return "nothing"
+        return reprlib.repr(self.value) if isinstance(self.value, str) else self.words
+
+    def entries(self, expected: str) -> dict[str, Node]:
+        """Its values by key; ``BriefError`` if it has none."""
+        if not isinstance(self.value, dict) or not self.value:
+            raise self.error(f"expected {expected}, got {self.shown}")
+        return self.value
+
+    def items(self, expected: str) -> tuple[Node, ...]:
+        """Of a list; ``BriefError`` if it is none, or empty."""
+        if not isinstance(self.value, tuple) or not self.value:
+            shown = "an empty list" if self.value == () else self.shown
+            raise self.error(f"expected {expected}, got {shown}")
+        return self.value
+
+
+def node_of(value: Any, key: str = "", text: str = "") -> Node:
+    """Of a Python object: dicts, lists, text, numbers."""
+    words = str(value)[:_LONGEST_TEXT]
+    text = text or words
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                raise BriefError(f"expected text as a key, got {name!r}", key=key)
+        return Node(
+            key,
+            {
+                name: node_of(each, _joined(key, name), f"{name}: {each}"[:_LONGEST_TEXT])
+                for name, each in value.items()
+            },
+            text,
+        )
+    if isinstance(value, list | tuple):
+        items = [node_of(each, f"{key}[{k}]") for k, each in enumerate(value)]
+        return Node(key, tuple(items), text, words=words)
+    if isinstance(value, str | bool) or value is None:
+        return Node(key, value, text, words=words)
+    if isinstance(value, Integral):
+        return Node(key, int(value), text, words=words)
+    return Node(key, words, text, words=words)
+
+
+def read_node(path: str | os.PathLike[str]) -> Node:
+    """Of a YAML or JSON file. Raises ``FileNotFoundError`` and ``BriefError``."""
+    path = Path(path)
+    if path.is_dir():
+        raise BriefError("a folder; expected a YAML or JSON file", path=path)
+    if not path.exists():
+        raise FileNotFoundError(f"no brief at {path.absolute()}")
+    if (size := path.stat().st_size) > MAX_BYTES:
+        reason = f"{size:,} bytes, more than the {MAX_BYTES:,} of a brief; are these plans?"
+        raise BriefError(reason, path=path)
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise BriefError("not UTF-8 text", line=line, path=path) from error
+    try:
+        return parse(text)
+    except BriefError as error:
+        raise error.of_file(path) from error
+
+
+def parse(text: str) -> Node:
+    """Of YAML, and so of JSON. ``BriefError`` naming the line for what is neither, for a key given
+    twice and for a text that says nothing."""
+    if text.lstrip().startswith("{"):
+        text = text.replace("\t", " ")  # JSON may be indented by tabs, YAML may not
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        character = ascii(chr(error.character))
+        raise BriefError(f"the character {character} is none of text", line=line) from error
+    except yaml.MarkedYAMLError as error:
+        raise _not_yaml(text, error) from error
+    except RecursionError as error:
+        raise BriefError("nested too deeply for a brief") from error
+    if root is None:
+        raise BriefError("the file is empty; expected keys such as rooms: and relations:")
+    return _Reading(text).node(root, "", root)
+
+
+def _not_yaml(text: str, error: yaml.MarkedYAMLError) -> BriefError:
+    mark = error.problem_mark or error.context_mark
+    line = None if mark is None else mark.line + 1
+    lines = text.splitlines()
+    if line is not None and line <= len(lines) and re.match(r" *\t", lines[line - 1]):
+        return BriefError("a tab; indent with spaces", line=line)
+    if error.problem and "but found another document" in error.problem:
+        return BriefError("a second document begins; write one brief per file", line=line)
+    said = "; ".join(filter(None, (error.context, error.problem)))
+    return BriefError(f"neither YAML nor JSON: {said}", line=line)
+
+
+class _Reading:
+    """Nodes of YAML as ours."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._open: list[int] = []
+
+    def node(self, found: Any, key: str, first: Any) -> Node:
+        """``first``: the node with which its text begins, its key if it has one."""
+        line = first.start_mark.line + 1
+        if id(found) in self._open:
+            raise BriefError("holds itself", key=key, line=line)
+        self._open.append(id(found))
+        if isinstance(found, yaml.MappingNode):
+            value: Any = dict(self._entries(found, key))
+        elif isinstance(found, yaml.SequenceNode):
+            items = enumerate(found.value)
+            value = tuple(self.node(item, f"{key}[{k}]", item) for k, item in items)
+        else:
+            value = _scalar(found)
+        self._open.pop()
+        text, own = self._written(first, found), self._written(found, found)
+        words = found.value if isinstance(found, yaml.ScalarNode) else own
+        return Node(key, value, text, line, words)
+
+    def _entries(self, found: Any, key: str) -> Iterator[tuple[str, Node]]:
+        lines: dict[str, int] = {}
+        for name, value in found.value:
+            line = name.start_mark.line + 1
+            if not isinstance(name, yaml.ScalarNode):
+                raise BriefError("expected text as a key", key=key, line=line)
+            where = _joined(key, name.value)
+            if name.value in lines:
+                reason = f"given twice, first in line {lines[name.value]}; leave one out"
+                raise BriefError(reason, key=where, line=line)
+            lines[name.value] = line
+            yield name.value, self.node(value, where, name)
+
+    def _written(self, first: Any, last: Any) -> str:
+        if last.start_mark.index < first.start_mark.index:  # an alias
+            last = first
+        written = self._text[first.start_mark.index : last.end_mark.index]
+        return " ".join(written.split())[:_LONGEST_TEXT]
+
+
+def _scalar(found: Any) -> str | int | bool | None:
+    kind, word = found.tag.rpartition(":")[2], found.value
+    if kind == "null":
+        return None
+    if kind == "bool" and word.lower() in (*_TRUE, *_FALSE):
+        return word.lower() in _TRUE
+    if kind == "int" and re.fullmatch(r"[+-]?\d{1,9}", word):
+        return int(word)
+    return word
+
+
+def _joined(key: str, name: str) -> str:
+    return f"{key}.{name}" if key else name

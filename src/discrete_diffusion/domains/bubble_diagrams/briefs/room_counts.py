@@ -1,0 +1,69 @@
+"""Whether rooms of every type can be counted out so that all numbers hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+_MOST_STEPS = 20_000
+_MOST_WAYS = 256
+
+
+@dataclass(frozen=True)
+class Count:
+    """At least ``least`` and at most ``most`` rooms of ``types``; None: any number."""
+
+    types: frozenset[int]
+    least: int = 0
+    most: int | None = None
+
+
+Ways = Sequence[Sequence[Count]]
+"""All counts of one of these hold."""
+
+
+def no_counts(counts: Sequence[Count], choices: Sequence[Ways] = ()) -> bool:
+    """True: there are no numbers of rooms of each type with which all ``counts`` hold, and of each
+    of ``choices`` all counts of one way. False: there are, or it was not decided."""
+    total = 1
+    for ways in choices:
+        total *= len(ways)
+    if total > _MOST_WAYS:
+        choices = ()
+    return all(
+        _none([*counts, *(count for way in chosen for count in way)])
+        for chosen in product(*choices)
+    )
+
+
+def _none(counts: Sequence[Count]) -> bool:
+    """Depth first over groups of types that no count tells apart; a group may hold what every count
+    leaves it."""
+    types = sorted({code for count in counts for code in count.types})
+    groups = sorted({tuple(code in count.types for count in counts) for code in types})
+    last = [
+        max((k for k, group in enumerate(groups) if group[c]), default=-1)
+        for c in range(len(counts))
+    ]
+    if any(count.least > 0 and last[c] < 0 for c, count in enumerate(counts)):
+        return True
+    steps = 0
+
+    def found(k: int, sums: list[int]) -> Iterator[bool]:
+        nonlocal steps
+        steps += 1
+        if steps > _MOST_STEPS or k == len(groups):
+            yield True
+        else:
+            members = [c for c in range(len(counts)) if groups[k][c]]
+            rooms = [counts[c].most for c in members]
+            left = [
+                most - sums[c] for c, most in zip(members, rooms, strict=True) if most is not None
+            ]
+            for number in range(min(left, default=0) + 1):
+                after = [total + number * (c in members) for c, total in enumerate(sums)]
+                if all(after[c] >= count.least for c, count in enumerate(counts) if last[c] == k):
+                    yield from found(k + 1, after)
+
+    return not any(found(0, [0] * len(counts)))
