@@ -48,9 +48,9 @@ class Particles(FirstHitting):
     estimate of p(C). Where their effective number falls below ``resample`` times that of the
     particles, they are resampled systematically, each with weight the mean.
 
-    ``log_weights`` of the result are those after the last resampling. Where all particles are dead
-    they are all -inf. Exact as the number of particles grows; of few particles it is biased by
-    order 1 / number, and they share ancestors.
+    ``log_weights`` of the result are those after the last resampling; of dead particles -inf, and
+    their tokens any legal ids. Exact as the number of particles grows; of few particles the samples
+    are biased by order 1 / number, and share ancestors.
 
     Sources: Naesseth et al., Foundations and Trends in ML 12(3), 2019; Wu et al., arXiv 2306.17775.
     Raises ``ValueError`` for a ``resample`` outside [0, 1] or several tokens a call.
@@ -104,6 +104,8 @@ class Particles(FirstHitting):
             draft.x[rows, position] = tokens
             log_h[rows] = chance[rows, tokens]
             draft.record()
+        dead = draft.masked & draft.real
+        draft.x = torch.where(dead, draft.algorithm.layout.support.int().argmax(dim=-1), draft.x)
 
     def _worn(self, log_weights: Tensor) -> bool:
         finite = log_weights.isfinite().any()

@@ -39,8 +39,7 @@ _SAMPLE = (
     ),
     Option(
         "brief",
-        "a file that says what every diagram must have, see docs/briefs.md; what breaks it is never "
-        "written",
+        "a file that says what every diagram must have, see docs/briefs.md",
         is_file=True,
     ),
     Option(

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,14 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
+from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
+    EFFORT,
     Buildable,
     DrawnDiagram,
     Kept,
@@ -33,6 +34,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import TokenSamples, draw_fresh
 from discrete_diffusion.naming import counted
+from discrete_diffusion.sampling.drawing import draw_seeds
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.particles import (
     Particles,
@@ -93,7 +95,7 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
     words = vocabulary_of_graph(vocab)
     found = feasibility(brief, vocab.n_max, words)
     if found.can_be_met is False:
-        raise ValueError(f"brief={config.brief}: {found}")
+        raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={config.brief}"))
     start = time.perf_counter()
     with trained.sharing() as shard:
         model = replace(trained.on(shard), on_drawn=None)
@@ -130,8 +132,8 @@ def _check_request(config: DictConfig) -> None:
             raise ValueError(f"{key}={config[key]} does not go with brief=: {why}")
     if config.buildable not in (None, False, True):
         raise ValueError(
-            f"buildable={config.buildable} does not go with brief=, whose diagrams are kept if they "
-            "have a plan; take buildable=true"
+            f"buildable={config.buildable} does not go with brief=, which rejects diagrams without "
+            "a plan; take buildable=true"
         )
 
 
@@ -151,9 +153,7 @@ class _Asked:
         self.constraint = BriefConstraint(self.brief, self.vocab)
         self.buildable = self.brief.buildable or bool(self.config.buildable)
         counts = self.trained.checkpoint.size_counts
-        self.sizes = [
-            n for n, count in enumerate(counts) if count and n in self.brief.num_rooms
-        ]
+        self.sizes = [n for n, count in enumerate(counts) if count and n in self.brief.num_rooms]
         if not self.sizes:
             seen = [n for n, count in enumerate(counts) if count]
             raise ValueError(
@@ -194,10 +194,14 @@ class _Asked:
         if not self.buildable:
             return met
         fit = [k for k, answer in enumerate(met) if answer]
-        verdicts = Buildable(shard=self.shard)([diagrams[k] for k in fit])
-        for k, verdict in zip(fit, verdicts, strict=True):
-            met[k] = verdict
+        verdicts = Buildable(EFFORT, self.shard)([diagrams[k] for k in fit])
+        for k, has_plan in zip(fit, verdicts, strict=True):
+            met[k] = has_plan
         return met
+
+    def _fit(self, tokens: Tensor) -> Tensor:
+        """Bool[N]: which of them meet the brief, floor plan included."""
+        return torch.tensor([found is True for found in self._judge(decode(tokens, self.vocab))])
 
     def by_rejection(self) -> Answer:
         def write_kept(new: Sequence[DrawnDiagram]) -> None:
@@ -289,8 +293,7 @@ class _Asked:
         )
         if not self.buildable or not len(tokens):
             return tokens, log_weights
-        verdicts = self._judge(decode(tokens, self.vocab))
-        fit = torch.tensor([verdict is True for verdict in verdicts])
+        fit = self._fit(tokens)
         return tokens, log_weights.masked_fill(~fit, -torch.inf)
 
     def _moved(self, tokens: Tensor, generator: torch.Generator) -> tuple[Tensor, int, float]:
@@ -298,37 +301,32 @@ class _Asked:
         moves that were accepted."""
         model, calls, accepted = self.model, 0, []
         real = tokens != self.vocab.pad_id
-        one = partial(move, replace(self._sampler_of_moves()), model.algorithm, share=MOVED)
-        device = model.device
+        sampler = self.trained.sampler
+        assert isinstance(sampler, FirstHitting)
+        on_device = make_generator(*draw_seeds(generator, 1), device=model.device)
         for _ in range(MOVES):
-            output, took = one(
-                tokens.to(device),
-                real.to(device),
+            output, took = move(
+                sampler,
+                model.algorithm,
+                tokens.to(model.device),
+                real.to(model.device),
                 self.constraint,
-                generator=make_generator(
-                    int(torch.randint(2**62, (1,), generator=generator)), device=device
-                ),
+                share=MOVED,
+                generator=on_device,
             )
             calls += int(output.nfe.sum())
             moved = output.x0.cpu()
             if self.buildable:
-                verdicts = self._judge(decode(moved, self.vocab))
-                fit = torch.tensor([verdict is True for verdict in verdicts])
+                fit = self._fit(moved)
                 took, moved = took.cpu() & fit, torch.where(fit.unsqueeze(1), moved, tokens)
             tokens = moved
             accepted.append(float(took.double().mean()))
         return tokens, calls, sum(accepted) / len(accepted)
 
-    def _sampler_of_moves(self) -> FirstHitting:
-        sampler = self.trained.sampler
-        assert isinstance(sampler, FirstHitting)
-        return sampler
-
     def _too_rare(self, parts: Sequence[TokenSamples]) -> str:
         """How far the particles came."""
-        masks = torch.cat([(part.tokens == self.vocab.mask_id).sum(dim=1) for part in parts])
         real = torch.cat([(part.tokens != self.vocab.pad_id).sum(dim=1) for part in parts])
-        furthest = float(((real - masks) / real).max())
+        furthest = float((torch.cat([part.nfe for part in parts]) / real).max())
         first = self._draw(0, _PILOT)
         unmet: dict[str, int] = {}
         for each in first:
@@ -337,9 +335,9 @@ class _Asked:
         worst = sorted(unmet, key=lambda key: -unmet[key])[:3]
         said = ", ".join(f"{key} ({100 * unmet[key] / len(first):.0f} %)" for key in worst)
         return (
-            f"brief={self.config.brief}: none of {len(masks):,} particles met it; the furthest had "
-            f"{100 * furthest:.0f} % of its tokens. Of {len(first)} samples without it most break "
-            f"{said}. Raise particles=, or ask for less"
+            f"brief={self.config.brief}: none of {len(real):,} particles met it; the furthest had "
+            f"{100 * furthest:.0f} % of its tokens drawn. Of {len(first)} samples without it most "
+            f"break {said}. Raise particles=, or ask for less"
         )
 
 
