@@ -166,12 +166,14 @@ def _reduced(
 ) -> tuple[list[_Demand], bool]:
     """Demands of which none can be left out, and whether that was decided of each; those of the end
     of the brief are left out first, or those of its beginning, whichever leaves fewer."""
-    found = []
+    found, known = [], dict[frozenset[_Demand], bool | None]()
     for order in (demands[::-1], demands):
         kept, is_irreducible = list(demands), True
         for each in order:
             rest = [other for other in kept if other is not each]
-            answer = is_impossible(rest)
+            if (key := frozenset(rest)) not in known:
+                known[key] = is_impossible(rest)
+            answer = known[key]
             if answer:
                 kept = rest
             is_irreducible = is_irreducible and answer is not None
