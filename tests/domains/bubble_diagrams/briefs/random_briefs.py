@@ -43,25 +43,49 @@ INVERSE |= {other: one for one, other in INVERSE.items()}
 
 
 def all_diagrams(n_max: int, vocabulary: PlanVocabulary = SMALL) -> list[BubbleDiagram]:
-    """Those whose rooms are left of and above each other in an order."""
+    """Those whose rooms are left of and above each other in an order, up to renumbering."""
     types = [ROOM_TYPES.index(name) for name in vocabulary.room_types]
     codes = [*(RELATIONS.index(name) for name in vocabulary.relations), NO_EDGE]
-    found = []
+    found: dict[tuple, BubbleDiagram] = {}
     for n in range(1, n_max + 1):
         pairs = list(combinations(range(n), 2))
         for related in product(codes, repeat=len(pairs)):
             listed = [(i, j, r) for (i, j), r in zip(pairs, related, strict=True) if r != NO_EDGE]
             if all(_is_order(n, listed, s) for s in (RELATION_X_ORDER, RELATION_Y_ORDER)):
-                found += [
-                    BubbleDiagram(rooms, tuple(listed)) for rooms in product(types, repeat=n)
-                ]
-    return found
+                for rooms in product(types, repeat=n):
+                    each = BubbleDiagram(rooms, tuple(listed))
+                    orders = map(each.relabelled, permutations(range(n)))
+                    found.setdefault(min((d.rooms, d.relations) for d in orders), each)
+    return list(found.values())
 
 
 def _is_order(n: int, related: list[tuple[int, int, int]], signs: tuple[int, ...]) -> bool:
     return any(
         all((order.index(i) - order.index(j)) * signs[r] >= 0 for i, j, r in related)
         for order in permutations(range(n))
+    )
+
+
+def diagram(rooms: str, *relations: tuple[int, int, str]) -> BubbleDiagram:
+    """Rooms by name, relations by name."""
+    return BubbleDiagram(
+        tuple(map(ROOM_TYPES.index, rooms.split())),
+        tuple((i, j, RELATIONS.index(r)) for i, j, r in relations),
+    )
+
+
+def random_diagram(rng: np.random.Generator, vocabulary: PlanVocabulary) -> BubbleDiagram:
+    """One to eight rooms, six pairs of ten related."""
+    n = int(rng.integers(1, 9))
+    types = [ROOM_TYPES.index(name) for name in vocabulary.room_types]
+    codes = [RELATIONS.index(name) for name in vocabulary.relations]
+    return BubbleDiagram(
+        tuple(rng.choice(types, n).tolist()),
+        tuple(
+            (i, j, int(rng.choice(codes)))
+            for i, j in combinations(range(n), 2)
+            if rng.random() < 0.6
+        ),
     )
 
 

@@ -37,6 +37,9 @@ EFFORT = 2.0
 MOST_ROOMS = (8, 12)
 """Of the diagrams that the solver looks for: more only if there is none of so many."""
 
+_MOST_TWICE = 12
+"""Rules of a brief that are left out in two orders, for the smaller contradiction."""
+
 _SEEDS = range(4)
 """Of diagrams for which a floor plan is looked for."""
 
@@ -165,13 +168,16 @@ def _reduced(
     demands: Sequence[_Demand], is_impossible: Callable[[Sequence[_Demand]], bool | None]
 ) -> tuple[list[_Demand], bool]:
     """Demands of which none can be left out, and whether that was decided of each; those of the end
-    of the brief are left out first, or those of its beginning, whichever leaves fewer."""
-    found = []
-    for order in (demands[::-1], demands):
+    of the brief are left out first, or, of few, those of its beginning, if that leaves fewer."""
+    found, known = [], dict[frozenset[_Demand], bool | None]()
+    orders = [demands[::-1], demands]
+    for order in orders if len(demands) <= _MOST_TWICE else orders[:1]:
         kept, is_irreducible = list(demands), True
         for each in order:
             rest = [other for other in kept if other is not each]
-            answer = is_impossible(rest)
+            if (key := frozenset(rest)) not in known:
+                known[key] = is_impossible(rest)
+            answer = known[key]
             if answer:
                 kept = rest
             is_irreducible = is_irreducible and answer is not None

@@ -84,7 +84,7 @@ def brief_of_program(root: Node) -> Brief:
 def _id_of(room: Node, usage: str, taken: Mapping[str, Kind]) -> str:
     """Its id, or its usage with a number where it has none."""
     if "id" not in room.value:
-        names = (usage if k == 1 else f"{usage}_{k}" for k in range(1, len(taken) + 2))
+        names = (f"{usage} {k}" for k in range(1, len(taken) + 2))
         return next(name for name in names if name not in taken)
     node = room.value["id"]
     if not isinstance(node.value, str) or not node.value:

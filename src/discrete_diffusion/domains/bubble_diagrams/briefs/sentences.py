@@ -43,7 +43,8 @@ def sentences(brief: Brief) -> list[str]:
     said += [sentence_of(rule) for rule in brief.counts]
     said += [named_sentence(name, kind) for name, kind in brief.named.items()]
     if len(brief.named) > 1:
-        said.append(f"{_listed(brief.named, 'and')} are different rooms.")
+        names = [f'"{name}"' for name in brief.named]
+        said.append(f"{_listed(names, 'and')} are different rooms.")
     said += [sentence_of(rule) for rule in brief.rules if not isinstance(rule, CountRule)]
     if brief.buildable:
         said.append("There is a floor plan with these relations.")
