@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -52,12 +53,15 @@ class Particles(FirstHitting):
     their tokens any legal ids. Exact as the number of particles grows; of few particles the samples
     are biased by order 1 / number, and share ancestors.
 
+    ``on_drawn``: told, after every call, how many tokens it drew.
+
     Sources: Naesseth et al., Foundations and Trends in ML 12(3), 2019; Wu et al., arXiv 2306.17775.
     Raises ``ValueError`` for a ``resample`` outside [0, 1] or several tokens a call.
     """
 
     constraint: Constraint
     resample: float = 0.5
+    on_drawn: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,6 +108,8 @@ class Particles(FirstHitting):
             draft.x[rows, position] = tokens
             log_h[rows] = chance[rows, tokens]
             draft.record()
+            if self.on_drawn is not None:
+                self.on_drawn(len(rows))
         dead = draft.masked & draft.real
         draft.x = torch.where(dead, draft.algorithm.layout.support.int().argmax(dim=-1), draft.x)
 

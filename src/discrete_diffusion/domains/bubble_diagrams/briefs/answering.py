@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data import draw_sizes
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
 from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
@@ -32,7 +34,7 @@ from discrete_diffusion.domains.bubble_diagrams.sampling import NUM_SAMPLES, sam
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.domains.domain import Drawn, Sampled
-from discrete_diffusion.evaluation.token_samples import TokenSamples, draw_fresh
+from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling.drawing import draw_seeds
 from discrete_diffusion.sampling.first_hitting import FirstHitting
@@ -43,6 +45,7 @@ from discrete_diffusion.sampling.particles import (
     move,
     systematic,
 )
+from discrete_diffusion.types import SampleOutput
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -57,7 +60,7 @@ logger = logging.getLogger(__name__)
 
 METHODS = ("rejection", "particles")
 
-PARTICLES = 2048
+PARTICLES = 512
 """If ``particles`` does not say."""
 
 TRIES = 2000
@@ -253,18 +256,7 @@ class _Asked:
 
     def by_particles(self) -> Answer:
         num = self.config.particles or PARTICLES
-        sampler = steered(self.trained.sampler, self.constraint, self.trained.path)
-        parts = [
-            draw_fresh(
-                self.trained,
-                replace(self.model, sampler=sampler),
-                max(1, num // REPEATS),
-                self.config.seed,
-                stream=(1, repeat),
-                size=self.sizes,
-            )
-            for repeat in range(REPEATS)
-        ]
+        parts = self._particles(num // REPEATS)
         tokens, log_weights = self._weighed(parts)
         estimates = torch.tensor([log_mean(part.log_weights) for part in parts]).double().exp()
         effective = effective_number(log_weights)
@@ -292,11 +284,40 @@ class _Asked:
         }
         return Answer(decode(kept, self.vocab), facts)
 
-    def _weighed(self, parts: Sequence[TokenSamples]) -> tuple[Tensor, Tensor]:
+    def _particles(self, num: int) -> list[SampleOutput]:
+        """``REPEATS`` independent sets of ``num`` particles, their sizes as in training."""
+        trained, device = self.trained, self.model.device
+        counts = [
+            count if n in self.sizes else 0
+            for n, count in enumerate(trained.checkpoint.size_counts)
+        ]
+        real = [
+            trained.domain.real_positions(
+                trained.data_config,
+                draw_sizes(counts, num, make_generator(self.config.seed, 1, repeat, 0)),
+            )
+            for repeat in range(REPEATS)
+        ]
+
+        def draw(repeat: int) -> SampleOutput:
+            output = sampler.sample(
+                trained.algorithm,
+                real[repeat].to(device),
+                generator=make_generator(self.config.seed, 1, repeat, 1, device=device),
+            )
+            return SampleOutput(output.x0.cpu(), output.nfe.cpu(), output.log_weights.cpu())
+
+        tokens = sum(int(each.sum()) for each in real)
+        with progress.task("steering particles", tokens, "tokens") as drawing:
+            sampler = steered(trained.sampler, self.constraint, trained.path)
+            sampler.on_drawn = lambda new: drawing.advance(new * self.shard.world_size)
+            return self.shard.map(draw, range(REPEATS))
+
+    def _weighed(self, parts: Sequence[SampleOutput]) -> tuple[Tensor, Tensor]:
         """The particles that are alive, Int[N, L], and their log weights; without a floor plan they
         weigh nothing."""
         alive = [part.log_weights.isfinite() for part in parts]
-        tokens = torch.cat([part.tokens[keep] for part, keep in zip(parts, alive, strict=True)])
+        tokens = torch.cat([part.x0[keep] for part, keep in zip(parts, alive, strict=True)])
         log_weights = torch.cat(
             [part.log_weights[keep] for part, keep in zip(parts, alive, strict=True)]
         )
@@ -332,9 +353,9 @@ class _Asked:
             accepted.append(float(took.double().mean()))
         return tokens, calls, sum(accepted) / len(accepted)
 
-    def _too_rare(self, parts: Sequence[TokenSamples]) -> str:
+    def _too_rare(self, parts: Sequence[SampleOutput]) -> str:
         """How far the particles came."""
-        real = torch.cat([(part.tokens != self.vocab.pad_id).sum(dim=1) for part in parts])
+        real = torch.cat([(part.x0 != self.vocab.pad_id).sum(dim=1) for part in parts])
         furthest = float((torch.cat([part.nfe for part in parts]) / real).max())
         first = self._draw(0, _PILOT)
         unmet: dict[str, int] = {}
