@@ -37,6 +37,18 @@ _SAMPLE = (
         listed=True,
         without_given="a partial diagram has as many rooms as it lists, null for unknown ones",
     ),
+    Option(
+        "brief",
+        "a file that says what every diagram must have, see docs/briefs.md",
+        is_file=True,
+    ),
+    Option(
+        "method",
+        "with brief: rejection draws until enough meet it, particles steer towards it; null takes "
+        "rejection where that finds one a second",
+        words=("rejection", "particles"),
+    ),
+    Option("particles", "with brief: their number in all; null is 2,048", least=4),
     Option("given", "a file of partial diagrams to complete, see docs/completion.md", is_file=True),
     Option(
         "completions",
@@ -67,7 +79,8 @@ _SAMPLE = (
     ),
     Option(
         "tries",
-        "samples drawn for each asked one, at most, with buildable=true or narrowing; null is 50",
+        "samples drawn for each asked one, at most, with buildable=true or narrowing, null is 50; "
+        "with brief, null is 2,000",
         least=1,
     ),
     Option(
@@ -210,6 +223,10 @@ class BubbleDiagrams(Domain):
         from discrete_diffusion.domains.bubble_diagrams.completing import complete_file
         from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
 
+        if config.brief is not None:
+            from discrete_diffusion.domains.bubble_diagrams.briefs.answering import answer_brief
+
+            return answer_brief(config, trained, self.graph(trained.data_config))
         drawn_by = sample_diagrams if config.given is None else complete_file
         return drawn_by(config, trained, self.graph(trained.data_config))
 

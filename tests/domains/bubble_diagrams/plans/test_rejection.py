@@ -47,7 +47,7 @@ def test_the_first_ones_that_have_a_plan_are_kept_in_their_order():
     fit = [each for each in drawn if each.diagram != CIRCLE]
     assert kept.samples == told == fit[:50]
     assert kept.num_drawn == len(drawn)
-    assert kept.num_buildable == len(fit)
+    assert kept.num_fit == len(fit)
     assert kept.acceptance == len(fit) / len(drawn)
     assert kept.facts["network_calls_per_sample"] == 10 * len(drawn) / 50
     assert kept.num_undecided == 0

@@ -1,4 +1,4 @@
-"""Samples that have a floor plan: drawn until there are enough."""
+"""Samples that have what is asked, such as a floor plan: drawn until there are enough."""
 
 from __future__ import annotations
 
@@ -42,23 +42,25 @@ class DrawnDiagram:
 
 @dataclass
 class Kept:
-    """The samples that have a plan, in the order in which they were drawn, and what they took.
+    """The samples that have what is asked, ``having`` in words, in the order in which they were
+    drawn, and what they took.
 
-    ``num_drawn``: samples in all, of ``network_calls``. ``num_buildable``: those with a plan, also
+    ``num_drawn``: samples in all, of ``network_calls``. ``num_fit``: those that have it, also
     beyond what was asked. ``num_undecided``: of which the solver could not tell; they are rejected.
     """
 
     asked: int
+    having: str = "have a plan"
     samples: list[DrawnDiagram] = field(default_factory=list)
     num_drawn: int = 0
-    num_buildable: int = 0
+    num_fit: int = 0
     num_undecided: int = 0
     network_calls: int = 0
 
     @property
     def acceptance(self) -> float:
-        """Share of all that were drawn that have a plan."""
-        return self.num_buildable / max(self.num_drawn, 1)
+        """Share of all that were drawn that have what is asked."""
+        return self.num_fit / max(self.num_drawn, 1)
 
     @property
     def missing(self) -> int:
@@ -78,17 +80,19 @@ class Kept:
         """``97.2 % of 72 drawn samples have a plan (1 undecided, rejected)``."""
         drawn = counted(self.num_drawn, "drawn sample")
         undecided = f" ({self.num_undecided:,} undecided, rejected)" if self.num_undecided else ""
-        return f"{100 * self.acceptance:.1f} % of {drawn} have a plan{undecided}"
+        percent = 100 * self.acceptance
+        shown = f"{percent:.1f}" if percent >= 1 else f"{percent:.2g}"
+        return f"{shown} % of {drawn} {self.having}{undecided}"
 
     def add(
         self, drawn: Sequence[DrawnDiagram], answers: Sequence[bool | None]
     ) -> list[DrawnDiagram]:
-        """The drawn ones that have a plan, as many as are missing."""
+        """The drawn ones that have what is asked, as many as are missing."""
         fit = [each for each, answer in zip(drawn, answers, strict=True) if answer]
         new = fit[: self.missing]
         self.samples += new
         self.num_drawn += len(drawn)
-        self.num_buildable += len(fit)
+        self.num_fit += len(fit)
         self.num_undecided += sum(answer is None for answer in answers)
         self.network_calls += sum(each.network_calls for each in drawn)
         return new
@@ -97,40 +101,63 @@ class Kept:
         """How many to draw next: as many as should do, 0 at the end."""
         if not self.num_drawn or not self.missing:
             return min(self.missing, _MOST_AT_ONCE)
-        share = (self.num_buildable + 1) / (self.num_drawn + 1)
+        share = (self.num_fit + 1) / (self.num_drawn + 1)
         left = tries * self.asked - self.num_drawn
         return max(0, min(ceil(1.1 * self.missing / share), left, _MOST_AT_ONCE))
 
 
+Draw = Callable[[int, int], Sequence[DrawnDiagram]]
+"""Draws samples, of (round, number), the rounds being 0, 1, ..."""
+
+OnKept = Callable[[Sequence[DrawnDiagram]], None]
+"""Told the samples of each round that are kept."""
+
+
 def keep_buildable(
-    draw: Callable[[int, int], Sequence[DrawnDiagram]],
+    draw: Draw,
     num: int,
     *,
     tries: int = TRIES,
     effort: float = EFFORT,
     shard: Shard | None = None,
-    on_kept: Callable[[Sequence[DrawnDiagram]], None] | None = None,
+    on_kept: OnKept | None = None,
 ) -> Kept:
-    """The first ``num`` drawn samples that have a floor plan, see ``have_plans``.
+    """``keep`` the samples that have a floor plan, see ``have_plans``.
+
+    What the solver cannot decide with ``effort`` is rejected. Processes of ``shard`` share the
+    verdicts."""
+    judge = Buildable(effort, shard or Shard())
+    remedy = f"tries={tries}: raise it for more, or take buildable=lookahead"
+    return keep(draw, num, judge, Kept(num), tries=tries, remedy=remedy, on_kept=on_kept)
+
+
+def keep(
+    draw: Draw,
+    num: int,
+    judge: Callable[[Sequence[BubbleDiagram]], list[bool | None]],
+    kept: Kept,
+    *,
+    tries: int,
+    remedy: str,
+    on_kept: OnKept | None = None,
+) -> Kept:
+    """The first ``num`` drawn samples that ``judge`` finds to have what is asked, in ``kept``.
 
     Whole samples are rejected, their number of rooms too: if ``draw`` draws from p, these are drawn
-    from p given that there is a plan. What the solver cannot decide with ``effort`` is rejected.
+    from p given what is asked. If it returns fewer than the number, there is no further round. At
+    most ``tries`` samples are drawn for each asked one; ``remedy``: what to do if there are too
+    few. A ``Stop`` ends with what is kept.
 
-    ``draw``: of (round, number), the rounds being 0, 1, ...; if it returns fewer than the number,
-    there is no further round. At most ``tries`` samples are drawn for each asked one.
-    ``on_kept``: told the samples of each round that are kept. Processes of ``shard`` share the
-    verdicts; a ``Stop`` ends with what is kept.
-
-    Raises ``ValueError`` if none has a plan.
+    Raises ``ValueError`` if none fits.
     """
-    kept, answers, ended = Kept(num), _Answers(effort, shard or Shard()), False
-    with progress.task("drawing samples that have a plan", num, "samples") as going:
+    ended = False
+    with progress.task(f"drawing samples that {kept.having}", num, "samples") as going:
         for turn in range(tries * num):
             if ended or not (asked := kept.next_round(tries)):
                 break
             try:
                 drawn = draw(turn, asked)
-                found = answers.of([each.diagram for each in drawn])
+                found = judge([each.diagram for each in drawn])
             except Stop:
                 if not kept.samples:
                     raise
@@ -141,12 +168,11 @@ def keep_buildable(
             if on_kept is not None:
                 on_kept(new)
             going.reach(len(kept.samples))
-    _say(kept, tries, ended)
+    _say(kept, remedy, ended)
     return kept
 
 
-def _say(kept: Kept, tries: int, ended: bool) -> None:
-    remedy = f"tries={tries}: raise it for more, or take buildable=lookahead"
+def _say(kept: Kept, remedy: str, ended: bool) -> None:
     if kept.missing and not kept.samples:
         raise ValueError(f"no sample to write: {kept.said()}; {remedy}")
     if kept.missing and not ended:
@@ -157,14 +183,14 @@ def _say(kept: Kept, tries: int, ended: bool) -> None:
         logger.info("%s", kept.said())
 
 
-class _Answers:
-    """Verdicts, each diagram's once, whatever the numbering of its rooms."""
+class Buildable:
+    """Which diagrams have a plan: the verdict of each once, whatever the numbering of its rooms."""
 
     def __init__(self, effort: float, shard: Shard) -> None:
         self._effort, self._shard = effort, shard
         self._known: dict[bytes, bool | None] = {}
 
-    def of(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
+    def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
         if not diagrams:
             return []
         keys = DiagramSet.of(diagrams).canonical_keys.tolist()

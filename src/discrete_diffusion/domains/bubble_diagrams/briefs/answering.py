@@ -1,0 +1,350 @@
+"""``sample brief=FILE``: diagrams that meet a brief, drawn as the model draws those that do."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
+from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
+from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
+from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
+from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
+    EFFORT,
+    Buildable,
+    DrawnDiagram,
+    Kept,
+    keep,
+)
+from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
+from discrete_diffusion.domains.bubble_diagrams.sampling import NUM_SAMPLES, sampled
+from discrete_diffusion.domains.bubble_diagrams.tokens import decode
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
+from discrete_diffusion.domains.domain import Drawn, Sampled
+from discrete_diffusion.evaluation.token_samples import TokenSamples, draw_fresh
+from discrete_diffusion.naming import counted
+from discrete_diffusion.sampling.drawing import draw_seeds
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.particles import (
+    Particles,
+    effective_number,
+    log_mean,
+    move,
+    systematic,
+)
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from torch import Tensor
+
+    from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
+    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.shards import Shard
+
+logger = logging.getLogger(__name__)
+
+METHODS = ("rejection", "particles")
+
+PARTICLES = 2048
+"""If ``particles`` does not say."""
+
+TRIES = 2000
+"""Samples that rejection draws for each asked one, at most, if ``tries`` does not say."""
+
+REPEATS = 4
+"""Independent sets of particles, which tell the error of the probability."""
+
+MOVES = 4
+MOVED = 0.3
+"""Metropolis-Hastings moves of every sample of particles, and the share of tokens each redraws."""
+
+_LEAST_RATE = 1.0
+"""Samples a second that make rejection the way, if ``method`` does not say."""
+
+_PILOT = 128
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``diagrams``: those that meet the brief, and ``facts`` for ``metrics.json``."""
+
+    diagrams: list[BubbleDiagram]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+    """Draw ``num_samples`` diagrams that meet ``brief``; see docs/briefs.md.
+
+    Raises ``ValueError`` naming file, line and key for a brief that is wrong, one that no diagram
+    meets, and one that too few samples meet to be found.
+    """
+    _check_request(config)
+    brief = read_brief(str(config.brief))
+    words = vocabulary_of_graph(vocab)
+    found = feasibility(brief, vocab.n_max, words)
+    if found.can_be_met is False:
+        raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={config.brief}"))
+    start = time.perf_counter()
+    with trained.sharing() as shard:
+        model = replace(trained.on(shard), on_drawn=None)
+        asked = _Asked(config, trained, model, vocab, brief, shard)
+        method = config.method or asked.chosen()
+        answer = asked.by_rejection() if method == "rejection" else asked.by_particles()
+    diagrams = Diagrams(answer.diagrams)
+    keys = DiagramSet.of(diagrams, words).canonical_key_set
+    facts = {
+        "brief": str(config.brief),
+        "method": method,
+        "num_samples": len(diagrams),
+        "distinct": len(keys),
+        "seconds": time.perf_counter() - start,
+        **answer.facts,
+    }
+    logger.info("%s", _said(facts))
+
+    def write() -> Sampled:
+        save_diagrams(diagrams, Path(str(config.out)), config.picture)
+        what = f"{counted(len(diagrams), 'diagram')} that meet the brief, {len(keys)} distinct,"
+        return sampled(config, trained, what, diagrams, facts)
+
+    return Drawn(diagrams, write)
+
+
+def _check_request(config: DictConfig) -> None:
+    """``ValueError`` for options that do not go with a brief."""
+    for key, why in (
+        ("num_rooms", "say it in the brief, num_rooms: 5-7"),
+        ("trajectory", "samples that meet one come from many; leave it out"),
+    ):
+        if config[key]:
+            raise ValueError(f"{key}={config[key]} does not go with brief=: {why}")
+    if config.buildable not in (None, False, True):
+        raise ValueError(
+            f"buildable={config.buildable} does not go with brief=, which rejects diagrams without "
+            "a plan; take buildable=true"
+        )
+
+
+@dataclass
+class _Asked:
+    """A request, and what has been drawn for it so far."""
+
+    config: DictConfig
+    trained: TrainedModel
+    model: Model
+    vocab: VocabConfig
+    brief: Brief
+    shard: Shard
+    _first: list[DrawnDiagram] | None = None
+
+    def __post_init__(self) -> None:
+        self.constraint = BriefConstraint(self.brief, self.vocab)
+        self.buildable = self.brief.buildable or bool(self.config.buildable)
+        counts = self.trained.checkpoint.size_counts
+        self.sizes = [n for n, count in enumerate(counts) if count and n in self.brief.num_rooms]
+        if not self.sizes:
+            seen = [n for n, count in enumerate(counts) if count]
+            raise ValueError(
+                f"brief={self.config.brief}: num_rooms is {self.brief.num_rooms}, but "
+                f"{self.trained.path} was trained on diagrams of {seen[0]} to {seen[-1]} rooms"
+            )
+        self.share = sum(counts[n] for n in self.sizes) / sum(counts)
+
+    @property
+    def num(self) -> int:
+        return NUM_SAMPLES if self.config.num_samples is None else self.config.num_samples
+
+    def chosen(self) -> str:
+        """Rejection where that finds more than ``_LEAST_RATE`` samples a second, by a first try."""
+        if not isinstance(self.trained.sampler, FirstHitting):
+            return "rejection"  # the others do not reveal tokens one by one
+        start = time.perf_counter()
+        self._first = self._draw(0, max(_PILOT, self.num))
+        met = sum(answer is True for answer in self._judge([d.diagram for d in self._first]))
+        rate = met / (time.perf_counter() - start)
+        method = METHODS[0] if rate >= _LEAST_RATE else METHODS[1]
+        of = counted(len(self._first), "first sample")
+        logger.info("%d of %s meet the brief; method=%s", met, of, method)
+        return method
+
+    def _draw(self, turn: int, num: int) -> list[DrawnDiagram]:
+        if turn == 0 and self._first is not None:
+            return self._first
+        drawn = draw_fresh(
+            self.trained, self.model, num, self.config.seed, stream=(turn,), size=self.sizes
+        )
+        diagrams, calls = decode(drawn.tokens, self.vocab), drawn.nfe.tolist()
+        return [DrawnDiagram(*each) for each in zip(diagrams, calls, strict=True)]
+
+    def _judge(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
+        """Whether they meet the brief, a floor plan included if that is asked for."""
+        met: list[bool | None] = [not self.brief.unmet(diagram) for diagram in diagrams]
+        if not self.buildable:
+            return met
+        fit = [k for k, answer in enumerate(met) if answer]
+        verdicts = Buildable(EFFORT, self.shard)([diagrams[k] for k in fit])
+        for k, has_plan in zip(fit, verdicts, strict=True):
+            met[k] = has_plan
+        return met
+
+    def _fit(self, tokens: Tensor) -> Tensor:
+        """Bool[N]: which of them meet the brief, floor plan included."""
+        return torch.tensor([found is True for found in self._judge(decode(tokens, self.vocab))])
+
+    def by_rejection(self) -> Answer:
+        def write_kept(new: Sequence[DrawnDiagram]) -> None:
+            if self.trained.append is not None and self.shard.world_size == 1:
+                self.trained.append(lines_of(each.diagram for each in new))
+
+        tries = self.config.tries or TRIES
+        kept = keep(
+            self._draw,
+            self.num,
+            self._judge,
+            Kept(self.num, "meet the brief"),
+            tries=tries,
+            remedy=f"tries={tries}: raise it for more, or take method=particles",
+            on_kept=write_kept,
+        )
+        p = kept.acceptance
+        facts = {
+            **kept.facts,
+            "exact": True,
+            "approximate_because": None,
+            "probability": self.share * p,
+            "probability_standard_error": self.share * math.sqrt(p * (1 - p) / kept.num_drawn),
+        }
+        return Answer([each.diagram for each in kept.samples], facts)
+
+    def by_particles(self) -> Answer:
+        num = self.config.particles or PARTICLES
+        sampler = self._sampler()
+        parts = [
+            draw_fresh(
+                self.trained,
+                replace(self.model, sampler=sampler),
+                max(1, num // REPEATS),
+                self.config.seed,
+                stream=(1, repeat),
+                size=self.sizes,
+            )
+            for repeat in range(REPEATS)
+        ]
+        tokens, log_weights = self._weighed(parts)
+        estimates = torch.tensor([log_mean(part.log_weights) for part in parts]).double().exp()
+        effective = effective_number(log_weights)
+        if effective == 0:
+            raise ValueError(self._too_rare(parts))
+        generator = make_generator(self.config.seed, 2)
+        kept = tokens[systematic(log_weights, self.num, generator)]
+        kept = kept[torch.randperm(len(kept), generator=generator)]
+        kept, calls, accepted = self._moved(kept, generator)
+        calls += sum(int(part.nfe.sum()) for part in parts)
+        if self._first is not None:
+            calls += sum(each.network_calls for each in self._first)
+        mean = float(estimates.mean())
+        error = float(estimates.std()) / math.sqrt(REPEATS)
+        facts = {
+            "exact": False,
+            "approximate_because": f"{num:,} particles, worth {effective:.1f} independent ones; "
+            "exact as their number grows (particles=)",
+            "num_particles": num,
+            "effective_samples": effective,
+            "moves_accepted": accepted,
+            "network_calls_per_sample": calls / max(len(kept), 1),
+            "probability": self.share * mean,
+            "probability_standard_error": self.share * error,
+        }
+        return Answer(decode(kept, self.vocab), facts)
+
+    def _sampler(self) -> Particles:
+        sampler = self.trained.sampler
+        if not isinstance(sampler, FirstHitting):
+            raise ValueError(
+                f"method=particles reveals tokens one by one, but {self.trained.path} is sampled "
+                f"by {sampler.name}; take sampling=first-hitting or method=rejection"
+            )
+        return Particles(
+            constraint=self.constraint,
+            temperature=sampler.temperature,
+            top_p=sampler.top_p,
+            guidance=sampler.guidance,
+        )
+
+    def _weighed(self, parts: Sequence[TokenSamples]) -> tuple[Tensor, Tensor]:
+        """The particles that are alive, Int[N, L], and their log weights; without a floor plan they
+        weigh nothing."""
+        alive = [part.log_weights.isfinite() for part in parts]
+        tokens = torch.cat([part.tokens[keep] for part, keep in zip(parts, alive, strict=True)])
+        log_weights = torch.cat(
+            [part.log_weights[keep] for part, keep in zip(parts, alive, strict=True)]
+        )
+        if not self.buildable or not len(tokens):
+            return tokens, log_weights
+        fit = self._fit(tokens)
+        return tokens, log_weights.masked_fill(~fit, -torch.inf)
+
+    def _moved(self, tokens: Tensor, generator: torch.Generator) -> tuple[Tensor, int, float]:
+        """The samples Int[N, L] after ``MOVES`` moves, the network calls of these, and the share of
+        moves that were accepted."""
+        model, calls, accepted = self.model, 0, []
+        real = tokens != self.vocab.pad_id
+        sampler = self.trained.sampler
+        assert isinstance(sampler, FirstHitting)
+        on_device = make_generator(*draw_seeds(generator, 1), device=model.device)
+        for _ in range(MOVES):
+            output, took = move(
+                sampler,
+                model.algorithm,
+                tokens.to(model.device),
+                real.to(model.device),
+                self.constraint,
+                share=MOVED,
+                generator=on_device,
+            )
+            calls += int(output.nfe.sum())
+            moved = output.x0.cpu()
+            if self.buildable:
+                fit = self._fit(moved)
+                took, moved = took.cpu() & fit, torch.where(fit.unsqueeze(1), moved, tokens)
+            tokens = moved
+            accepted.append(float(took.double().mean()))
+        return tokens, calls, sum(accepted) / len(accepted)
+
+    def _too_rare(self, parts: Sequence[TokenSamples]) -> str:
+        """How far the particles came."""
+        real = torch.cat([(part.tokens != self.vocab.pad_id).sum(dim=1) for part in parts])
+        furthest = float((torch.cat([part.nfe for part in parts]) / real).max())
+        first = self._draw(0, _PILOT)
+        unmet: dict[str, int] = {}
+        for each in first:
+            for key in self.brief.unmet(each.diagram):
+                unmet[key] = unmet.get(key, 0) + 1
+        worst = sorted(unmet, key=lambda key: -unmet[key])[:3]
+        said = ", ".join(f"{key} ({100 * unmet[key] / len(first):.0f} %)" for key in worst)
+        return (
+            f"brief={self.config.brief}: none of {len(real):,} particles met it; the furthest had "
+            f"{100 * furthest:.0f} % of its tokens drawn. Of {len(first)} samples without it most "
+            f"break {said}. Raise particles=, or ask for less"
+        )
+
+
+def _said(facts: dict[str, Any]) -> str:
+    how = "exactly" if facts["exact"] else f"approximately ({facts['approximate_because']})"
+    error = facts["probability_standard_error"]
+    return (
+        f"drawn {how}: {facts['network_calls_per_sample']:,.0f} network calls a diagram; about "
+        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams meet the brief"
+    )

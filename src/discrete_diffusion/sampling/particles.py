@@ -1,0 +1,168 @@
+"""Samples that meet a constraint, by twisted sequential Monte Carlo; and moves that keep it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.categorical import neg_inf, pick, uniform_draws
+from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.types import SampleOutput
+
+
+class Constraint(ABC):
+    """A predicate C of finished samples, and how likely unfinished ones are to meet it."""
+
+    @abstractmethod
+    def met(self, x: Tensor) -> Tensor:
+        """Bool[R]: which of the finished samples x Int[R, L] meet it."""
+
+    @abstractmethod
+    def log_chances(self, x: Tensor, position: Tensor, log_d0: Tensor) -> Tensor:
+        """Float64[R, V]: log h(C | x with v at ``position``) for every id v, of samples x Int[R, L]
+        with MASK where nothing is drawn, MASK at ``position`` Int[R] too; ``log_d0`` Float[R, L, V]
+        is what the network says of x.
+
+        h is any guess with two properties: it is above 0 where a sample can still meet C, and of a
+        finished sample it is 1 or 0, whether that meets C. The better it predicts P(C | x), the
+        fewer particles are needed; it never changes what they tend to.
+        """
+
+
+@dataclass(kw_only=True)
+class Particles(FirstHitting):
+    """First-hitting sampling of p given ``constraint``, by twisted sequential Monte Carlo.
+
+    The rows of one call of ``sample`` are particles. Each reveals its tokens one by one, in its own
+    random order, with the proposal and the incremental weight
+
+        r(v) = D_l(v) h(x with v) / Z,    Z = sum_v D_l(v) h(x with v),    w <- w Z / h(x),
+
+    h(x) being that which the last draw predicted, 1 before the first. The weights telescope to
+    p(x) 1{C} / r(x): whatever h is, they are proper for p given C, and their mean is an unbiased
+    estimate of p(C). Where their effective number falls below ``resample`` times that of the
+    particles, they are resampled systematically, each with weight the mean.
+
+    ``log_weights`` of the result are those after the last resampling; of dead particles -inf, and
+    their tokens any legal ids. Exact as the number of particles grows; of few particles the samples
+    are biased by order 1 / number, and share ancestors.
+
+    Sources: Naesseth et al., Foundations and Trends in ML 12(3), 2019; Wu et al., arXiv 2306.17775.
+    Raises ``ValueError`` for a ``resample`` outside [0, 1] or several tokens a call.
+    """
+
+    constraint: Constraint
+    resample: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.resample <= 1:
+            raise ValueError(f"resample={self.resample}: expected a share, 0 to 1")
+        if self.tokens_per_call != 1:
+            raise ValueError(
+                f"tokens_per_call={self.tokens_per_call}: particles are weighed token by token; "
+                "take 1"
+            )
+
+    def _run(self, draft: Draft) -> None:
+        num, device = len(draft.x), draft.x.device
+        call, t = self._plan(draft)
+        left = call.amax(dim=1) + 1
+        log_h = torch.zeros(num, dtype=torch.float64, device=device)
+        log_r = torch.zeros(num, draft.algorithm.layout.vocab_size, dtype=torch.float64)
+        log_r, whole = log_r.to(device), left == 0
+        draft.log_weights[whole] += _log_of(self.constraint.met(draft.x[whole]))
+        for k in range(int(left.max()) if num else 0):
+            rows = ((left > k) & draft.log_weights.isfinite()).nonzero().squeeze(1)
+            if not len(rows):
+                break
+            position = (call[rows] == k).int().argmax(dim=1)
+            log_d0 = self._shaped(self._log_d0(draft, rows, t[rows, k]), None)[0]
+            log_chance = self.constraint.log_chances(draft.x[rows], position, log_d0)
+            here = log_d0[torch.arange(len(rows), device=device), position].double()
+            here = here.masked_fill(here <= neg_inf(log_d0.dtype) / 2, -torch.inf)
+            log_r[rows] = here + log_chance
+            log_z = log_r[rows].logsumexp(dim=-1)
+            draft.log_weights[rows] += log_z - log_h[rows]
+            chance = torch.full_like(log_r, -torch.inf)
+            chance[rows] = log_chance
+            if self._worn(draft.log_weights):
+                kept = systematic(draft.log_weights, num, draft.generator)
+                for tensor in (draft.x, draft.nfe, call, t, left, log_h, log_r, chance):
+                    tensor.copy_(tensor[kept])
+                draft.real, draft.free = draft.real[kept], draft.free[kept]
+                draft.log_weights.fill_(log_mean(draft.log_weights))
+            rows = ((left > k) & draft.log_weights.isfinite()).nonzero().squeeze(1)
+            position = (call[rows] == k).int().argmax(dim=1)
+            u = uniform_draws((len(rows),), draft.generator, device)
+            tokens = pick(log_r[rows].log_softmax(dim=-1), u)
+            draft.x[rows, position] = tokens
+            log_h[rows] = chance[rows, tokens]
+            draft.record()
+        dead = draft.masked & draft.real
+        draft.x = torch.where(dead, draft.algorithm.layout.support.int().argmax(dim=-1), draft.x)
+
+    def _worn(self, log_weights: Tensor) -> bool:
+        finite = log_weights.isfinite().any()
+        return bool(finite) and effective_number(log_weights) < self.resample * len(log_weights)
+
+
+def effective_number(log_weights: Tensor) -> float:
+    """(sum w)^2 / sum w^2 of Float64[N], 0 if all weights are."""
+    if not log_weights.isfinite().any():
+        return 0.0
+    log_sum, log_squares = log_weights.logsumexp(dim=0), (2 * log_weights).logsumexp(dim=0)
+    return float((2 * log_sum - log_squares).exp())
+
+
+def log_mean(log_weights: Tensor) -> float:
+    """The log of the mean weight of Float64[N]: of ``Particles``, an estimate of log p(C)."""
+    return float(log_weights.logsumexp(dim=0)) - float(torch.tensor(len(log_weights)).log())
+
+
+def systematic(log_weights: Tensor, num: int, generator: torch.Generator) -> Tensor:
+    """Int[num]: rows drawn in proportion to their weights, Float64[N], row k as often as num w_k
+    rounded down or up (systematic resampling)."""
+    share = (log_weights - log_weights.logsumexp(dim=0)).exp().cumsum(dim=0)
+    u = uniform_draws((1,), generator, log_weights.device)
+    points = (torch.arange(num, device=share.device, dtype=share.dtype) + u) / num
+    return torch.searchsorted(share / share[-1], points, right=True).clamp(max=len(share) - 1)
+
+
+def move(
+    sampler: FirstHitting,
+    algorithm: TokenAlgorithm,
+    x: Tensor,
+    real: Tensor,
+    constraint: Constraint,
+    *,
+    share: float,
+    generator: torch.Generator,
+    fixed: Tensor | None = None,
+) -> tuple[SampleOutput, Tensor]:
+    """A Metropolis-Hastings move of finished samples x Int[B, L], which leaves p given C unchanged.
+
+    Each position is hidden with probability ``share``, but for those ``fixed`` Bool[B, L], and
+    drawn anew given the rest by ``sampler``. This is reversible with respect to p, as far as
+    clamped samples are those of one joint distribution, so the move is accepted where the new
+    sample meets C.
+
+    Returns the samples, Int[B, L] in ``x0``, and Bool[B], which of them were accepted.
+    """
+    free = real if fixed is None else real & ~fixed
+    hidden = (uniform_draws(tuple(x.shape), generator, x.device) < share) & free
+    clamp = x.masked_fill(hidden | ~real, -1)
+    output = sampler.sample(algorithm, real, generator=generator, clamp=clamp)
+    accepted = constraint.met(output.x0)
+    return replace(output, x0=torch.where(accepted.unsqueeze(1), output.x0, x)), accepted
+
+
+def _log_of(met: Tensor) -> Tensor:
+    return torch.zeros(met.shape, dtype=torch.float64, device=met.device).masked_fill(
+        ~met, -torch.inf
+    )

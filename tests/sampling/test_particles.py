@@ -1,0 +1,222 @@
+"""Particles of the toy world are proper for every look-ahead, and closer with more of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+import torch
+from toy_samplers import exact
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.particles import (
+    Constraint,
+    Particles,
+    effective_number,
+    log_mean,
+    move,
+    systematic,
+)
+from toy_world import FULL, MASK, PADDED, VOCAB_SIZE, ToyWorld, noise_floor, total_variation
+
+CONSTRAINTS = {
+    "equal": lambda x: x[..., 0] == x[..., 1],
+    "one three": lambda x: (x == 3).sum(dim=-1) == 1,
+    "rare": lambda x: (x[..., 0] == 2) & (x[..., 1] == 0) & (x[..., 2] != 2),
+}
+
+
+@dataclass
+class Toy(Constraint):
+    """``guess``: "exact", P(C | x) itself; "factorised", of what the network says of each position;
+    "possible", 1 wherever C can still be met."""
+
+    name: str
+    guess: str
+    real: torch.Tensor
+
+    def __post_init__(self) -> None:
+        self.world = ToyWorld.make(self.real)
+
+    def met(self, x):
+        return CONSTRAINTS[self.name](x)
+
+    def log_chances(self, x, position, log_d0):
+        clean = self.world.x0
+        tried = x.unsqueeze(1).repeat(1, VOCAB_SIZE, 1)
+        tried[torch.arange(len(x)), :, position] = torch.arange(VOCAB_SIZE)
+        fits = ((tried.unsqueeze(2) == clean) | (tried.unsqueeze(2) == MASK)).all(dim=-1)
+        if self.guess == "factorised":
+            masked = tried == MASK
+            of_clean = log_d0.double().exp()[:, torch.arange(3), clean]  # (R, K, 3)
+            weight = torch.where(masked.unsqueeze(2), of_clean.unsqueeze(1), 1.0).prod(dim=-1)
+        else:
+            weight = self.world.prob.expand(fits.shape)
+        weight = weight * fits
+        chance = (weight * self.met(clean)).sum(dim=-1) / weight.sum(dim=-1).clamp(min=1e-300)
+        return chance.log() if self.guess != "possible" else (chance > 0).double().log()
+
+
+@cache
+def truth(name: str, padded: bool) -> tuple[ToyWorld, torch.Tensor, float]:
+    """The world, its law given the constraint, and P(C)."""
+    world = ToyWorld.make(PADDED if padded else FULL)
+    kept = world.prob * CONSTRAINTS[name](world.x0)
+    return world, kept / kept.sum(), float(kept.sum())
+
+
+def run(name, guess, num, seed, *, padded=False, **options):
+    real = PADDED if padded else FULL
+    sampler = Particles(constraint=Toy(name, guess, real), **options)
+    return sampler.sample(exact("mdlm"), real.expand(num, -1), generator=make_generator(seed))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("name", ["equal", "one three"])
+def test_the_true_look_ahead_needs_no_weights(name, padded):
+    world, law, p = truth(name, padded)
+    output = run(name, "exact", 6_000, 0, padded=padded)
+    assert output.log_weights.exp() == pytest.approx(p, rel=1e-5)
+    assert total_variation(world.distribution(output.x0), law) < noise_floor(law, 6_000)
+
+
+@pytest.mark.parametrize("resample", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("guess", ["factorised", "possible"])
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_any_look_ahead_tends_to_the_conditional(name, guess, resample):
+    world, law, p = truth(name, False)
+    output = run(name, guess, 8_000, 1, resample=resample)
+    weights = output.log_weights.exp()
+    assert CONSTRAINTS[name](output.x0[weights > 0]).all()
+    assert log_mean(output.log_weights) == pytest.approx(math.log(p), abs=0.08)
+    found = world.distribution(output.x0[weights > 0], weights[weights > 0])
+    assert total_variation(found, law) < noise_floor(
+        law, int(0.4 * effective_number(weights.log()))
+    )
+
+
+@pytest.mark.parametrize("resample", [0.0, 1.0])
+@pytest.mark.parametrize("guess", ["factorised", "possible"])
+def test_few_particles_estimate_the_probability_without_bias(guess, resample):
+    name, runs = "one three", 200
+    world, _, p = truth(name, False)
+    outputs = [run(name, guess, 6, seed, resample=resample) for seed in range(runs)]
+    found = torch.tensor([log_mean(output.log_weights) for output in outputs]).double().exp()
+    error = float(found.std()) / runs**0.5
+    assert abs(float(found.mean()) - p) < 4 * error
+    # and so is that of every sequence that is not too rare to count
+    weights = torch.cat([output.log_weights for output in outputs]).exp()
+    tokens = torch.cat([output.x0 for output in outputs])
+    for x, prob in zip(world.x0, world.prob, strict=True):
+        if CONSTRAINTS[name](x) and prob > 0.03:
+            share = (weights * (tokens == x).all(dim=1)).reshape(runs, 6).mean(dim=1)
+            assert abs(float(share.mean() - prob)) < 4.5 * float(share.std()) / runs**0.5 + 1e-4
+
+
+def test_the_error_falls_with_the_number_of_particles():
+    """A sample of one particle is one of the proposal, which is tilted; of 16 particles, drawn by
+    its weight, it is hardly."""
+    name, runs = "one three", 250
+    world, law, _ = truth(name, False)
+    alone = run(name, "possible", 6_000, 0, resample=0.0)
+    assert total_variation(world.distribution(alone.x0), law) > 3 * noise_floor(law, 6_000)
+    rows = []
+    for seed in range(runs):
+        output = run(name, "possible", 16, seed, resample=1.0)
+        rows.append(output.x0[systematic(output.log_weights, 1, make_generator(seed, 7))])
+    assert total_variation(world.distribution(torch.cat(rows)), law) < noise_floor(law, runs)
+
+
+def test_a_constraint_that_nothing_meets_leaves_no_weight():
+    class Never(Toy):
+        def met(self, x):
+            return torch.zeros(x.shape[:-1], dtype=torch.bool)
+
+    sampler = Particles(constraint=Never("equal", "possible", FULL))
+    output = sampler.sample(exact("mdlm"), FULL.expand(8, -1), generator=make_generator(0))
+    assert (output.log_weights == -torch.inf).all()
+    assert effective_number(output.log_weights) == 0
+
+
+def test_given_tokens_are_kept_and_weigh_nothing():
+    world, _, _ = truth("equal", False)
+    clamp = torch.tensor([1, -1, -1]).expand(6_000, -1)
+    sampler = Particles(constraint=Toy("equal", "factorised", FULL))
+    output = sampler.sample(
+        exact("mdlm"), FULL.expand(6_000, -1), generator=make_generator(0), clamp=clamp
+    )
+    fits = world.prob * (world.x0[:, 0] == 1)
+    law = fits * (world.x0[:, 1] == 1)
+    assert log_mean(output.log_weights) == pytest.approx(
+        float((law.sum() / fits.sum()).log()), abs=0.08
+    )
+    found = world.distribution(output.x0, output.log_weights.exp())
+    assert total_variation(found, law / law.sum()) < noise_floor(law / law.sum(), 3_000)
+
+
+def test_whole_samples_are_only_judged():
+    clamp = torch.tensor([[1, 1, 2], [1, 0, 2]])
+    sampler = Particles(constraint=Toy("equal", "factorised", FULL))
+    output = sampler.sample(
+        exact("mdlm"), FULL.expand(2, -1), generator=make_generator(0), clamp=clamp
+    )
+    assert output.log_weights.tolist() == [0.0, -torch.inf]
+    assert output.nfe.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_move_leaves_the_conditional_unchanged(padded):
+    name, num, real = "one three", 20_000, PADDED if padded else FULL
+    world, law, _ = truth(name, padded)
+    rows = torch.multinomial(law, num, replacement=True, generator=make_generator(0))
+    x, sampler = world.x0[rows], build_sampler({"name": "first-hitting"})
+    constraint, generator = Toy(name, "possible", real), make_generator(1)
+    for _ in range(3):
+        output, accepted = move(
+            sampler,
+            exact("mdlm"),
+            x,
+            real.expand(num, -1),
+            constraint,
+            share=0.6,
+            generator=generator,
+        )
+        assert 0.2 < accepted.double().mean() < 1
+        assert CONSTRAINTS[name](output.x0).all()
+        x = output.x0
+    assert (x != world.x0[rows]).any(dim=1).double().mean() > 0.1
+    assert total_variation(world.distribution(x), law) < noise_floor(law, num)
+
+
+def test_fixed_positions_do_not_move():
+    world, law, _ = truth("one three", False)
+    x = world.x0[torch.multinomial(law, 200, replacement=True, generator=make_generator(0))]
+    fixed = torch.tensor([False, True, False]).expand(200, -1)
+    output, _ = move(
+        build_sampler({"name": "first-hitting"}),
+        exact("mdlm"),
+        x,
+        FULL.expand(200, -1),
+        Toy("one three", "possible", FULL),
+        share=1.0,
+        generator=make_generator(1),
+        fixed=fixed,
+    )
+    assert torch.equal(output.x0[:, 1], x[:, 1])
+
+
+def test_systematic_resampling_rounds_expected_numbers():
+    log_weights = torch.tensor([0.5, 0.3, 0.2, 0.0]).double().log()
+    kept = systematic(log_weights, 10, make_generator(0))
+    assert torch.bincount(kept, minlength=4).tolist() == [5, 3, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"), [({"resample": 1.5}, "resample"), ({"tokens_per_call": 2}, "1")]
+)
+def test_wrong_options_are_refused(options, named):
+    with pytest.raises(ValueError, match=named):
+        Particles(constraint=Toy("equal", "exact", FULL), **options)
