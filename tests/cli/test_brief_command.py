@@ -56,6 +56,14 @@ def test_none_of_them(capsys, folder):
     assert status == 0
 
 
+@needs_solver
+def test_of_buildable_ones_some_are_decided(capsys, folder):
+    (folder / "brief.yaml").write_text("rooms: {Kitchen: 1}\nbuildable: true\n")
+    out, _, _ = run(capsys, "check", "brief.yaml", "--plans", "plans.jsonl")
+    assert "first 20" in out
+    assert "floor plan" in out
+
+
 def test_the_embedded_plans_are_looked_at_unasked(capsys, monkeypatch):
     monkeypatch.setattr(generator, "cached_plans", lambda num, seed: draw_plans(100, seed))
     out, _, _ = run(capsys, "check", "brief.yaml")
