@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.bubble_diagrams import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.arranging import UnseenError
+from discrete_diffusion.domains.bubble_diagrams.briefs.answering import brief_asked
+from discrete_diffusion.domains.bubble_diagrams.briefs.given import complete_brief
 from discrete_diffusion.domains.bubble_diagrams.completion import (
     Completions,
     approximations,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.sampling import TokenSampler
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +71,8 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             "JSON lines (docs/completion.md)"
         )
     check_directions(config, trained, vocab)
-    way = Way.asked(config, vocab)
+    brief = None if config.brief is None else brief_asked(config, vocab)
+    way = Way("", vocab) if brief is not None else Way.asked(config, vocab)
     check_realise(config)
     words = vocabulary_of_graph(vocab)
     partials = numbered_partials(
@@ -83,31 +87,47 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
     each = COMPLETIONS if config.completions is None else config.completions
     with trained.sharing() as shard:
         start = time.perf_counter()
-        try:
-            completed = complete(
-                trained.sampler,
-                trained.algorithm,
-                list(partials.values()),
-                lines=list(partials),
-                vocab=vocab,
-                node_order=trained.data_config.node_order,
-                generator=make_generator(config.seed, 1, device=trained.device),
-                completions=each,
-                steps=trained.steps,
-                way=way,
-                batch_size=way.rows_at_once(trained.batch_size),
-                max_arrangements=config.max_arrangements,
-                trajectories=config.trajectory,
-                shard=shard,
-                on_drawn=trained.on(shard, lambda _, diagrams: lines_of(diagrams)).on_drawn,
+
+        def draw(
+            sampler: TokenSampler, num: int, entropy: Sequence[int], on_drawn: Any = None
+        ) -> Completions:
+            try:
+                return complete(
+                    sampler,
+                    trained.algorithm,
+                    list(partials.values()),
+                    lines=list(partials),
+                    vocab=vocab,
+                    node_order=trained.data_config.node_order,
+                    generator=make_generator(config.seed, *entropy, device=trained.device),
+                    completions=num,
+                    steps=trained.steps,
+                    way=way,
+                    batch_size=way.rows_at_once(trained.batch_size),
+                    max_arrangements=config.max_arrangements,
+                    trajectories=config.trajectory,
+                    shard=shard,
+                    on_drawn=on_drawn,
+                )
+            except UnseenError as error:
+                raise ValueError(f"{config.given}, {error}") from error
+
+        of_brief: dict[str, Any] = {}
+        if brief is None:
+            told = trained.on(shard, lambda _, diagrams: lines_of(diagrams)).on_drawn
+            completed = draw(trained.sampler, each, (1,), told)
+        else:
+            completed, of_brief = complete_brief(
+                config, trained, brief, vocab, list(partials), draw, each, shard
             )
-        except UnseenError as error:
-            raise ValueError(f"{config.given}, {error}") from error
         seconds = time.perf_counter() - start
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
         logger.info("%s", way.said(weights))
-    if reasons := "; ".join(approximations(trained.sampler, trained.algorithm, completed)):
+    why = approximations(trained.sampler, trained.algorithm, completed)
+    if "num_particles" in of_brief:
+        why.append(f"{of_brief['num_particles']} particles of each line stand for all that meet it")
+    if reasons := "; ".join(why):
         logger.info("the completions are approximate: %s", reasons)
 
     def write() -> Sampled:
@@ -117,6 +137,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             "exact": not reasons,
             "approximate_because": reasons or None,
             **weights,
+            **of_brief,
         }
         return _write_completed(config, trained, partials, completed, facts, vocab)
 

@@ -223,7 +223,7 @@ class BubbleDiagrams(Domain):
         from discrete_diffusion.domains.bubble_diagrams.completing import complete_file
         from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
 
-        if config.brief is not None:
+        if config.brief is not None and config.given is None:
             from discrete_diffusion.domains.bubble_diagrams.briefs.answering import answer_brief
 
             return answer_brief(config, trained, self.graph(trained.data_config))

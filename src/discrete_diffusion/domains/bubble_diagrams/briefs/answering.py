@@ -90,12 +90,7 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
     Raises ``ValueError`` naming file, line and key for a brief that is wrong, one that no diagram
     meets, and one that too few samples meet to be found.
     """
-    _check_request(config)
-    brief = read_brief(str(config.brief))
-    words = vocabulary_of_graph(vocab)
-    found = feasibility(brief, vocab.n_max, words)
-    if found.can_be_met is False:
-        raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={config.brief}"))
+    brief, words = brief_asked(config, vocab), vocabulary_of_graph(vocab)
     start = time.perf_counter()
     with trained.sharing() as shard:
         model = replace(trained.on(shard), on_drawn=None)
@@ -122,8 +117,9 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
     return Drawn(diagrams, write)
 
 
-def _check_request(config: DictConfig) -> None:
-    """``ValueError`` for options that do not go with a brief."""
+def brief_asked(config: DictConfig, vocab: VocabConfig) -> Brief:
+    """That of ``brief``; ``ValueError`` for one that is wrong or that no diagram meets, and for
+    options that do not go with one."""
     for key, why in (
         ("num_rooms", "say it in the brief, num_rooms: 5-7"),
         ("trajectory", "samples that meet one come from many; leave it out"),
@@ -135,6 +131,44 @@ def _check_request(config: DictConfig) -> None:
             f"buildable={config.buildable} does not go with brief=, which rejects diagrams without "
             "a plan; take buildable=true"
         )
+    brief, words = read_brief(str(config.brief)), vocabulary_of_graph(vocab)
+    found = feasibility(brief, vocab.n_max, words)
+    if found.can_be_met is False:
+        raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={config.brief}"))
+    return replace(brief, buildable=brief.buildable or bool(config.buildable))
+
+
+@dataclass(frozen=True)
+class Meets:
+    """Whether diagrams meet a brief, floor plan included if that is asked for; None: undecided."""
+
+    brief: Brief
+    shard: Shard
+
+    def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
+        met: list[bool | None] = [not self.brief.unmet(diagram) for diagram in diagrams]
+        if not self.brief.buildable:
+            return met
+        fit = [k for k, answer in enumerate(met) if answer]
+        verdicts = Buildable(EFFORT, self.shard)([diagrams[k] for k in fit])
+        for k, has_plan in zip(fit, verdicts, strict=True):
+            met[k] = has_plan
+        return met
+
+
+def steered(sampler: Any, constraint: BriefConstraint, path: str) -> Particles:
+    """Particles that are drawn as ``sampler`` draws; ``ValueError`` for one of another kind."""
+    if not isinstance(sampler, FirstHitting):
+        raise ValueError(
+            f"method=particles reveals tokens one by one, but {path} is sampled by {sampler.name}; "
+            "take sampling=first-hitting or method=rejection"
+        )
+    return Particles(
+        constraint=constraint,
+        temperature=sampler.temperature,
+        top_p=sampler.top_p,
+        guidance=sampler.guidance,
+    )
 
 
 @dataclass
@@ -151,7 +185,7 @@ class _Asked:
 
     def __post_init__(self) -> None:
         self.constraint = BriefConstraint(self.brief, self.vocab)
-        self.buildable = self.brief.buildable or bool(self.config.buildable)
+        self.meets = Meets(self.brief, self.shard)
         counts = self.trained.checkpoint.size_counts
         self.sizes = [n for n, count in enumerate(counts) if count and n in self.brief.num_rooms]
         if not self.sizes:
@@ -172,7 +206,7 @@ class _Asked:
             return "rejection"  # the others do not reveal tokens one by one
         start = time.perf_counter()
         self._first = self._draw(0, max(_PILOT, self.num))
-        met = sum(answer is True for answer in self._judge([d.diagram for d in self._first]))
+        met = sum(answer is True for answer in self.meets([d.diagram for d in self._first]))
         rate = met / (time.perf_counter() - start)
         method = METHODS[0] if rate >= _LEAST_RATE else METHODS[1]
         of = counted(len(self._first), "first sample")
@@ -188,20 +222,9 @@ class _Asked:
         diagrams, calls = decode(drawn.tokens, self.vocab), drawn.nfe.tolist()
         return [DrawnDiagram(*each) for each in zip(diagrams, calls, strict=True)]
 
-    def _judge(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
-        """Whether they meet the brief, a floor plan included if that is asked for."""
-        met: list[bool | None] = [not self.brief.unmet(diagram) for diagram in diagrams]
-        if not self.buildable:
-            return met
-        fit = [k for k, answer in enumerate(met) if answer]
-        verdicts = Buildable(EFFORT, self.shard)([diagrams[k] for k in fit])
-        for k, has_plan in zip(fit, verdicts, strict=True):
-            met[k] = has_plan
-        return met
-
     def _fit(self, tokens: Tensor) -> Tensor:
         """Bool[N]: which of them meet the brief, floor plan included."""
-        return torch.tensor([found is True for found in self._judge(decode(tokens, self.vocab))])
+        return torch.tensor([found is True for found in self.meets(decode(tokens, self.vocab))])
 
     def by_rejection(self) -> Answer:
         def write_kept(new: Sequence[DrawnDiagram]) -> None:
@@ -212,7 +235,7 @@ class _Asked:
         kept = keep(
             self._draw,
             self.num,
-            self._judge,
+            self.meets,
             Kept(self.num, "meet the brief"),
             tries=tries,
             remedy=f"tries={tries}: raise it for more, or take method=particles",
@@ -230,7 +253,7 @@ class _Asked:
 
     def by_particles(self) -> Answer:
         num = self.config.particles or PARTICLES
-        sampler = self._sampler()
+        sampler = steered(self.trained.sampler, self.constraint, self.trained.path)
         parts = [
             draw_fresh(
                 self.trained,
@@ -269,20 +292,6 @@ class _Asked:
         }
         return Answer(decode(kept, self.vocab), facts)
 
-    def _sampler(self) -> Particles:
-        sampler = self.trained.sampler
-        if not isinstance(sampler, FirstHitting):
-            raise ValueError(
-                f"method=particles reveals tokens one by one, but {self.trained.path} is sampled "
-                f"by {sampler.name}; take sampling=first-hitting or method=rejection"
-            )
-        return Particles(
-            constraint=self.constraint,
-            temperature=sampler.temperature,
-            top_p=sampler.top_p,
-            guidance=sampler.guidance,
-        )
-
     def _weighed(self, parts: Sequence[TokenSamples]) -> tuple[Tensor, Tensor]:
         """The particles that are alive, Int[N, L], and their log weights; without a floor plan they
         weigh nothing."""
@@ -291,7 +300,7 @@ class _Asked:
         log_weights = torch.cat(
             [part.log_weights[keep] for part, keep in zip(parts, alive, strict=True)]
         )
-        if not self.buildable or not len(tokens):
+        if not self.brief.buildable or not len(tokens):
             return tokens, log_weights
         fit = self._fit(tokens)
         return tokens, log_weights.masked_fill(~fit, -torch.inf)
@@ -316,7 +325,7 @@ class _Asked:
             )
             calls += int(output.nfe.sum())
             moved = output.x0.cpu()
-            if self.buildable:
+            if self.brief.buildable:
                 fit = self._fit(moved)
                 took, moved = took.cpu() & fit, torch.where(fit.unsqueeze(1), moved, tokens)
             tokens = moved

@@ -1,0 +1,159 @@
+"""Completions of partial diagrams that meet a brief, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.domains.bubble_diagrams.briefs.answering import Meets, steered
+from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.particles import effective_number, systematic
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from torch import Tensor
+
+    from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
+    from discrete_diffusion.domains.bubble_diagrams.completion import Completions
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.shards import Shard
+
+PARTICLES = 512
+"""For each partial diagram, if ``particles`` does not say."""
+
+TRIES = 200
+"""Completions that rejection draws for each asked one, at most, if ``tries`` does not say."""
+
+_PILOT = 32
+_LEAST_SHARE = 0.1
+"""Of the completions of each line that meet the brief: with more, rejection is the way."""
+
+Draw = Callable[[Any, int, Sequence[int]], "Completions"]
+"""So many completions of each partial diagram, by a sampler, a function of some numbers."""
+
+
+def complete_brief(
+    config: DictConfig,
+    trained: TrainedModel,
+    brief: Brief,
+    vocab: VocabConfig,
+    lines: Sequence[int],
+    draw: Draw,
+    num: int,
+    shard: Shard,
+) -> tuple[Completions, dict[str, Any]]:
+    """``num`` completions of each of the ``lines`` that meet ``brief``, and facts of how they were
+    drawn. Raises ``ValueError`` naming a line without."""
+    meets, method = Meets(brief, shard), config.method
+    if method is None:
+        met = meets(draw(trained.sampler, _PILOT, (3,)).diagrams)
+        shares = [
+            sum(answer is True for answer in met[k * _PILOT : (k + 1) * _PILOT]) / _PILOT
+            for k in range(len(lines))
+        ]
+        common = min(shares) >= _LEAST_SHARE or not isinstance(trained.sampler, FirstHitting)
+        method = "rejection" if common else "particles"
+    if method == "rejection":
+        found = by_rejection(
+            lambda turn: draw(trained.sampler, num, (1, turn)),
+            meets,
+            lines,
+            num,
+            config.tries or TRIES,
+        )
+    else:
+        sampler = steered(trained.sampler, BriefConstraint(brief, vocab), trained.path)
+        particles = config.particles or PARTICLES
+        pool = draw(sampler, particles, (1,))
+        judge = meets if brief.buildable else None
+        found = by_particles(pool, judge, lines, num, particles, config.seed)
+    completed, facts = found
+    return completed, {"brief": str(config.brief), "method": method, **facts}
+
+
+def by_rejection(
+    draw: Callable[[int], Completions], judge: Meets, lines: Sequence[int], num: int, tries: int
+) -> tuple[Completions, dict[str, Any]]:
+    """The first ``num`` completions of each line that meet the brief; at most ``tries`` are drawn
+    for each asked one. Raises ``ValueError`` naming a line of which too few do."""
+    kept: list[list[tuple[Completions, int]]] = [[] for _ in lines]
+    drawn = calls = 0
+    for turn in range(tries):
+        if all(len(found) >= num for found in kept):
+            break
+        new = draw(turn)
+        met = judge(new.diagrams)
+        drawn, calls = drawn + len(met), calls + int(new.network_calls.sum())
+        for row, answer in enumerate(met):
+            if answer:
+                kept[row // num].append((new, row))
+    short = [line for line, found in zip(lines, kept, strict=True) if len(found) < num]
+    if short:
+        raise ValueError(
+            f"line {short[0]}: fewer than {num} of {num * tries:,} completions meet the brief; "
+            f"tries={tries}: raise it, or take method=particles"
+        )
+    chosen = [pair for found in kept for pair in found[:num]]
+    first = chosen[0][0]
+    rows = torch.tensor([row for _, row in chosen])
+    completed = replace(
+        first,
+        diagrams=[part.diagrams[row] for part, row in chosen],
+        network_calls=torch.stack([part.network_calls[row] for part, row in chosen]),
+        num_unknown=first.num_unknown[rows],
+        log_weights=torch.zeros(len(chosen), dtype=torch.float64),
+    )
+    return completed, {"num_drawn": drawn, "network_calls_per_sample": calls / len(chosen)}
+
+
+def by_particles(
+    pool: Completions,
+    judge: Meets | None,
+    lines: Sequence[int],
+    num: int,
+    particles: int,
+    seed: int,
+) -> tuple[Completions, dict[str, Any]]:
+    """``num`` of the ``particles`` of each line in ``pool``, drawn by their weights.
+
+    ``judge``: of what the particles are not steered towards, a floor plan; None if nothing is.
+    Raises ``ValueError`` naming a line of which none is left."""
+    weights = pool.log_weights.clone()
+    alive = weights.isfinite()
+    if judge is not None:
+        rows = alive.nonzero().squeeze(1).tolist()
+        met = judge([pool.diagrams[row] for row in rows])
+        for row, answer in zip(rows, met, strict=True):
+            alive[row] = answer is True
+    weights = weights.masked_fill(~alive, -torch.inf)
+    chosen: list[Tensor] = []
+    effective = []
+    for k, line in enumerate(lines):
+        of_line = weights[k * particles : (k + 1) * particles]
+        effective.append(effective_number(of_line))
+        if not effective[-1]:
+            raise ValueError(
+                f"line {line}: none of {particles:,} particles met the brief; raise particles=, or "
+                "ask for less"
+            )
+        chosen.append(k * particles + systematic(of_line, num, make_generator(seed, 2, k)))
+    rows_of = torch.cat(chosen)
+    completed = replace(
+        pool,
+        diagrams=[pool.diagrams[row] for row in rows_of.tolist()],
+        network_calls=pool.network_calls[rows_of],
+        num_unknown=pool.num_unknown[rows_of],
+        log_weights=torch.zeros(len(rows_of), dtype=torch.float64),
+    )
+    calls = float(pool.network_calls.sum()) / len(rows_of)
+    return completed, {
+        "num_particles": particles,
+        "effective_samples": min(effective),
+        "network_calls_per_sample": calls,
+    }
