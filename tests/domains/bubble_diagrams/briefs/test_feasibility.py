@@ -266,6 +266,8 @@ def test_more_rooms_than_the_solver_looks_at_are_not_decided():
 def test_plans_that_say_which_rooms_meet():
     asked = brief_of({"relations": ["Bedroom door Bathroom", "Kitchen adjacent LivingRoom"]})
     assert feasibility(asked, 8, ADJACENCY).can_be_met
+    built = brief_of({"relations": ["Kitchen adjacent LivingRoom"], "buildable": True})
+    assert feasibility(built, 8, ADJACENCY).can_be_met is None
     placed = brief_of({"relations": ["Kitchen left-of LivingRoom"], "rooms": {"MasterRoom": 1}})
     (source,) = contradiction(placed, 8, ADJACENCY)
     assert source.key in ("relations[0]", "rooms.MasterRoom")

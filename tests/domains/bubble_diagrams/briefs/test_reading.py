@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -204,6 +205,13 @@ def test_realisable_is_buildable():
 def test_examples_are_read(path):
     brief = read_brief(path)
     assert any(brief.rules) or brief.named
+
+
+def test_the_brief_of_the_docs_is_read(tmp_path):
+    page = Path(__file__).parents[4] / "docs" / "briefs.md"
+    (text,) = re.findall(r"```yaml\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    brief = read_brief(written(tmp_path, text))
+    assert len(brief.relations) == 5
 
 
 def test_there_are_examples():

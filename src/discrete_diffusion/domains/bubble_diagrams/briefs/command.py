@@ -22,6 +22,9 @@ _N_MAX = 8
 
 _CONFIDENCE = 0.95
 
+_NUM_DECIDED = 20
+"""Plans that meet a brief of which it is decided whether they can be built."""
+
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE")
@@ -111,21 +114,32 @@ def verdict(
 
 
 def rarity(brief: Brief, plans: list[BubbleDiagram], title: str) -> str:
-    """The share of plans that meet it, with an exact (Clopper-Pearson) interval."""
+    """The share of plans that meet it, with an exact interval; of ``buildable``, how many of the
+    first that meet the rest have a floor plan."""
     from discrete_diffusion import progress
+    from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import has_floor_plan
 
-    met = sum(not brief.unmet(plan) for plan in progress.track(plans, "looking at plans", "plans"))
-    low, high = interval(met, len(plans))
+    met = [
+        plan for plan in progress.track(plans, "looking at plans", "plans") if not brief.unmet(plan)
+    ]
+    low, high = interval(len(met), len(plans))
     confidence = f"{100 * _CONFIDENCE:.0f} %"
-    if met == 0:
+    aside = ", buildable aside" if brief.buildable else ""
+    if not met:
         return (
-            f"{title}: none of {len(plans):,} meets it; their share is at most {high:.2g}, with "
-            f"{confidence} confidence"
+            f"{title}: none of {len(plans):,} meets it{aside}; their share is at most {high:.2g}, "
+            f"with {confidence} confidence"
         )
-    return (
-        f"{title}: {met:,} of {len(plans):,} meet it, a share of {met / len(plans):.2g} "
-        f"({confidence} interval {low:.2g} to {high:.2g})"
+    said = (
+        f"{title}: {len(met):,} of {len(plans):,} meet it{aside}, a share of "
+        f"{len(met) / len(plans):.2g} ({confidence} interval {low:.2g} to {high:.2g})"
     )
+    if brief.buildable and _has_solver():
+        first = met[:_NUM_DECIDED]
+        built = sum(map(has_floor_plan, first))
+        said += f"; of the first {len(first)} of them {built} have a floor plan"
+        said += ", so that it can be met" if built else ""
+    return said
 
 
 def interval(hits: int, num: int) -> tuple[float, float]:

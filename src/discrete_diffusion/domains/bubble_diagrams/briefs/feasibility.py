@@ -219,13 +219,21 @@ def _with_plan(
 ) -> Feasibility:
     if not (answer and brief.buildable):
         return Feasibility(answer, example=example)
-    from discrete_diffusion.domains.bubble_diagrams.plans.box_model import boxes_of
-    from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
-
     for seed in _SEEDS:
         _, example = _solved(brief, n_max, vocabulary, effort, seed)
         assert example is not None
-        graph = (example.num_rooms, example.relations)
-        if boxes_of(graph, rule=BoxRule(), buildable=True, effort=effort)[0]:
+        if has_floor_plan(example, effort):
             return Feasibility(True, example=example)
     return Feasibility(None)
+
+
+def has_floor_plan(diagram: BubbleDiagram, effort: float = EFFORT) -> bool:
+    """Whether one was found in which rooms do not overlap; of a diagram that says no directions,
+    none is looked for."""
+    from discrete_diffusion.domains.bubble_diagrams.plans.box_model import boxes_of
+    from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
+
+    if not diagram.vocabulary.has_directions:
+        return False
+    graph = (diagram.num_rooms, diagram.relations)
+    return boxes_of(graph, rule=BoxRule(), buildable=True, effort=effort)[0] is True
