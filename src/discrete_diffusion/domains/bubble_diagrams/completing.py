@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.bubble_diagrams import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.arranging import UnseenError
-from discrete_diffusion.domains.bubble_diagrams.briefs.answering import brief_asked
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import brief_asked
 from discrete_diffusion.domains.bubble_diagrams.briefs.given import complete_brief
 from discrete_diffusion.domains.bubble_diagrams.completion import (
     Completions,

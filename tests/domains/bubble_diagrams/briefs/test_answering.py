@@ -9,7 +9,7 @@ import pytest
 
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
-from discrete_diffusion.domains.bubble_diagrams.briefs import answering
+from discrete_diffusion.domains.bubble_diagrams.briefs import asked as asking
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
 
 EASY = "rooms:\n  Bathroom: at least 1\nrelations:\n  - Bathroom adjacent Kitchen|Balcony\n"
@@ -81,8 +81,8 @@ def test_a_rare_brief_is_answered_by_particles(brief, model):
 
 @pytest.mark.parametrize("brief", [EASY], indirect=True)
 def test_both_methods_estimate_the_same_probability(brief, model):
-    _, by_rejection = sample(model, "num_samples=300", "method=rejection")
-    _, by_particles = sample(model, "method=particles", "overwrite=true", "particles=1024")
+    _, by_rejection = sample(model, "num_samples=60", "method=rejection")
+    _, by_particles = sample(model, "method=particles", "overwrite=true", "particles=256")
     error = by_rejection["probability_standard_error"] + by_particles["probability_standard_error"]
     assert abs(by_rejection["probability"] - by_particles["probability"]) < 4 * error
 
@@ -120,10 +120,10 @@ def test_a_floor_plan_is_asked_of_all_that_are_kept(brief, model, method, given,
 
         return judge
 
-    monkeypatch.setattr(answering, "Buildable", verdicts)
+    monkeypatch.setattr(asking, "Buildable", verdicts)
     Path("given.jsonl").write_text(json.dumps({"rooms": ["Kitchen", None, None, None]}))
     words = ["given=given.jsonl", "completions=4"] if given else ["num_samples=4"]
-    diagrams, _ = sample(model, *words, f"method={method}", "particles=128")
+    diagrams, _ = sample(model, *words, f"method={method}", "particles=64")
     assert asked
     assert not any(brief.unmet(diagram) for diagram in asked)
     assert all(
@@ -139,10 +139,10 @@ def test_a_floor_plan_is_asked_of_all_that_are_kept(brief, model, method, given,
         (COMMON, ["buildable=lookahead"], ["buildable", "true"]),
         (COMMON, ["method=luck"], ["method", "particles"]),
         (COMMON, ["method=particles", "sampling=entropy"], ["particles", "first-hitting"]),
-        ("num_rooms: 2\n", [], ["num_rooms", "exactly 2", "4 to 8"]),
+        ("num_rooms: 2\n", [], ["num_rooms", "exactly 2"]),
         ("rooms:\n  Kitchen: 9\n", [], ["brief.yaml", "line 2", "rooms.Kitchen"]),
         ("rooms:\n  Kitchn: 1\n", [], ["brief.yaml", "line 2", "Kitchen"]),
-        (HARD, ["method=rejection", "tries=20", "num_samples=2"], ["tries=20", "method=particles"]),
+        (HARD, ["method=rejection", "tries=5", "num_samples=2"], ["tries=5", "method=particles"]),
     ],
     indirect=["brief"],
 )
@@ -151,4 +151,4 @@ def test_what_cannot_be_answered_is_refused(brief, words, named, model, capsys):
         main(["sample", f"checkpoint={model}", "brief=brief.yaml", *words])
     said = capsys.readouterr().err
     assert all(word in said for word in named), said
-    assert not Path("samples").exists()
+    assert not Path("samples/samples.jsonl").exists()

@@ -15,16 +15,12 @@ import torch
 from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import draw_sizes
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import Meets, brief_asked, steered
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
-from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
-from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
-from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
-    EFFORT,
-    Buildable,
     DrawnDiagram,
     Kept,
     keep,
@@ -39,7 +35,6 @@ from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling.drawing import draw_seeds
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.particles import (
-    Particles,
     effective_number,
     log_mean,
     move,
@@ -118,60 +113,6 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
         return sampled(config, trained, what, diagrams, facts)
 
     return Drawn(diagrams, write)
-
-
-def brief_asked(config: DictConfig, vocab: VocabConfig) -> Brief:
-    """That of ``brief``; ``ValueError`` for one that is wrong or that no diagram meets, and for
-    options that do not go with one."""
-    for key, why in (
-        ("num_rooms", "say it in the brief, num_rooms: 5-7"),
-        ("trajectory", "samples that meet one come from many; leave it out"),
-    ):
-        if config[key]:
-            raise ValueError(f"{key}={config[key]} does not go with brief=: {why}")
-    if config.buildable not in (None, False, True):
-        raise ValueError(
-            f"buildable={config.buildable} does not go with brief=, which rejects diagrams without "
-            "a plan; take buildable=true"
-        )
-    brief, words = read_brief(str(config.brief)), vocabulary_of_graph(vocab)
-    found = feasibility(brief, vocab.n_max, words)
-    if found.can_be_met is False:
-        raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={config.brief}"))
-    return replace(brief, buildable=brief.buildable or bool(config.buildable))
-
-
-@dataclass(frozen=True)
-class Meets:
-    """Whether diagrams meet a brief, floor plan included if that is asked for; None: undecided."""
-
-    brief: Brief
-    shard: Shard
-
-    def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
-        met: list[bool | None] = [not self.brief.unmet(diagram) for diagram in diagrams]
-        if not self.brief.buildable:
-            return met
-        fit = [k for k, answer in enumerate(met) if answer]
-        verdicts = Buildable(EFFORT, self.shard)([diagrams[k] for k in fit])
-        for k, has_plan in zip(fit, verdicts, strict=True):
-            met[k] = has_plan
-        return met
-
-
-def steered(sampler: Any, constraint: BriefConstraint, path: str) -> Particles:
-    """Particles that are drawn as ``sampler`` draws; ``ValueError`` for one of another kind."""
-    if not isinstance(sampler, FirstHitting):
-        raise ValueError(
-            f"method=particles reveals tokens one by one, but {path} is sampled by {sampler.name}; "
-            "take sampling=first-hitting or method=rejection"
-        )
-    return Particles(
-        constraint=constraint,
-        temperature=sampler.temperature,
-        top_p=sampler.top_p,
-        guidance=sampler.guidance,
-    )
 
 
 @dataclass

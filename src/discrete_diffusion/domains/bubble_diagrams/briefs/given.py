@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.bubble_diagrams.briefs.answering import Meets, steered
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import Meets, steered
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.particles import effective_number, systematic
