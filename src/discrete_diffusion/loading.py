@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import ExitStack
 from numbers import Integral
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +50,7 @@ class SampleFunction:
     ``to_json``, one or several. ``sampling``: another sampler by name, or settings as in
     ``{"name": "ancestral", "temperature": 0.9}``; without a name, of the sampler trained with.
     Further ``options`` are those keys of the command that mean something for this kind of data; a
-    count goes with or without ``num_``.
+    count goes with or without ``num_``, and a JSON object where the command takes a file of one.
 
     Returns a list or a dataclass of the kind of data. Raises ``ValueError`` as the command does.
     """
@@ -73,10 +72,12 @@ class SampleFunction:
 
         if isinstance(sampling, str):
             sampling = {"name": sampling}
-        with ExitStack() as stack:
+        with TemporaryDirectory() as folder:
             if given is not None and not isinstance(given, str | Path):
-                folder = stack.enter_context(TemporaryDirectory())
                 given = _written(given, Path(folder) / "given.jsonl")
+            for name, value in options.items():
+                if isinstance(value, Mapping):
+                    options[name] = str(_written(value, Path(folder) / f"{name}.json"))
             asked = {"num_samples": num, "seed": seed, "steps": steps, "sampling": sampling or {}}
             if given is not None:
                 options["given"] = str(given)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.briefs import asked as asking
@@ -152,3 +153,9 @@ def test_what_cannot_be_answered_is_refused(brief, words, named, model, capsys):
     said = capsys.readouterr().err
     assert all(word in said for word in named), said
     assert not Path("samples/samples.jsonl").exists()
+
+
+def test_a_loaded_model_takes_a_brief_as_an_object(model):
+    diagrams = load(model).sample(5, brief={"rooms": {"Balcony": "at most 1"}}, seed=3)
+    assert len(diagrams) == 5
+    assert all(diagram.room_names.count("Balcony") <= 1 for diagram in diagrams)
