@@ -81,7 +81,7 @@ class Kept:
         drawn = counted(self.num_drawn, "drawn sample")
         undecided = f" ({self.num_undecided:,} undecided, rejected)" if self.num_undecided else ""
         percent = 100 * self.acceptance
-        shown = f"{percent:.1f}" if percent >= 1 else f"{percent:.2g}"
+        shown = f"{percent:.1f}" if percent >= 1 or not percent else f"{percent:.2g}"
         return f"{shown} % of {drawn} {self.having}{undecided}"
 
     def add(
