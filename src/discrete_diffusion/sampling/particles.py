@@ -53,6 +53,7 @@ class Particles(FirstHitting):
     their tokens any legal ids. Exact as the number of particles grows; of few particles the samples
     are biased by order 1 / number, and share ancestors.
 
+    ``nfe`` counts the calls of each row, whatever particle it held: their sum is what was spent.
     ``on_drawn``: told, after every call, how many tokens it drew.
 
     Sources: Naesseth et al., Foundations and Trends in ML 12(3), 2019; Wu et al., arXiv 2306.17775.
@@ -97,7 +98,7 @@ class Particles(FirstHitting):
             chance[rows] = log_chance
             if self._worn(draft.log_weights):
                 kept = systematic(draft.log_weights, num, draft.generator)
-                for tensor in (draft.x, draft.nfe, call, t, left, log_h, log_r, chance):
+                for tensor in (draft.x, call, t, left, log_h, log_r, chance):
                     tensor.copy_(tensor[kept])
                 draft.real, draft.free = draft.real[kept], draft.free[kept]
                 draft.log_weights.fill_(log_mean(draft.log_weights))

@@ -48,7 +48,7 @@ _SAMPLE = (
         "rejection where that finds one a second",
         words=("rejection", "particles"),
     ),
-    Option("particles", "with brief: their number in all; null is 512", least=4),
+    Option("particles", "with brief: how many; null is 512, or twice num_samples", least=4),
     Option("given", "a file of partial diagrams to complete, see docs/completion.md", is_file=True),
     Option(
         "completions",

@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 METHODS = ("rejection", "particles")
 
 PARTICLES = 512
-"""If ``particles`` does not say."""
+"""If ``particles`` does not say; twice the samples, if that is more."""
 
 TRIES = 2000
 """Samples that rejection draws for each asked one, at most, if ``tries`` does not say."""
@@ -153,6 +153,7 @@ class _Asked:
         met = sum(answer is True for answer in self.meets([d.diagram for d in self._first]))
         rate = met / (time.perf_counter() - start)
         method = METHODS[0] if rate >= _LEAST_RATE else METHODS[1]
+        method = self.shard.exchange(method)[0]  # processes differ in speed
         of = counted(len(self._first), "first sample")
         logger.info("%d of %s meet the brief; method=%s", met, of, method)
         return method
@@ -196,15 +197,18 @@ class _Asked:
         return Answer([each.diagram for each in kept.samples], facts)
 
     def by_particles(self) -> Answer:
-        num = self.config.particles or PARTICLES
+        num = self.config.particles or max(PARTICLES, 2 * self.num)
         parts = self._particles(num // REPEATS)
-        tokens, log_weights = self._weighed(parts)
+        if self.brief.buildable:
+            parts = [self._with_plans(part) for part in parts]
         estimates = torch.tensor([log_mean(part.log_weights) for part in parts]).double().exp()
+        log_weights = torch.cat([part.log_weights for part in parts])
         effective = effective_number(log_weights)
         if effective == 0:
             raise ValueError(self._too_rare(parts))
         generator = make_generator(self.config.seed, 2)
-        kept = tokens[systematic(log_weights, self.num, generator)]
+        rows = systematic(log_weights, self.num, generator)
+        kept = torch.cat([part.x0 for part in parts])[rows]
         kept = kept[torch.randperm(len(kept), generator=generator)]
         kept, calls, accepted = self._moved(kept, generator)
         calls += sum(int(part.nfe.sum()) for part in parts)
@@ -254,18 +258,13 @@ class _Asked:
             sampler.on_drawn = lambda new: drawing.advance(new * self.shard.world_size)
             return self.shard.map(draw, range(REPEATS))
 
-    def _weighed(self, parts: Sequence[SampleOutput]) -> tuple[Tensor, Tensor]:
-        """The particles that are alive, Int[N, L], and their log weights; without a floor plan they
-        weigh nothing."""
-        alive = [part.log_weights.isfinite() for part in parts]
-        tokens = torch.cat([part.x0[keep] for part, keep in zip(parts, alive, strict=True)])
-        log_weights = torch.cat(
-            [part.log_weights[keep] for part, keep in zip(parts, alive, strict=True)]
-        )
-        if not self.brief.buildable or not len(tokens):
-            return tokens, log_weights
-        fit = self._fit(tokens)
-        return tokens, log_weights.masked_fill(~fit, -torch.inf)
+    def _with_plans(self, part: SampleOutput) -> SampleOutput:
+        """Particles without a floor plan weigh nothing."""
+        alive = part.log_weights.isfinite()
+        fit = alive.clone()
+        if alive.any():
+            fit[alive] = self._fit(part.x0[alive])
+        return replace(part, log_weights=part.log_weights.masked_fill(~fit, -torch.inf))
 
     def _moved(self, tokens: Tensor, generator: torch.Generator) -> tuple[Tensor, int, float]:
         """The samples Int[N, L] after ``MOVES`` moves, the network calls of these, and the share of
