@@ -8,22 +8,24 @@ FILE: SMILES, as for ``experiment=qm9``. Short runs of that recipe, each but for
 first; then one model by several samplers: that of ``--trained``, a run folder such as the one
 ``standard_sets.py --keep`` leaves, else the first of the short ones. Writes
 ``benchmarks/results/masked_molecules.json`` and its sections of ``docs/standard_sets.md``. What
-``--keep FOLDER`` holds is not done again; ``--only`` does some runs, for a call that finds them
-done.
+``--keep FOLDER`` holds is not done again; ``--only`` does some runs, and leaves the others as the
+JSON has them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from evaluations import evaluate
 from kept_runs import facts, kept_run
-from record import Record, Sections, markdown_table, publish
+from record import RESULTS, Record, Sections, markdown_table, publish
 
-PAGE = "standard_sets.md"
+NAME, PAGE = "masked_molecules", "standard_sets.md"
 PAIR = "algo.backbone=bd-denoiser-pair"
 RUNS: dict[str, tuple[str, ...]] = {
     "mdlm": (),
@@ -40,7 +42,7 @@ AT_ONCE = ("sampling=ancestral", "steps=100")
 MASKED = ("mdlm", "meld")
 SAMPLERS = {
     "first-hitting, one token a call": ONE_BY_ONE,
-    **{f"ancestral, {k} steps": ("sampling=ancestral", f"steps={k}") for k in (500, 100, 25, 10)},
+    **{f"ancestral, {k} steps": ("sampling=ancestral", f"steps={k}") for k in (100, 25, 10)},
 }
 MEASURED = ("num_samples=1000", "num_held_out=2000", "bound_draws=1", "pictures=false")
 
@@ -48,29 +50,33 @@ MEASURED = ("num_samples=1000", "num_held_out=2000", "bound_draws=1", "pictures=
 def measure(
     file: Path, steps: int, threads: int, folder: Path, trained: Path | None, only: list[str]
 ) -> dict[str, Any]:
-    """Runs and samplers by name; ``{}`` if ``only`` left some runs out."""
+    """Runs and samplers by name; those ``only``, and the samplers if there is a model for them."""
     words = ["experiment=qm9", f"data.path={file.resolve()}", f"threads={threads}"]
     words += [f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}"]
     words += ["callbacks.num_samples=0", "eval.num_samples=2", "logger=none"]
     runs = {}
     for name in only:
-        run = kept_run(folder / name.replace(" ", "_"), [*words, *RUNS[name]])
+        run = kept_run(folder / _folder(name), [*words, *RUNS[name]])
         samplers = {"ancestral, 100 steps": AT_ONCE}
         if name.startswith(MASKED):
             samplers["first-hitting, one token a call"] = ONE_BY_ONE
         found = {key: _measured(run, key, options, threads) for key, options in samplers.items()}
         runs[name] = {"training": facts(run), "samplers": found}
-    if len(runs) < len(RUNS):
-        return {}
     run = trained or folder / "mdlm"
+    if not run.exists():
+        return {"runs": runs}
     found = {key: _measured(run, key, options, threads) for key, options in SAMPLERS.items()}
     return {"runs": runs, "one model": {"training": facts(run), "samplers": found}}
 
 
 def _measured(run: Path, sampler: str, options: tuple[str, ...], threads: int) -> dict[str, Any]:
-    folder = run / f"evaluation_{sampler.replace(' ', '_')}"
+    folder = run / f"evaluation_{_folder(sampler)}"
     checkpoint = f"checkpoint={run / 'checkpoints' / 'last.ckpt'}"
     return evaluate(folder, checkpoint, f"threads={threads}", *MEASURED, *options)
+
+
+def _folder(name: str) -> str:
+    return re.sub(r"\W+", "_", name)
 
 
 def _cells(found: dict[str, Any]) -> list[str]:
@@ -118,10 +124,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = (given.keep or Path(scratch)).absolute()
         results = measure(given.file, given.steps, given.threads, folder, given.trained, given.only)
-    if results:
-        command = f"python benchmarks/masked_molecules.py {given.file.name}"
-        command += f" --steps {given.steps} --threads {given.threads}"
-        publish("masked_molecules", command=command, seed=0, results=results)
+    path = RESULTS / f"{NAME}.json"
+    before = json.loads(path.read_text())["results"] if path.exists() else {"runs": {}}
+    runs = before["runs"] | results["runs"]
+    results = before | results | {"runs": {name: runs[name] for name in RUNS if name in runs}}
+    command = f"python benchmarks/masked_molecules.py {given.file.name}"
+    command += f" --steps {given.steps} --threads {given.threads}"
+    publish(NAME, command=command, seed=0, results=results)
 
 
 if __name__ == "__main__":
