@@ -11,15 +11,19 @@ from typing import Any
 import torch
 
 from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.output_folder import claimed_run
 from discrete_diffusion.cli.train import train
 from speed_clock import Stopwatch
 
 
 def kept_run(folder: Path, words: Sequence[str]) -> Path:
-    """The folder itself, trained unless that has been done; what it took is in ``spent.json``."""
+    """The folder itself, trained unless that has been done; what it took is in ``spent.json``.
+
+    Raises ``ValueError`` if another process trains there, or a run there was interrupted."""
     if not (folder / "spent.json").exists():
-        watch = Stopwatch(torch.device("cpu"))
-        train(compose("train", [*words]), folder)
+        config, watch = compose("train", [*words]), Stopwatch(torch.device("cpu"))
+        with claimed_run(folder, config):
+            train(config, folder)
         spent = watch.stop(1)
         found = {"cpu_seconds": spent.cpu, "seconds": spent.wall}
         (folder / "spent.json").write_text(json.dumps(found))
