@@ -9,7 +9,7 @@ import pytest
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.bubble_diagrams import read_diagrams
+from discrete_diffusion.domains.bubble_diagrams import PartialDiagram, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.briefs import asked as asking
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
 
@@ -159,3 +159,31 @@ def test_a_loaded_model_takes_a_brief_as_an_object(model):
     diagrams = load(model).sample(5, brief={"rooms": {"Balcony": "at most 1"}}, seed=3)
     assert len(diagrams) == 5
     assert all(diagram.room_names.count("Balcony") <= 1 for diagram in diagrams)
+
+
+WEIGHED = "rooms:\n  Bathroom: 1\n  Kitchen: 1\nrelations:\n  - no Bathroom adjacent Kitchen\n"
+
+
+@pytest.mark.parametrize("brief", [WEIGHED], indirect=True)
+def test_every_line_keeps_what_is_given_however_uneven_the_weights(brief, model):
+    """Lines of as many rooms are drawn together, and their rooms lie in other slots."""
+    known = [
+        {"rooms": ["Kitchen", None, "StudyRoom", None], "relations": [[0, 2, "above"]]},
+        {"rooms": [None, "Balcony", "LivingRoom", None], "relations": [[1, 2, "no-edge"]]},
+    ]
+    Path("given.jsonl").write_text("\n".join(map(json.dumps, known)))
+    words = ["given=given.jsonl", "completions=6", "method=particles", "particles=256"]
+    diagrams, _ = sample(model, *words)
+    partials = [PartialDiagram.from_json(each) for each in known]
+    for diagram in diagrams:
+        assert partials[diagram.metadata["given"] - 1].agrees_with(diagram)
+        assert not brief.unmet(diagram)
+
+
+@pytest.mark.parametrize("brief", ["num_rooms: 5-7\nconnected: true\n"], indirect=True)
+def test_a_line_of_another_number_of_rooms_is_refused(brief, model, capsys):
+    Path("given.jsonl").write_text(json.dumps({"rooms": ["LivingRoom", None, None]}))
+    words = ["given=given.jsonl", "method=particles", "particles=16"]
+    with pytest.raises(SystemExit):
+        main(["sample", f"checkpoint={model}", "brief=brief.yaml", *words])
+    assert "line 1" in capsys.readouterr().err

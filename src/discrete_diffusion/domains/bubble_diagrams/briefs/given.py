@@ -69,10 +69,10 @@ def complete_brief(
         )
     else:
         sampler = steered(trained.sampler, BriefConstraint(brief, vocab), trained.path)
+        sampler = replace(sampler, resample=0.0)  # a row keeps its line and its arrangement
         particles = config.particles or PARTICLES
         pool = draw(sampler, particles, (1,))
-        judge = meets if brief.buildable else None
-        found = by_particles(pool, judge, lines, num, particles, config.seed)
+        found = by_particles(pool, meets, lines, num, particles, config.seed)
     completed, facts = found
     return completed, {"brief": str(config.brief), "method": method, **facts}
 
@@ -114,7 +114,7 @@ def by_rejection(
 
 def by_particles(
     pool: Completions,
-    judge: Meets | None,
+    judge: Meets,
     lines: Sequence[int],
     num: int,
     particles: int,
@@ -122,16 +122,13 @@ def by_particles(
 ) -> tuple[Completions, dict[str, Any]]:
     """``num`` of the ``particles`` of each line in ``pool``, drawn by their weights.
 
-    ``judge``: of what the particles are not steered towards, a floor plan; None if nothing is.
+    ``judge``: also of what they are not steered towards, number of rooms and floor plan.
     Raises ``ValueError`` naming a line of which none is left."""
-    weights = pool.log_weights.clone()
-    alive = weights.isfinite()
-    if judge is not None:
-        rows = alive.nonzero().squeeze(1).tolist()
-        met = judge([pool.diagrams[row] for row in rows])
-        for row, answer in zip(rows, met, strict=True):
-            alive[row] = answer is True
-    weights = weights.masked_fill(~alive, -torch.inf)
+    alive = pool.log_weights.isfinite()
+    rows = alive.nonzero().squeeze(1)
+    met = judge([pool.diagrams[row] for row in rows.tolist()])
+    alive[rows] = torch.tensor([answer is True for answer in met], dtype=torch.bool)
+    weights = pool.log_weights.masked_fill(~alive, -torch.inf)
     chosen: list[Tensor] = []
     effective = []
     for k, line in enumerate(lines):
