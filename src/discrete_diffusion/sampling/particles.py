@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -81,7 +82,7 @@ class Particles(FirstHitting):
         log_h = torch.zeros(num, dtype=torch.float64, device=device)
         log_r = torch.zeros(num, draft.algorithm.layout.vocab_size, dtype=torch.float64)
         log_r, whole = log_r.to(device), left == 0
-        draft.log_weights[whole] += _log_of(self.constraint.met(draft.x[whole]))
+        draft.log_weights[whole] += self.constraint.met(draft.x[whole]).double().log()
         for k in range(int(left.max()) if num else 0):
             rows = ((left > k) & draft.log_weights.isfinite()).nonzero().squeeze(1)
             if not len(rows):
@@ -129,7 +130,7 @@ def effective_number(log_weights: Tensor) -> float:
 
 def log_mean(log_weights: Tensor) -> float:
     """The log of the mean weight of Float64[N]: of ``Particles``, an estimate of log p(C)."""
-    return float(log_weights.logsumexp(dim=0)) - float(torch.tensor(len(log_weights)).log())
+    return float(log_weights.logsumexp(dim=0)) - math.log(len(log_weights))
 
 
 def systematic(log_weights: Tensor, num: int, generator: torch.Generator) -> Tensor:
@@ -167,9 +168,3 @@ def move(
     output = sampler.sample(algorithm, real, generator=generator, clamp=clamp)
     accepted = constraint.met(output.x0)
     return replace(output, x0=torch.where(accepted.unsqueeze(1), output.x0, x)), accepted
-
-
-def _log_of(met: Tensor) -> Tensor:
-    return torch.zeros(met.shape, dtype=torch.float64, device=met.device).masked_fill(
-        ~met, -torch.inf
-    )

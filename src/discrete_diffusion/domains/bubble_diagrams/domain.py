@@ -80,7 +80,7 @@ _SAMPLE = (
     Option(
         "tries",
         "samples drawn for each asked one, at most, with buildable=true or narrowing, null is 50; "
-        "with brief, null is 2,000",
+        "with brief, null is 2,000, or 200 with given",
         least=1,
     ),
     Option(

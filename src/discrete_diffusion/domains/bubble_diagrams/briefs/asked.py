@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
@@ -52,12 +53,17 @@ class Meets:
     brief: Brief
     shard: Shard
 
+    @cached_property
+    def _have_plans(self) -> Buildable:
+        """One for all calls: it remembers verdicts."""
+        return Buildable(EFFORT, self.shard)
+
     def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
         met: list[bool | None] = [not self.brief.unmet(diagram) for diagram in diagrams]
         if not self.brief.buildable:
             return met
         fit = [k for k, answer in enumerate(met) if answer]
-        verdicts = Buildable(EFFORT, self.shard)([diagrams[k] for k in fit])
+        verdicts = self._have_plans([diagrams[k] for k in fit])
         for k, has_plan in zip(fit, verdicts, strict=True):
             met[k] = has_plan
         return met

@@ -100,10 +100,7 @@ class BriefConstraint(Constraint):
         device, x = x.device, x.cpu()
         everything = self._probabilities(x, None)
         beliefs = Beliefs(*self._views(everything), self.vocab)
-        chance = self._of_relations(beliefs)[:, 0]
-        for counter in self._counts:
-            chance = chance * counter.chances(beliefs, None)[:, 0]
-        return (chance > 0.5).to(device)
+        return (self._chances(beliefs, None)[:, 0] > 0.5).to(device)
 
     def log_chances(self, x: Tensor, position: Tensor, log_d0: Tensor) -> Tensor:
         device = x.device
@@ -118,11 +115,8 @@ class BriefConstraint(Constraint):
             if len(rows):
                 rooms, relations = self._views(probabilities[rows])
                 beliefs, slot = worlds(rooms, relations, position[rows])
-                chance = self._of_relations(beliefs)
-                for counter in self._counts:
-                    chance = chance * counter.chances(beliefs, slot)
                 num = self.vocab.num_edge_types if first else self.vocab.num_node_types
-                found[rows, first : first + num] = chance.log()
+                found[rows, first : first + num] = self._chances(beliefs, slot).log()
         return found.to(device)
 
     def _probabilities(self, x: Tensor, log_d0: Tensor | None) -> Tensor:
@@ -166,6 +160,13 @@ class BriefConstraint(Constraint):
         relations[row, :, i, j] = every
         relations[row, :, j, i] = every[self._inverse]
         return Beliefs(rooms, relations, self.vocab), None
+
+    def _chances(self, beliefs: Beliefs, slot: Tensor | None) -> Tensor:
+        """Float64[R, W] of all rules; ``slot`` Int[R]: where the worlds have other rooms."""
+        chance = self._of_relations(beliefs)
+        for counter in self._counts:
+            chance = chance * counter.chances(beliefs, slot)
+        return chance
 
     def _of_relations(self, beliefs: Beliefs) -> Tensor:
         """Float64[R, W]: the chances of all rules but counts, multiplied."""

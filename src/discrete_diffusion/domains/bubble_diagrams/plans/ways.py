@@ -20,6 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import (
     unknown_pairs,
 )
 from discrete_diffusion.rooms import NO_EDGE
+from discrete_diffusion.sampling.particles import effective_number
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -112,9 +113,8 @@ class Way:
         """What ``metrics.json`` says: of the weights, and of looking ahead."""
         if not self.weighs:
             return {}
-        weights = log_weights.exp()
-        effective = float(weights.sum().square() / weights.square().sum().clamp(min=1e-300))
-        found = {"mean_weight": float(weights.mean()), "effective_samples": effective}
+        effective = effective_number(log_weights)
+        found = {"mean_weight": float(log_weights.exp().mean()), "effective_samples": effective}
         return found | (vars(work) if self.name == "lookahead" else {})
 
     def said(self, facts: dict[str, Any]) -> str:
