@@ -12,7 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import build_layout, data_state, domain_of
-from discrete_diffusion.models.registry import backbone_spec, build_backbone, usable_backbones
+from discrete_diffusion.models.registry import (
+    BackboneSpec,
+    backbone_spec,
+    build_backbone,
+    usable_backbones,
+)
 from discrete_diffusion.options import check_options
 from discrete_diffusion.plugins import Declared, Registry
 
@@ -166,11 +171,36 @@ def check_states(config: DictConfig) -> None:
             f"{name} needs a backbone that offers {', '.join(needs)}, and '{spec.name}' does "
             f"not; choose algo.backbone={able}"
         )
+    _check_told(config, spec)
     if config.algo.get("condition_dropout") and not spec.offers(("keep",)):
         able = "".join(f"algo.backbone={x} or " for x in usable_backbones((*needs, "keep"), state))
         raise ValueError(
             f"algo.condition_dropout={config.algo.condition_dropout} needs a backbone that offers "
             f"keep, and '{spec.name}' does not; take {able}algo.condition_dropout=0"
+        )
+
+
+def _check_told(config: DictConfig, spec: BackboneSpec) -> None:
+    """``ValueError`` where ``data.condition``, the backbone and ``condition_dropout`` disagree."""
+    data, dropout = config.data, config.algo.get("condition_dropout")
+    told = data.get("condition") if "condition" in domain_of(data).conditions(data) else None
+    shown = f"data.condition=[{','.join(map(str, told or ()))}]"
+    if told and not spec.offers(("condition",)):
+        able = "".join(f"algo.backbone={x} or " for x in usable_backbones(("condition",)))
+        raise ValueError(
+            f"{shown} needs a backbone that offers condition, and '{spec.name}' does not; take "
+            f"{able}data.condition=null"
+        )
+    if told and not dropout:
+        raise ValueError(
+            f"{shown} needs a model that also predicts without it, for samples of which nothing is "
+            "said; set algo.condition_dropout=0.1"
+        )
+    if dropout and not told and spec.offers(("condition",)):
+        raise ValueError(
+            f"algo.condition_dropout={dropout}: '{spec.name}' is told nothing that could be "
+            "dropped; set data.condition, such as data.condition=[num_rooms,counts], or "
+            "algo.condition_dropout=0"
         )
 
 

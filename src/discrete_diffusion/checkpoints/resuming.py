@@ -34,6 +34,7 @@ _UNSET = {
     "trainer.overfit_batches": 0,
     "algo.condition_dropout": 0.0,
     "algo.weighting": "velocity",
+    "model.fact_dropout": 0.3,
 }
 """What an absent or null key means: to Lightning, and in runs from before the key existed."""
 

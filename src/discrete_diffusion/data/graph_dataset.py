@@ -57,12 +57,16 @@ class GraphDataset(TokenDataset):
             log_num_orders = found.log_num_orders
             if self.node_order == "canonical":
                 x0 = relabel(x0, graphs.num_nodes, found.orders, self.vocab)
-        return Examples(x0, graphs.real, log_num_orders)
+        return Examples(x0, graphs.real, log_num_orders, conditions=self.conditions_of(graphs))
+
+    def conditions_of(self, graphs: EncodedGraphs) -> dict[str, Tensor]:
+        """What comes with graphs, whatever the order of their nodes."""
+        return {}
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:
         if self.node_order != "random":
             orders = torch.zeros(len(examples), dtype=torch.float64)
-            return Batch(examples.x0, examples.real, orders)
+            return Batch(examples.x0, examples.real, orders, dict(examples.conditions))
         return self.exchangeable(examples, generator)
 
     def exchangeable(self, examples: Examples, generator: torch.Generator) -> Batch:
@@ -70,7 +74,7 @@ class GraphDataset(TokenDataset):
         num_nodes = self.sizes(examples)
         order = random_orders(num_nodes, self.vocab.n_max, generator)
         x0 = relabel(examples.x0, num_nodes, order, self.vocab)
-        return Batch(x0, examples.real, examples.log_num_orders)
+        return Batch(x0, examples.real, examples.log_num_orders, dict(examples.conditions))
 
     def real_positions(self, sizes: Tensor) -> Tensor:
         return self.vocab.real_positions(sizes)

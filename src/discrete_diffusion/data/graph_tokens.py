@@ -30,25 +30,32 @@ class EncodedGraphs:
     ``x0``: Int64[B, L] ids of the concatenated vocabulary, PAD wherever ``real`` is False.
     ``real``: Bool[B, L] node k if k < n; pair (i, j) if both nodes are real.
     ``num_nodes``: Int64[B].
+    ``facts``: Float32[B, S] or None, numbers known of each graph beside its tokens.
     """
 
     x0: Tensor
     real: Tensor
     num_nodes: Tensor
+    facts: Tensor | None = None
 
     def __len__(self) -> int:
         return self.x0.shape[0]
 
     def __getitem__(self, rows: Tensor | slice) -> EncodedGraphs:
         """The graphs that an index, a mask or a slice selects."""
-        return EncodedGraphs(self.x0[rows], self.real[rows], self.num_nodes[rows])
+        facts = None if self.facts is None else self.facts[rows]
+        return EncodedGraphs(self.x0[rows], self.real[rows], self.num_nodes[rows], facts)
 
 
 def joined(parts: Sequence[EncodedGraphs]) -> EncodedGraphs:
-    """Graphs one after the other."""
-    return EncodedGraphs(
-        *(torch.cat([getattr(p, f) for p in parts]) for f in ("x0", "real", "num_nodes"))
+    """Graphs one after the other; their ``facts`` too, if all have some."""
+    held = [part for part in parts if len(part)]
+    facts = [part.facts for part in held if part.facts is not None]
+    x0, real, num_nodes = (
+        torch.cat([getattr(part, name) for part in parts]) for name in ("x0", "real", "num_nodes")
     )
+    complete = facts and len(facts) == len(held)
+    return EncodedGraphs(x0, real, num_nodes, torch.cat(facts) if complete else None)
 
 
 def encode_graphs(graphs: Sequence[TypedGraph], vocab: VocabConfig) -> EncodedGraphs:

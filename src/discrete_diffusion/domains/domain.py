@@ -193,6 +193,12 @@ class Domain(ABC):
         """Names of the tensors that come with every sample."""
         return ()
 
+    def condition_sizes(self, data: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """How many numbers each of the facts has that ``data.condition`` tells a network of every
+        sample, as the condition ``condition`` Float[B, sum], NaN where one is not known; None: it
+        is told nothing."""
+        return None
+
     def complete(self, data: DictConfig) -> None:
         """Write into a ``config.data`` what only the data can say. ``ValueError`` naming the key
         for what contradicts it."""

@@ -138,6 +138,7 @@ def _drawn(
         batch_size=model.batch_size,
         clamp=clamp,
         narrowing=model.narrowing,
+        conditions=model.told_to(len(real)),
         trajectories=trajectories,
         shard=model.shard,
         on_drawn=model.on_drawn,

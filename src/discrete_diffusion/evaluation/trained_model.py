@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,7 @@ class Model:
     was drawn, as soon as it is; with it a ``Stop`` ends the drawing and the samples are those that
     were finished by then; before the first of them it is raised.
     ``narrowing``: makes the one of every batch, see ``TokenSampler.sample``; of tokens only.
+    ``told``: conditions of all samples alike, tensors of one row, by name; of tokens only.
 
     Raises ``ValueError`` for ``batch_size`` below 1.
     """
@@ -44,10 +45,15 @@ class Model:
     shard: Shard = field(default_factory=Shard)
     on_drawn: Callable[[Tensor, Any], None] | None = None
     narrowing: Callable[[], Any] | None = None
+    told: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.batch_size is not None:
             check_whole_number("batch_size", self.batch_size, least=1)
+
+    def told_to(self, num: int) -> dict[str, Tensor]:
+        """``told``, a row for each of ``num`` samples."""
+        return {name: value.to(self.device).expand(num, -1) for name, value in self.told.items()}
 
     @property
     def rows_at_once(self) -> int:

@@ -99,10 +99,14 @@ def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
 
 
 def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: int) -> nn.Module:
+    from discrete_diffusion.domains import domain_of
     from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
 
-    options = _options(config, build, "vocab_config")
-    denoiser = build(vocab_config=_graph_vocabulary(config, vocab_size), **options)
+    options = _options(config, build, "vocab_config", "condition")
+    vocab_config = _graph_vocabulary(config, vocab_size)
+    data = section(config, "data")
+    condition = domain_of(data).condition_sizes(data)
+    denoiser = build(vocab_config=vocab_config, condition=condition, **options)
     return BDDenoiserBackbone(denoiser, legal_only=section(config, "model").get("legal_only", True))
 
 

@@ -159,8 +159,11 @@ def _registry() -> Registry[Builder]:
     return Registry("backbone", ENTRY_POINT_GROUP, _BACKBONE_BUILDERS)
 
 
-register_backbone("bd-denoiser", default_model="bd_small", graph=True)(builders.build_bd_denoiser)
-register_backbone("bd-denoiser-pair", default_model="bd_pair_small", graph=True)(
+_TOLD = ("condition", "keep")
+register_backbone("bd-denoiser", conditions=_TOLD, default_model="bd_small", graph=True)(
+    builders.build_bd_denoiser
+)
+register_backbone("bd-denoiser-pair", conditions=_TOLD, default_model="bd_pair_small", graph=True)(
     builders.build_bd_denoiser_pair
 )
 register_backbone(

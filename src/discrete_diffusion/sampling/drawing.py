@@ -15,7 +15,7 @@ from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.sampling.tokens import TokenSampler
 from discrete_diffusion.shards import Shard
 from discrete_diffusion.stopping import Stop
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.types import Conditions, SampleOutput
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,7 @@ def draw_samples(
     batch_size: int | None = None,
     clamp: Tensor | None = None,
     narrowing: Callable[[], Narrowing | None] | None = None,
+    conditions: Conditions | None = None,
     trajectories: int = 0,
     shard: Shard | None = None,
     on_drawn: OnDrawn | None = None,
@@ -48,6 +49,7 @@ def draw_samples(
     """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
 
     ``clamp``: Int[M, L], see ``TokenSampler.sample``; ``narrowing``: makes the one of each batch.
+    ``conditions``: what each row is drawn from, tensors with M rows.
     Rows of one size are sampled together, so that their batches hold no PAD; in a trajectory, those
     that are finished early keep their last state.
     ``batch_size``: rows at most, by default those of ``rows_at_once``. ``trajectories``: keep the
@@ -77,6 +79,7 @@ def draw_samples(
             steps=steps,
             clamp=None if clamp is None else clamp[rows].to(device),
             narrowing=None if narrowing is None else narrowing(),
+            conditions={name: x[rows].to(device) for name, x in (conditions or {}).items()},
             keep_trajectory=bool(kept.any()),
         )
         states = output.trajectory

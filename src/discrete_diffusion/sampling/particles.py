@@ -14,7 +14,7 @@ from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import neg_inf, pick, uniform_draws
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.types import Conditions, SampleOutput
 
 
 class Constraint(ABC):
@@ -152,19 +152,22 @@ def move(
     share: float,
     generator: torch.Generator,
     fixed: Tensor | None = None,
+    conditions: Conditions | None = None,
 ) -> tuple[SampleOutput, Tensor]:
     """A Metropolis-Hastings move of finished samples x Int[B, L], which leaves p given C unchanged.
 
     Each position is hidden with probability ``share``, but for those ``fixed`` Bool[B, L], and
     drawn anew given the rest by ``sampler``. This is reversible with respect to p, as far as
     clamped samples are those of one joint distribution, so the move is accepted where the new
-    sample meets C.
+    sample meets C. ``conditions``: those that p has, a row each.
 
     Returns the samples, Int[B, L] in ``x0``, and Bool[B], which of them were accepted.
     """
     free = real if fixed is None else real & ~fixed
     hidden = (uniform_draws(tuple(x.shape), generator, x.device) < share) & free
     clamp = x.masked_fill(hidden | ~real, -1)
-    output = sampler.sample(algorithm, real, generator=generator, clamp=clamp)
+    output = sampler.sample(
+        algorithm, real, generator=generator, clamp=clamp, conditions=conditions
+    )
     accepted = constraint.met(output.x0)
     return replace(output, x0=torch.where(accepted.unsqueeze(1), output.x0, x)), accepted

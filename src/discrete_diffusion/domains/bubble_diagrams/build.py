@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.data.graph_dataset import split_by_graph, without_held_out
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
+from discrete_diffusion.domains.bubble_diagrams.facts import Facts
 from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
@@ -32,12 +34,23 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
     With a file per split, diagrams held out for validation or test are removed from training and
     counted. Raises ``ValueError`` if neither or both ways are given.
     """
-    splits = (_from_files if "path" in config else _generated)(config, vocab)
-    symmetry = config.get("symmetry", "none")
-    return DiagramDataset(splits, vocab, node_order=config.node_order, symmetry=symmetry)
+    facts, symmetry = Facts.of(config, vocab), config.get("symmetry", "none")
+    if facts is not None and facts.of_plans and symmetry != "none":
+        raise ValueError(
+            f"data.symmetry={symmetry}: images of a diagram have no {', '.join(facts.of_plans)}; "
+            "leave it at none, or these out of data.condition"
+        )
+    splits = (_from_files if "path" in config else _generated)(config, vocab, facts)
+    if facts is not None:
+        facts.check_known(splits["train"])
+    return DiagramDataset(
+        splits, vocab, node_order=config.node_order, symmetry=symmetry, facts=facts
+    )
 
 
-def _generated(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedGraphs]:
+def _generated(
+    config: DictConfig, vocab: VocabConfig, facts: Facts | None
+) -> dict[str, EncodedGraphs]:
     from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
         cached_plans,
         checked_range,
@@ -53,10 +66,15 @@ def _generated(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedGraph
             f"data.n_max={most} or more"
         )
     plans = cached_plans(config.num_plans, config.plan_seed, sizes)
-    return _split(plans.encode(vocab), config, vocab)
+    graphs = plans.encode(vocab)
+    if facts is not None and facts.of_plans:
+        graphs = replace(graphs, facts=facts.of_diagrams(plans.to_diagrams(), "pixels"))
+    return _split(graphs, config, vocab)
 
 
-def _from_files(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedGraphs]:
+def _from_files(
+    config: DictConfig, vocab: VocabConfig, facts: Facts | None
+) -> dict[str, EncodedGraphs]:
     paths = {name: config.get(f"{name}_path") for name in ("train", "val", "test")}
     if (config.path is None) == (paths["train"] is None):
         raise ValueError(
@@ -66,11 +84,11 @@ def _from_files(config: DictConfig, vocab: VocabConfig) -> dict[str, EncodedGrap
     if config.path is not None:
         if any(paths.values()):
             raise ValueError("give data.path or data.train_path and data.val_path, not both")
-        return _split(_read(config.path, config, vocab), config, vocab)
+        return _split(_read(config.path, config, vocab, facts), config, vocab)
     if paths["val"] is None:
         raise ValueError("data.train_path needs data.val_path=FILE beside it")
     splits = {
-        name: encode([], vocab) if path is None else _read(path, config, vocab)
+        name: encode([], vocab) if path is None else _read(path, config, vocab, facts)
         for name, path in paths.items()
     }
     kept = without_held_out(splits["train"], [splits["val"], splits["test"]], vocab)
@@ -85,9 +103,13 @@ def _split(
     return split_by_graph(diagrams, vocab, fractions=config.split, seed=config.split_seed)
 
 
-def _read(path: str, config: DictConfig, vocab: VocabConfig) -> EncodedGraphs:
+def _read(path: str, config: DictConfig, vocab: VocabConfig, facts: Facts | None) -> EncodedGraphs:
     words = vocabulary_named(config.get("relations", DIRECTIONS.name))
-    return encode(read_plans(path, config, vocab.n_max, words).diagrams, vocab)
+    diagrams = read_plans(path, config, vocab.n_max, words).diagrams
+    graphs = encode(diagrams, vocab)
+    if facts is None or not facts.of_plans:
+        return graphs
+    return replace(graphs, facts=facts.of_diagrams(diagrams, config.unit))
 
 
 def read_plans(

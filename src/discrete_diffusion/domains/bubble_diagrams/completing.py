@@ -72,6 +72,11 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
         )
     check_directions(config, trained, vocab)
     brief = None if config.brief is None else brief_asked(config, vocab)
+    if brief is not None and brief.told.names:
+        raise ValueError(
+            f"{brief.told.names[0]} of brief={config.brief} does not go with given= yet; leave one "
+            "of them out"
+        )
     way = Way("", vocab) if brief is not None else Way.asked(config, vocab)
     check_realise(config)
     words = vocabulary_of_graph(vocab)

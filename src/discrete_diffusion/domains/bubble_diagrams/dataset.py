@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from discrete_diffusion.data.base import SPLITS, Examples
@@ -10,6 +12,11 @@ from discrete_diffusion.data.graph_tokens import EncodedGraphs, joined
 from discrete_diffusion.domains.bubble_diagrams.symmetries import images
 from discrete_diffusion.layout import VocabConfig
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from discrete_diffusion.domains.bubble_diagrams.facts import Facts
+
 
 class DiagramDataset(GraphDataset):
     """Diagrams in three splits that share no diagram, not even relabelled.
@@ -17,6 +24,7 @@ class DiagramDataset(GraphDataset):
     ``symmetry``: ``mirror`` or ``square`` adds the images of every training diagram, see
     ``SYMMETRIES``, except those that are held out themselves.
 
+    ``facts``: what a network is told of every diagram, as its condition ``condition``.
     ``node_order``, ``splits``: as for ``GraphDataset``.
     """
 
@@ -29,12 +37,16 @@ class DiagramDataset(GraphDataset):
         *,
         node_order: str,
         symmetry: str = "none",
+        facts: Facts | None = None,
     ) -> None:
-        self.symmetry, self._num_given = symmetry, len(splits["train"])
+        self.facts, self.symmetry, self._num_given = facts, symmetry, len(splits["train"])
         held_out = [splits[name] for name in SPLITS if name != "train"]
         added = without_held_out(images(splits["train"], vocab, symmetry), held_out, vocab)
         splits = {**splits, "train": joined([splits["train"], added])}
         super().__init__(splits, vocab, node_order=node_order)
+
+    def conditions_of(self, graphs: EncodedGraphs) -> dict[str, Tensor]:
+        return {} if self.facts is None else {"condition": self.facts.of_graphs(graphs)}
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
         return "nats per unordered diagram", 1.0

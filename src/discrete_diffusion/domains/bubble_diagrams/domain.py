@@ -200,6 +200,15 @@ class BubbleDiagrams(Domain):
             raise ValueError("data.n_max is not set: the most rooms that a diagram may have")
         return vocabulary_named(data.get("relations", DIRECTIONS.name)).graph(data["n_max"])
 
+    def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("condition",) if data.get("condition") else ()
+
+    def condition_sizes(self, data: Mapping[str, Any]) -> tuple[int, ...] | None:
+        from discrete_diffusion.domains.bubble_diagrams.facts import Facts
+
+        facts = Facts.of(data, self.graph(data))
+        return None if facts is None else facts.sizes
+
     def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
         graph = self.graph(data)
         return {

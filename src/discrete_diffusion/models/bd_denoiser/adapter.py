@@ -64,9 +64,13 @@ class BDDenoiserBackbone(nn.Module):
         x_t: Tensor,
         sigma: Tensor | None = None,
         *,
+        condition: Tensor | None = None,
+        keep: Tensor | None = None,
         packing: ColumnPacking | None = None,
     ) -> Tensor:
         """x_t Int[B, L] concatenated ids, sigma Float[B] or None (read as 0) -> Float[B, L, V].
+
+        ``condition``, ``keep``: what the denoiser is told, see ``BDDenoiser``.
 
         ``packing``: which columns hold PAD, if it is known already.
         """
@@ -79,7 +83,7 @@ class BDDenoiserBackbone(nn.Module):
         pad_mask = (x_t != vocab.pad_id) & (x_t != vocab.edge_offset + vocab.edge_pad_id)
         tokens = self.lookup[self.position, x_t]  # (B, L), separate vocabularies
         node_logits, edge_logits = self.denoiser(
-            tokens, pad_mask, corrupted_share(sigma), packing=packing
+            tokens, pad_mask, corrupted_share(sigma), condition, keep=keep, packing=packing
         )
 
         nodes, edges = vocab.num_node_types, vocab.num_edge_types

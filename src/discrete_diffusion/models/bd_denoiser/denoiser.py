@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.models.blocks.facts import Facts, attended, told
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
     AdaLNFinal,
@@ -59,7 +62,7 @@ class BDDenoiser(nn.Module):
 
         x = [node_emb(nodes); edge_emb(edges)] + positions               (B, L, D)
         c = SiLU(timestep_embedder(t))                                   (B or 1, cond_dim)
-        x = block(x, c)                                                  n_layers times
+        x = block(x + attention to facts, c)                             n_layers times
         node_logits, edge_logits = heads(final(x, c))
 
     Node and edge ids are those of the two *separate* vocabularies of ``vocab_config``. Blocks start
@@ -67,6 +70,9 @@ class BDDenoiser(nn.Module):
 
     ``cond_dim``: width of c; None means ``d_model``.
     ``time_scale``: t is multiplied by it before its sinusoid.
+    ``condition``: the numbers of every fact that it can be told of a sample, see ``FactTokens``, of
+    which training hides a share ``fact_dropout``; None: it is told nothing. Told or not, it starts
+    as the same function, bit for bit.
 
     Deviation: ``time_scale`` is 1000, not the literal 1, with which t = 0 and t = 1 look alike.
     Deviation: embeddings start at std 0.2, not at PyTorch's 1, and learn faster in short runs.
@@ -87,6 +93,8 @@ class BDDenoiser(nn.Module):
         dropout: float = 0.1,
         frequency_embedding_size: int = 256,
         time_scale: float = 1000.0,
+        condition: Sequence[int] | None = None,
+        fact_dropout: float = 0.3,
     ) -> None:
         super().__init__()
         cond_dim = d_model if cond_dim is None else cond_dim
@@ -107,6 +115,11 @@ class BDDenoiser(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.2)
+        self.facts = None
+        if condition is not None:  # last, so that all else starts as without
+            self.facts = Facts(
+                condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
+            )
 
     def forward(
         self,
@@ -115,6 +128,7 @@ class BDDenoiser(nn.Module):
         t: Tensor | float,
         condition: Tensor | None = None,
         *,
+        keep: Tensor | None = None,
         packing: ColumnPacking | None = None,
     ) -> tuple[Tensor, Tensor]:
         """(node_logits (B, n_max, 15), edge_logits (B, E, 13)), sizes of the room vocabularies.
@@ -122,12 +136,13 @@ class BDDenoiser(nn.Module):
         ``tokens``: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
         ``pad_mask``: Bool[B, L], True at real positions. Logits at the others are unspecified.
         ``t``: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
+        ``condition``, ``keep``: what it is told, as for ``FactTokens``.
 
         ``packing``: that of ``pad_mask``, if it is known already.
 
         Columns that are PAD in the whole batch are left out of the computation.
         """
-        check_graph(self.vocab_config, tokens, pad_mask, condition)
+        check_graph(self.vocab_config, tokens, pad_mask)
         n_max, length = self.vocab_config.n_max, self.vocab_config.length
         packing = pack_columns(pad_mask) if packing is None else packing
         num_nodes = packing.num_kept_before(n_max)
@@ -141,8 +156,9 @@ class BDDenoiser(nn.Module):
         x = torch.cat([nodes, edges], dim=1) + positions  # (B, K, D)
         times = distinct_time(self._process_t(t, len(tokens), tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
-        for block in self.blocks:
-            x = block(x, c, packing.key_mask)
+        facts = told(self.facts, condition, keep, len(tokens))
+        for k, block in enumerate(self.blocks):
+            x = block(attended(self.facts, x, facts, k), c, packing.key_mask)
         x = self.final(x, c)
         return (
             packing.unpack(self.node_head(x[:, :num_nodes]), 0, n_max),
@@ -156,12 +172,8 @@ class BDDenoiser(nn.Module):
         return process_t(t, batch_size, device)
 
 
-def check_graph(
-    vocab_config: VocabConfig, tokens: Tensor, pad_mask: Tensor, condition: Tensor | None
-) -> None:
+def check_graph(vocab_config: VocabConfig, tokens: Tensor, pad_mask: Tensor) -> None:
     """Raise ``ValueError`` with the shapes that are expected of a batch of graphs."""
-    if condition is not None:
-        raise ValueError("denoisers of graphs are unconditional: condition is reserved, pass None")
     length = vocab_config.length
     if tokens.ndim != 2 or tokens.shape[1] != length:
         raise ValueError(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import check_graph
+from discrete_diffusion.models.blocks.facts import Facts, attended, told
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
     MLP,
@@ -133,7 +134,7 @@ class BDDenoiserPair(nn.Module):
         z_ij = edge_emb(r_ij) + first(i) + second(j)                          (B, N, N, P)
                where r_ji = inverse(r_ij), and r_ii is an id of its own
         c = SiLU(timestep_embedder(t))                                        (B or 1, cond_dim)
-        h, z = block(h, z, c)                                                 n_layers times
+        h, z = block(h + attention to facts, z, c)                            n_layers times
         node_logits_i = node_head(final(h_i, c))
         edge_logits_ij[r] = edge_head(final(z_ij, c))[r] + edge_head(final(z_ji, c))[inverse(r)]
 
@@ -171,6 +172,8 @@ class BDDenoiserPair(nn.Module):
         index_embeddings: bool = True,
         frequency_embedding_size: int = 256,
         time_scale: float = 1000.0,
+        condition: Sequence[int] | None = None,
+        fact_dropout: float = 0.3,
     ) -> None:
         super().__init__()
         if unknown := [name for name in triangles if name not in TRIANGLES]:
@@ -210,6 +213,11 @@ class BDDenoiserPair(nn.Module):
         self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
         self.edge_head = zero_linear(d_pair, vocab_config.edge_vocab_size)
         self._register_pairs(vocab_config)
+        self.facts = None
+        if condition is not None:  # last, so that all else starts as without
+            self.facts = Facts(
+                condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
+            )
 
     def _register_pairs(self, vocab: VocabConfig) -> None:
         """The tables of pairs: where (i, j) stands in a sequence, and how an id is read there."""
@@ -237,6 +245,7 @@ class BDDenoiserPair(nn.Module):
         t: Tensor | float,
         condition: Tensor | None = None,
         *,
+        keep: Tensor | None = None,
         packing: ColumnPacking | None = None,
     ) -> tuple[Tensor, Tensor]:
         """(node_logits (B, n_max, 15), edge_logits (B, E, 13)) of ids Int[B, L], with the arguments
@@ -244,7 +253,7 @@ class BDDenoiserPair(nn.Module):
 
         Nodes that are PAD in the whole batch are left out of the computation, with their pairs.
         """
-        check_graph(self.vocab_config, tokens, pad_mask, condition)
+        check_graph(self.vocab_config, tokens, pad_mask)
         n_max = self.vocab_config.n_max
         packing = pack_columns(pad_mask) if packing is None else packing
         n = packing.num_kept_before(n_max)
@@ -256,8 +265,9 @@ class BDDenoiserPair(nn.Module):
         h, z, position = self._embed(tokens, nodes)
         times = distinct_time(process_t(t, len(tokens), tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
-        for block in self.blocks:
-            h, z = block(h, z, c, real)
+        facts = told(self.facts, condition, keep, len(tokens))
+        for k, block in enumerate(self.blocks):
+            h, z = block(attended(self.facts, h, facts, k), z, c, real)
         node_logits = self.node_head(self.node_final(h, c))  # (B, N, 15)
         pairs = self.edge_head(self.pair_final(z, c))  # (B, N N, 13)
 

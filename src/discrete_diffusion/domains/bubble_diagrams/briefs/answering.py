@@ -15,7 +15,12 @@ import torch
 from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import draw_sizes
-from discrete_diffusion.domains.bubble_diagrams.briefs.asked import Meets, brief_asked, steered
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
+    Meets,
+    brief_asked,
+    steered,
+    told_by,
+)
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
@@ -89,9 +94,9 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
     meets, and one that too few samples meet to be found.
     """
     brief, words = brief_asked(config, vocab), vocabulary_of_graph(vocab)
-    start = time.perf_counter()
+    told, start = told_by(brief, trained, vocab), time.perf_counter()
     with trained.sharing() as shard:
-        model = replace(trained.on(shard), on_drawn=None)
+        model = replace(trained.on(shard), on_drawn=None, told=told)
         asked = _Asked(config, trained, model, vocab, brief, shard)
         method = config.method or asked.chosen()
         answer = asked.by_rejection() if method == "rejection" else asked.by_particles()
@@ -249,6 +254,7 @@ class _Asked:
                 trained.algorithm,
                 real[repeat].to(device),
                 generator=make_generator(self.config.seed, 1, repeat, 1, device=device),
+                conditions=self.model.told_to(num),
             )
             return SampleOutput(output.x0.cpu(), output.nfe.cpu(), output.log_weights.cpu())
 
@@ -283,6 +289,7 @@ class _Asked:
                 self.constraint,
                 share=MOVED,
                 generator=on_device,
+                conditions=model.told_to(len(tokens)),
             )
             calls += int(output.nfe.sum())
             moved = output.x0.cpu()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
+from discrete_diffusion.domains.bubble_diagrams.facts import Facts
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import EFFORT, Buildable
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.sampling.first_hitting import FirstHitting
@@ -17,10 +18,12 @@ from discrete_diffusion.sampling.particles import Particles
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import VocabConfig
     from discrete_diffusion.shards import Shard
 
@@ -44,6 +47,20 @@ def brief_asked(config: DictConfig, vocab: VocabConfig) -> Brief:
     if found.can_be_met is False:
         raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={config.brief}"))
     return replace(brief, buildable=brief.buildable or bool(config.buildable))
+
+
+def told_by(brief: Brief, trained: TrainedModel, vocab: VocabConfig) -> dict[str, Tensor]:
+    """What the network is told of the brief, a condition of one row; none if it was trained without
+    ``data.condition``. ``ValueError`` for a fact of plans that it was not trained on."""
+    facts = Facts.of(trained.data_config, vocab)
+    known = () if facts is None else facts.names
+    for name in brief.told.names:
+        if name not in known:
+            raise ValueError(
+                f"{name}: {trained.path} was not trained on it; leave it out of the brief, or "
+                f"train with data.condition=[{', '.join([*known, name])}]"
+            )
+    return {} if facts is None else {"condition": facts.of_brief(brief)}
 
 
 @dataclass(frozen=True)

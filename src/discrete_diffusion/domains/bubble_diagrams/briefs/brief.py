@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.domains.bubble_diagrams.briefs.plan_facts import PlanFacts
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import INVERSE, RELATIONS, ROOM_TYPES
 from discrete_diffusion.rooms import NO_EDGE
 
@@ -43,6 +44,11 @@ class Numbers:
     def __contains__(self, number: object) -> bool:
         assert isinstance(number, int)
         return self.least <= number and (self.most is None or number <= self.most)
+
+    @property
+    def exact(self) -> int | None:
+        """The only number that is in it; None if several are."""
+        return self.least if self.least == self.most else None
 
     def __str__(self) -> str:
         if self.most is None:
@@ -142,7 +148,8 @@ class Brief:
 
     ``num_rooms``: of the diagram. ``named``: rooms that relations speak of by a name, all different
     ones, each of a kind; the relations hold of one choice of them. ``buildable``: there is a floor
-    plan, see ``have_plans``. ``sources``: of ``num_rooms``, ``buildable`` and ``named.NAME``.
+    plan, see ``have_plans``. ``told``: what no diagram shows, for a model that is told of plans.
+    ``sources``: of ``num_rooms``, ``buildable`` and ``named.NAME``.
     ``left_out``: what its file asks for besides, which cannot be said of a diagram.
     """
 
@@ -153,6 +160,7 @@ class Brief:
     degree: DegreeRule | None = None
     connected: ConnectedRule | None = None
     buildable: bool = False
+    told: PlanFacts = field(default_factory=PlanFacts)
     sources: Mapping[str, Source] = field(default_factory=dict, compare=False)
     left_out: Sequence[str] = field(default=(), compare=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,12 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import (
     read_node,
 )
 from discrete_diffusion.domains.bubble_diagrams.briefs.oas import brief_of_program, is_program
+from discrete_diffusion.domains.bubble_diagrams.briefs.plan_facts import (
+    PlanFacts,
+    area_of,
+    outline_of,
+    point_of,
+)
 from discrete_diffusion.domains.bubble_diagrams.briefs.relations import relation_rule
 from discrete_diffusion.domains.bubble_diagrams.briefs.words import (
     QUANTITIES,
@@ -85,6 +91,7 @@ class _Reading:
     degree: DegreeRule | None = None
     connected: ConnectedRule | None = None
     buildable: bool = False
+    told: PlanFacts = field(default_factory=PlanFacts)
     sources: dict[str, Source] = field(default_factory=dict)
 
     def brief(self, root: Node) -> Brief:
@@ -103,6 +110,7 @@ class _Reading:
             degree=self.degree,
             connected=self.connected,
             buildable=self.buildable,
+            told=self.told,
             sources=self.sources,
         )
 
@@ -166,6 +174,17 @@ class _Reading:
         self.sources["buildable"] = node.source
         self.buildable = _flag(node)
 
+    def read_area(self, node: Node) -> None:
+        self.told = replace(self.told, area=area_of(node))
+
+    def read_outline(self, node: Node) -> None:
+        self.told = replace(self.told, outline=outline_of(node))
+
+    def read_front_door(self, node: Node) -> None:
+        if self.told.outline is None:
+            raise node.error("a front door has its place in an outline; give outline: too")
+        self.told = replace(self.told, front_door=point_of(node))
+
     def _check_new(self, node: Node, name: str) -> None:
         """``BriefError`` for the name of a group or a room that is taken, or is no single word."""
         if not re.fullmatch(r"[^\W\d][\w'-]*", name):
@@ -189,6 +208,9 @@ _READERS: dict[str, Callable[[_Reading, Node], None]] = {
     "connected": _Reading.read_connected,
     "buildable": _Reading.read_buildable,
     "realisable": _Reading.read_buildable,
+    "area": _Reading.read_area,
+    "outline": _Reading.read_outline,
+    "front_door": _Reading.read_front_door,
 }
 """The keys of a brief, in the order in which they are read."""
 

@@ -1,0 +1,66 @@
+"""What a brief says of the plan and no diagram shows: for a model that is told of plans."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import Node
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """In metres, y downwards: ``area`` of the floor in square metres, the corners of the
+    ``outline`` in order, the middle of the ``front_door``; None where nothing is said."""
+
+    area: float | None = None
+    outline: tuple[Point, ...] | None = None
+    front_door: Point | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of those that are said."""
+        return tuple(name for name, value in vars(self).items() if value is not None)
+
+
+def area_of(node: Node) -> float:
+    """``BriefError`` for what is no number above 0."""
+    area = _number(node)
+    if area is None or area <= 0:
+        raise node.error(f"expected square metres, such as 85, got {node.shown}")
+    return area
+
+
+def point_of(node: Node) -> Point:
+    """``BriefError`` for what is not [x, y]."""
+    ends = node.value if isinstance(node.value, tuple) else ()
+    numbers = [_number(end) for end in ends]
+    if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
+        raise node.error(f"expected [x, y] in metres, got {node.shown}")
+    return numbers[0], numbers[1]
+
+
+def outline_of(node: Node) -> tuple[Point, ...]:
+    """``BriefError`` for what are no corners of a polygon."""
+    from shapely import Polygon
+
+    corners = tuple(map(point_of, node.items("the corners [[x, y], ...], in metres")))
+    if len(corners) < 3 or not Polygon(corners).is_valid or not Polygon(corners).area:
+        raise node.error(
+            "expected the corners [[x, y], ...] of a polygon in order, whose sides do not cross; "
+            f"got {node.shown}"
+        )
+    return corners
+
+
+def _number(node: Node) -> float | None:
+    """A finite one; YAML's 8.5 comes as text."""
+    try:
+        number = None if isinstance(node.value, bool) else float(node.value)
+    except (TypeError, ValueError):
+        return None
+    return number if number is not None and math.isfinite(number) else None

@@ -1,0 +1,209 @@
+"""What a model can be told of a plan: its rooms by number and kind, its area, outline, front door.
+
+Facts are numbers, NaN where they are not known: ``data.condition`` names those that a model learns
+from, and a brief says which of them hold, see docs/briefs.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from discrete_diffusion import progress
+from discrete_diffusion.data.graph_tokens import EncodedGraphs
+from discrete_diffusion.domains.bubble_diagrams.briefs.brief import GROUPS
+from discrete_diffusion.domains.bubble_diagrams.briefs.plan_facts import PlanFacts
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.naming import unknown_name
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+
+logger = logging.getLogger(__name__)
+
+OF_ROOMS = ("num_rooms", "counts")
+"""Facts that the rooms of a diagram say ..."""
+
+OF_PLANS = ("area", "outline", "front_door")
+"""... and those that only a plan with boxes does."""
+
+GRID, CELL = 20, 1.0
+"""An outline is GRID x GRID cells of so many metres, around the middle of its bounding box."""
+
+_SCALE = 10.0
+"""Metres, and _SCALE^2 square metres, that are one in the numbers of facts."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts ``names``, in the order of ``OF_ROOMS`` and ``OF_PLANS``, of diagrams of ``vocab``.
+
+    num_rooms     which of 0..n_max, one-hot
+    counts        a fact for each room type, and each group of them: how many, one-hot
+    area          of the floor, in 100 m^2
+    outline       which cells of a grid lie inside of it, and its width and height in 10 m
+    front_door    (x, y) of its middle from the middle of the outline, in 10 m
+    """
+
+    names: tuple[str, ...]
+    vocab: VocabConfig
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> Facts | None:
+        """Those of ``data.condition``, None if it has none; ``ValueError`` for an unknown one."""
+        asked, known = data.get("condition"), (*OF_ROOMS, *OF_PLANS)
+        if not asked:
+            return None
+        for name in [asked] if isinstance(asked, str) else asked:
+            if name not in known:
+                raise ValueError(f"data.condition: {unknown_name('fact', str(name), known)}")
+        return cls(tuple(name for name in known if name in asked), vocab)
+
+    @cached_property
+    def kinds(self) -> dict[str, tuple[int, ...]]:
+        """Room types, and groups of several, by name: the ids of their types."""
+        types = self.vocab.node_types
+        found: dict[str, tuple[int, ...]] = {name: (k,) for k, name in enumerate(types)}
+        for name, members in GROUPS.items():
+            ids = tuple(types.index(each) for each in members if each in types)
+            if len(ids) > 1:
+                found[name] = ids
+        return found
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many numbers each fact has."""
+        one_hot = self.vocab.n_max + 1
+        parts = {
+            "num_rooms": (one_hot,),
+            "counts": (one_hot,) * len(self.kinds),
+            "area": (1,),
+            "outline": (GRID * GRID + 2,),
+            "front_door": (2,),
+        }
+        return tuple(size for name in self.names for size in parts[name])
+
+    @property
+    def of_plans(self) -> tuple[str, ...]:
+        """The names of those that need boxes."""
+        return tuple(name for name in self.names if name in OF_PLANS)
+
+    def of_graphs(self, graphs: EncodedGraphs) -> Tensor:
+        """All facts of graphs, Float32[B, S]; what plans alone say is in ``graphs.facts``."""
+        parts = []
+        if "num_rooms" in self.names:
+            parts.append(F.one_hot(graphs.num_nodes, self.vocab.n_max + 1).float())
+        if "counts" in self.names:
+            parts.append(self._counts(graphs))
+        if self.of_plans:
+            num = sum(self.sizes) - sum(part.shape[1] for part in parts)
+            unknown = torch.full((len(graphs), num), torch.nan)
+            parts.append(unknown if graphs.facts is None else graphs.facts)
+        return torch.cat(parts, dim=1)
+
+    def _counts(self, graphs: EncodedGraphs) -> Tensor:
+        n_max, types = self.vocab.n_max, self.vocab.num_node_types
+        rooms = graphs.x0[:, :n_max].masked_fill(~graphs.real[:, :n_max], types)
+        of_type = F.one_hot(rooms, types + 1).sum(dim=1)  # (B, T + 1)
+        counts = torch.stack([of_type[:, list(ids)].sum(dim=1) for ids in self.kinds.values()], 1)
+        return F.one_hot(counts, n_max + 1).flatten(1).float()
+
+    def of_diagrams(self, diagrams: Sequence[BubbleDiagram], unit: str) -> Tensor:
+        """What only plans say, Float32[B, S'], of diagrams with boxes in ``unit``; NaN of those
+        without."""
+        told = progress.track(diagrams, "measuring plans", "plans")
+        return torch.stack([self._of_plan(diagram, unit) for diagram in told])
+
+    def _of_plan(self, diagram: BubbleDiagram, unit: str) -> Tensor:
+        if diagram.boxes is None:
+            return self._of_plan_facts(PlanFacts())
+        plan = FloorPlan.of(diagram, unit)
+        front = next((door for door in plan.doors if door.is_front), None)
+        door = None if front is None else _middle(front.start, front.end)
+        corners = tuple(plan.outline.exterior.coords)
+        return self._of_plan_facts(PlanFacts(plan.outline.area, corners, door))
+
+    def _of_plan_facts(self, said: PlanFacts) -> Tensor:
+        """Float32[S']; of a front door without an outline nothing is known."""
+        middle, cells = (torch.nan, torch.nan), np.full(GRID * GRID + 2, np.nan)
+        if said.outline is not None:
+            low, high = np.min(said.outline, axis=0), np.max(said.outline, axis=0)
+            middle, cells = _middle(low, high), _cells(said.outline)
+        parts = {
+            "area": [torch.nan if said.area is None else said.area / _SCALE**2],
+            "outline": cells,
+            "front_door": np.subtract(said.front_door or (torch.nan, torch.nan), middle) / _SCALE,
+        }
+        found = [np.asarray(parts[name], dtype=np.float32) for name in self.of_plans]
+        return torch.from_numpy(np.concatenate([np.zeros(0, np.float32), *found]))
+
+    def check_known(self, graphs: EncodedGraphs) -> None:
+        """Raise ``ValueError`` for a fact that none of the training plans has; says in the log of
+        how many it is unknown."""
+        if not self.of_plans or graphs.facts is None:
+            return
+        sizes = {"area": 1, "outline": GRID * GRID + 2, "front_door": 2}
+        parts = graphs.facts.split([sizes[name] for name in self.of_plans], dim=1)
+        for name, part in zip(self.of_plans, parts, strict=True):
+            unknown = int(part.isnan().any(dim=1).sum())
+            if unknown == len(graphs):
+                raise ValueError(
+                    f"data.condition: no training plan has a known {name}; leave {name} out, or "
+                    "give plans with boxes" + " and doors" * (name == "front_door")
+                )
+            if unknown:
+                logger.warning("%s of %d training plans is not known", name, unknown)
+
+    def of_brief(self, brief: Brief) -> Tensor:
+        """Float32[1, S]: what a brief says exactly, of facts that the model knows."""
+        one_hot, parts = self.vocab.n_max + 1, []
+        if "num_rooms" in self.names:
+            parts.append(_exactly(brief.num_rooms.exact, one_hot))
+        if "counts" in self.names:
+            exact = {rule.kind.types: rule.number.exact for rule in brief.counts}
+            for ids in self.kinds.values():
+                codes = frozenset(ROOM_TYPES.index(self.vocab.node_types[k]) for k in ids)
+                said = {
+                    number
+                    for types, number in exact.items()
+                    if number is not None and self._in_vocabulary(types) == codes
+                }
+                parts.append(_exactly(min(said, default=None), one_hot))
+        parts.append(self._of_plan_facts(brief.told))
+        return torch.cat(parts).unsqueeze(0)
+
+    def _in_vocabulary(self, types: frozenset[int]) -> frozenset[int]:
+        return types & frozenset(map(ROOM_TYPES.index, self.vocab.node_types))
+
+
+def _exactly(number: int | None, size: int) -> Tensor:
+    """One-hot, NaN if it is not known."""
+    if number is None or number >= size:
+        return torch.full((size,), torch.nan)
+    return F.one_hot(torch.tensor(number), size).float()
+
+
+def _middle(first: Sequence[float], last: Sequence[float]) -> tuple[float, float]:
+    return (first[0] + last[0]) / 2, (first[1] + last[1]) / 2
+
+
+def _cells(corners: Sequence[tuple[float, float]]) -> Any:
+    """Which cells have their middle inside, row by row from the top, then width and height."""
+    from shapely import Polygon, contains_xy
+
+    low, high = np.min(corners, axis=0), np.max(corners, axis=0)
+    steps = (np.arange(GRID) + 0.5 - GRID / 2) * CELL
+    x, y = np.meshgrid(*(steps + middle for middle in _middle(low, high)))
+    inside = contains_xy(Polygon(corners), x.ravel(), y.ravel())
+    return np.concatenate([inside, (high - low) / _SCALE])
