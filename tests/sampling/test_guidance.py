@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from test_particles import CONSTRAINTS, Toy
 from torch import Tensor, nn
 from toy_samplers import CODE, EVERY_STATE, takes_steps
 
@@ -16,9 +17,25 @@ from discrete_diffusion.models.dtn_unet import DtNUNet
 from discrete_diffusion.models.film_unet import FiLMUNet
 from discrete_diffusion.models.film_unet_tokens import FilmUNetTokens
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler, fitting_samplers
+from discrete_diffusion.sampling import build_sampler, draw_samples, fitting_samplers
+from discrete_diffusion.sampling.particles import (
+    Particles,
+    effective_number,
+    log_mean,
+    move,
+    systematic,
+)
 from toy_algorithms import ZeroBackbone
-from toy_world import FULL, LENGTH, VOCAB_SIZE, ExactCausalBackbone, ToyWorld, toy_layout
+from toy_world import (
+    FULL,
+    LENGTH,
+    VOCAB_SIZE,
+    ExactCausalBackbone,
+    ToyWorld,
+    noise_floor,
+    total_variation,
+    toy_layout,
+)
 
 WEIGHTS = (0.0, 0.5, 1.0, 2.5)
 NONE = 2
@@ -174,6 +191,54 @@ def test_the_encoder_of_maps_runs_once(sampler):
     algorithm.encoded = algorithm.accepted  # type: ignore[method-assign]
     assert torch.equal(tokens(), cached)
     assert num == 1 < len(runs)
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_particles_and_moves_are_of_the_model_given_its_condition(label):
+    """Of each of the two worlds given "a 3 and no more than one", by enumeration."""
+    num, world = 12_000, ToyWorld.make(seed=label)
+    kept = world.prob * CONSTRAINTS["one three"](world.x0)
+    law = kept / kept.sum()
+    model, constraint = built("mdlm", exact_d0()), Toy("one three", "possible", FULL)
+    conditions = {"label": torch.full((num,), label)}
+    output = Particles(constraint=constraint).sample(
+        model, FULL.expand(num, -1), generator=make_generator(4), conditions=conditions
+    )
+    assert log_mean(output.log_weights) == pytest.approx(float(kept.sum().log()), abs=0.08)
+    rows = systematic(output.log_weights, num, make_generator(5))
+    floor = noise_floor(law, int(0.3 * effective_number(output.log_weights)))
+    assert total_variation(world.distribution(output.x0[rows]), law) < floor
+    start = world.x0[torch.multinomial(law, num, replacement=True, generator=make_generator(6))]
+    moved, accepted = move(
+        build_sampler({"name": "first-hitting"}),
+        model,
+        start,
+        FULL.expand(num, -1),
+        constraint,
+        share=0.6,
+        generator=make_generator(7),
+        conditions=conditions,
+    )
+    assert 0.1 < accepted.double().mean() < 1
+    assert total_variation(world.distribution(moved.x0), law) < noise_floor(law, num)
+
+
+def test_every_row_of_many_is_drawn_from_its_own_condition():
+    log_d0, num = exact_d0(), 3_000
+    label = torch.arange(num) % 3 % 2
+    drawn = draw_samples(
+        build_sampler({"name": "first-hitting"}),
+        built("mdlm", log_d0),
+        FULL.expand(num, -1),
+        generator=make_generator(0),
+        batch_size=100,
+        conditions={"label": label},
+    )
+    for k in range(2):
+        world, of_label = ToyWorld.make(seed=k), label == k
+        found = world.distribution(drawn.x0[of_label])
+        floor = noise_floor(world.prob, int(of_label.sum()))
+        assert total_variation(found, world.prob) < floor
 
 
 def test_an_id_that_a_condition_rules_out_is_never_drawn():

@@ -191,7 +191,9 @@ def test_bad_input_is_refused_with_what_was_expected(build):
         model(tokens, pad_mask.float(), 0.5)
     with pytest.raises(ValueError, match=r"t has shape \(3,\)"):
         model(tokens, pad_mask, torch.rand(3))
-    with pytest.raises(ValueError, match="condition is reserved, pass None"):
-        model(tokens, pad_mask, 0.5, condition=torch.zeros(2, 3, 4))
+    with pytest.raises(ValueError, match=r"unconditional.*condition=\[...\]"):
+        model(tokens, pad_mask, 0.5, condition=torch.zeros(2, 3))
+    with pytest.raises(ValueError, match=r"condition has shape \(2, 3\); expected \(2, 4\)"):
+        build(condition=(1, 3))(tokens, pad_mask, 0.5, condition=torch.zeros(2, 3))
     with pytest.raises(ValueError, match="n_heads=5 does not divide d_model=32; choose 1, 2, 4"):
         build(n_heads=5)

@@ -21,6 +21,7 @@ from discrete_diffusion import progress
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import GROUPS
 from discrete_diffusion.domains.bubble_diagrams.briefs.plan_facts import PlanFacts
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.layout import VocabConfig
@@ -95,6 +96,17 @@ class Facts:
         return tuple(size for name in self.names for size in parts[name])
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """Of every fact: its name, or of a count the kind of rooms."""
+        parts = {"counts": tuple(self.kinds)}
+        return tuple(label for name in self.names for label in parts.get(name, (name,)))
+
+    def known(self, numbers: Tensor) -> list[str]:
+        """The labels of the facts that are known in all rows of Float[B, S]."""
+        parts = zip(self.labels, numbers.split(self.sizes, dim=1), strict=True)
+        return [label for label, part in parts if not part.isnan().any()]
+
+    @property
     def of_plans(self) -> tuple[str, ...]:
         """The names of those that need boxes."""
         return tuple(name for name in self.names if name in OF_PLANS)
@@ -121,14 +133,20 @@ class Facts:
 
     def of_diagrams(self, diagrams: Sequence[BubbleDiagram], unit: str) -> Tensor:
         """What only plans say, Float32[B, S'], of diagrams with boxes in ``unit``; NaN of those
-        without."""
-        told = progress.track(diagrams, "measuring plans", "plans")
-        return torch.stack([self._of_plan(diagram, unit) for diagram in told])
+        without. Raises ``ValueError`` naming a plan with a wrong door or outline."""
+        told = enumerate(progress.track(diagrams, "measuring plans", "plans"))
+        return torch.stack([self._of_plan(diagram, unit, number) for number, diagram in told])
 
-    def _of_plan(self, diagram: BubbleDiagram, unit: str) -> Tensor:
+    def _of_plan(self, diagram: BubbleDiagram, unit: str, number: int) -> Tensor:
         if diagram.boxes is None:
             return self._of_plan_facts(PlanFacts())
-        plan = FloorPlan.of(diagram, unit)
+        try:
+            plan = FloorPlan.of(diagram, unit)
+        except DiagramError as error:
+            raise ValueError(
+                f"data.condition={','.join(self.names)} reads boxes and doors; plan {number} of "
+                f"the data, counted from 0, has a wrong {error}"
+            ) from error
         front = next((door for door in plan.doors if door.is_front), None)
         door = None if front is None else _middle(front.start, front.end)
         corners = tuple(plan.outline.exterior.coords)
@@ -163,7 +181,9 @@ class Facts:
                     "give plans with boxes" + " and doors" * (name == "front_door")
                 )
             if unknown:
-                logger.warning("%s of %d training plans is not known", name, unknown)
+                logger.warning(
+                    "the %s of %d of %d training plans is not known", name, unknown, len(graphs)
+                )
 
     def of_brief(self, brief: Brief) -> Tensor:
         """Float32[1, S]: what a brief says exactly, of facts that the model knows."""

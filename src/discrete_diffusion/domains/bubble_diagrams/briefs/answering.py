@@ -94,9 +94,9 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
     meets, and one that too few samples meet to be found.
     """
     brief, words = brief_asked(config, vocab), vocabulary_of_graph(vocab)
-    told, start = told_by(brief, trained, vocab), time.perf_counter()
+    start, (condition, told) = time.perf_counter(), told_by(brief, trained, vocab)
     with trained.sharing() as shard:
-        model = replace(trained.on(shard), on_drawn=None, told=told)
+        model = replace(trained.on(shard), on_drawn=None, told=condition)
         asked = _Asked(config, trained, model, vocab, brief, shard)
         method = config.method or asked.chosen()
         answer = asked.by_rejection() if method == "rejection" else asked.by_particles()
@@ -108,6 +108,7 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
         "num_samples": len(diagrams),
         "distinct": len(keys),
         "seconds": time.perf_counter() - start,
+        "told": told,
         **answer.facts,
     }
     logger.info("%s", _said(facts))
@@ -320,8 +321,9 @@ class _Asked:
 
 def _said(facts: dict[str, Any]) -> str:
     how = "exactly" if facts["exact"] else f"approximately ({facts['approximate_because']})"
+    told = f", told {', '.join(facts['told'])}," if facts["told"] else ""
     error = facts["probability_standard_error"]
     return (
         f"drawn {how}: {facts['network_calls_per_sample']:,.0f} network calls a diagram; about "
-        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams meet the brief"
+        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams{told} meet the brief"
     )

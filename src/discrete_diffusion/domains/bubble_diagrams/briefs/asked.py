@@ -49,9 +49,12 @@ def brief_asked(config: DictConfig, vocab: VocabConfig) -> Brief:
     return replace(brief, buildable=brief.buildable or bool(config.buildable))
 
 
-def told_by(brief: Brief, trained: TrainedModel, vocab: VocabConfig) -> dict[str, Tensor]:
-    """What the network is told of the brief, a condition of one row; none if it was trained without
-    ``data.condition``. ``ValueError`` for a fact of plans that it was not trained on."""
+def told_by(
+    brief: Brief, trained: TrainedModel, vocab: VocabConfig
+) -> tuple[dict[str, Tensor], list[str]]:
+    """What the network is told of the brief: a condition of one row, and what it says, in words;
+    nothing if it was trained without ``data.condition``. ``ValueError`` for a fact of plans that it
+    was not trained on."""
     facts = Facts.of(trained.data_config, vocab)
     known = () if facts is None else facts.names
     for name in brief.told.names:
@@ -60,7 +63,10 @@ def told_by(brief: Brief, trained: TrainedModel, vocab: VocabConfig) -> dict[str
                 f"{name}: {trained.path} was not trained on it; leave it out of the brief, or "
                 f"train with data.condition=[{', '.join([*known, name])}]"
             )
-    return {} if facts is None else {"condition": facts.of_brief(brief)}
+    if facts is None:
+        return {}, []
+    condition = facts.of_brief(brief)
+    return {"condition": condition}, facts.known(condition)
 
 
 @dataclass(frozen=True)
