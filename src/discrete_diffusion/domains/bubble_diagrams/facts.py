@@ -85,21 +85,29 @@ class Facts:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """How many numbers each fact has."""
+        return tuple(size for name in self.names for size in self._sizes_of(name))
+
+    def _sizes_of(self, name: str) -> tuple[int, ...]:
         one_hot = self.vocab.n_max + 1
-        parts = {
+        return {
             "num_rooms": (one_hot,),
             "counts": (one_hot,) * len(self.kinds),
             "area": (1,),
             "outline": (GRID * GRID + 2,),
             "front_door": (2,),
-        }
-        return tuple(size for name in self.names for size in parts[name])
+        }[name]
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Of every fact: its name, or of a count the kind of rooms."""
         parts = {"counts": tuple(self.kinds)}
         return tuple(label for name in self.names for label in parts.get(name, (name,)))
+
+    def columns(self, name: str) -> Tensor:
+        """Bool[S]: the numbers of the facts of one of the ``names``."""
+        of = [each for each in self.names for _ in self._sizes_of(each)]
+        sizes = torch.tensor(self.sizes)
+        return torch.tensor([each == name for each in of]).repeat_interleave(sizes)
 
     def known(self, numbers: Tensor) -> list[str]:
         """The labels of the facts that are known in all rows of Float[B, S]."""
@@ -119,7 +127,7 @@ class Facts:
         if "counts" in self.names:
             parts.append(self._counts(graphs))
         if self.of_plans:
-            num = sum(self.sizes) - sum(part.shape[1] for part in parts)
+            num = sum(sum(self._sizes_of(name)) for name in self.of_plans)
             unknown = torch.full((len(graphs), num), torch.nan)
             parts.append(unknown if graphs.facts is None else graphs.facts)
         return torch.cat(parts, dim=1)
@@ -171,8 +179,8 @@ class Facts:
         how many it is unknown."""
         if not self.of_plans or graphs.facts is None:
             return
-        sizes = {"area": 1, "outline": GRID * GRID + 2, "front_door": 2}
-        parts = graphs.facts.split([sizes[name] for name in self.of_plans], dim=1)
+        sizes = [sum(self._sizes_of(name)) for name in self.of_plans]
+        parts = graphs.facts.split(sizes, dim=1)
         for name, part in zip(self.of_plans, parts, strict=True):
             unknown = int(part.isnan().any(dim=1).sum())
             if unknown == len(graphs):

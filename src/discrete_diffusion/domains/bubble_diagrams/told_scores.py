@@ -1,0 +1,142 @@
+"""What a model makes of what it is told: its bound with right and wrong facts, and obedience."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion import progress
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.domains.bubble_diagrams.facts import OF_ROOMS, Facts
+from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
+from discrete_diffusion.evaluation.bound import sample_bounds
+from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.sampling import draw_samples
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
+    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.types import Batch
+
+NUM = 300
+"""Held-out diagrams at most, of which the model is told."""
+
+GUIDANCE = (1.0, 2.0)
+"""Weights at which samples are drawn, to see how many obey."""
+
+_BOUND, _SAMPLES, _OTHERS = (31,), (32,), (33,)
+"""Keep the draws apart."""
+
+
+@dataclass(frozen=True)
+class ToldScores:
+    """``more``: by what is changed of all facts, how many nats more a diagram takes, mean and
+    standard error over ``num`` held-out diagrams. ``obeyed``: by guidance, the share of samples
+    with the number of rooms and all counts that the model was told, nothing else being told; none
+    if it is told no counts."""
+
+    num: int
+    more: dict[str, tuple[float, float]]
+    obeyed: dict[float, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``metrics.json``."""
+        return {
+            "told_num_held_out": self.num,
+            "told": {
+                name: {"nats_more": mean, "standard_error": error}
+                for name, (mean, error) in self.more.items()
+            },
+            **{f"obeyed_at_guidance_{weight:g}": share for weight, share in self.obeyed.items()},
+        }
+
+    def section(self) -> TableSection:
+        rows = [
+            TableRow(f"nats more, {name}", f"{mean:.3f} ± {error:.3f}")
+            for name, (mean, error) in self.more.items()
+        ]
+        rows += [
+            TableRow(f"counts obeyed at sampling.guidance={weight:g}", f"{share:.3f}")
+            for weight, share in self.obeyed.items()
+        ]
+        return TableSection(f"What the model is told of {self.num} held-out diagrams", tuple(rows))
+
+
+def measure_told(model: Model, data: DiagramDataset, split: str, seed: int) -> ToldScores | None:
+    """Of the first ``NUM`` diagrams of a split; None of a model that is told nothing."""
+    facts, examples = data.facts, data.splits[split][:NUM]
+    if facts is None or not len(examples):
+        return None
+    condition, size = examples.conditions["condition"], model.rows_at_once
+    other = _derangement(len(examples), seed)
+    changed = {"told all": condition, "told nothing": torch.full_like(condition, torch.nan)}
+    for name in facts.names:
+        columns = facts.columns(name)
+        changed[f"not told its {name}"] = condition.masked_fill(columns, torch.nan)
+        changed[f"told the {name} of another"] = condition.where(~columns, condition[other])
+    bounds = {}
+    batch = data.augment(examples, make_generator(seed, *_BOUND))
+    for name, told in progress.track(changed.items(), "telling the model of plans", "times"):
+        batches = [_part(batch, told, k, size) for k in range(0, len(examples), size)]
+        bounds[name] = sample_bounds(
+            model.algorithm,
+            batches,
+            draws=2,
+            seed=seed,
+            stream=_BOUND,
+            device=model.device,
+            shard=model.shard,
+        ).nelbo
+    right = bounds.pop("told all")
+    more = {name: _mean_and_error(found - right) for name, found in bounds.items()}
+    told = {name for name in OF_ROOMS if name in facts.names}
+    obeyed = {}
+    if "counts" in told:
+        columns = sum(facts.columns(name) for name in told).bool()
+        asked = condition.masked_fill(~columns, torch.nan)
+        obeyed = {w: _obeyed(model, facts, asked, examples.real, w, seed) for w in GUIDANCE}
+    return ToldScores(len(examples), more, obeyed)
+
+
+def _obeyed(
+    model: Model, facts: Facts, asked: Tensor, real: Tensor, weight: float, seed: int
+) -> float:
+    """Share of samples, one for each row of ``asked``, that are as they should."""
+    drawn = draw_samples(
+        replace(model.sampler, guidance=weight),
+        model.algorithm,
+        real,
+        generator=make_generator(seed, *_SAMPLES, device=model.device),
+        steps=model.steps,
+        batch_size=model.batch_size,
+        conditions={"condition": asked},
+        shard=model.shard,
+    )
+    found = facts.of_graphs(encode(decode(drawn.x0, facts.vocab), facts.vocab))
+    return float((asked.isnan() | (found == asked)).all(dim=1).double().mean())
+
+
+def _part(batch: Batch, told: Tensor, start: int, size: int) -> Batch:
+    """``size`` rows from ``start`` on, told something else."""
+    rows = slice(start, start + size)
+    orders = None if batch.log_num_orders is None else batch.log_num_orders[rows]
+    return replace(
+        batch,
+        x0=batch.x0[rows],
+        real=batch.real[rows],
+        log_num_orders=orders,
+        conditions={"condition": told[rows]},
+    )
+
+
+def _derangement(num: int, seed: int) -> Tensor:
+    """Int[num]: another row for each, drawn at random."""
+    order = torch.randperm(num, generator=make_generator(seed, *_OTHERS))
+    return order[(order.argsort() + 1) % num]
+
+
+def _mean_and_error(values: Tensor) -> tuple[float, float]:
+    return float(values.mean()), float(values.std()) / len(values) ** 0.5
