@@ -77,9 +77,9 @@ def measure_told(model: Model, data: DiagramDataset, split: str, seed: int) -> T
         columns = facts.columns(name)
         changed[f"not told its {name}"] = condition.masked_fill(columns, torch.nan)
         changed[f"told the {name} of another"] = condition.where(~columns, condition[other])
-    bounds = {}
+    bounds: dict[str, Tensor] = {}
     batch = data.augment(examples, make_generator(seed, *_BOUND))
-    for name, told in progress.track(changed.items(), "telling the model of plans", "times"):
+    for name, told in progress.track(list(changed.items()), "telling the model of plans", "times"):
         batches = [_part(batch, told, k, size) for k in range(0, len(examples), size)]
         bounds[name] = sample_bounds(
             model.algorithm,
@@ -92,11 +92,10 @@ def measure_told(model: Model, data: DiagramDataset, split: str, seed: int) -> T
         ).nelbo
     right = bounds.pop("told all")
     more = {name: _mean_and_error(found - right) for name, found in bounds.items()}
-    told = {name for name in OF_ROOMS if name in facts.names}
     obeyed = {}
-    if "counts" in told:
-        columns = sum(facts.columns(name) for name in told).bool()
-        asked = condition.masked_fill(~columns, torch.nan)
+    if "counts" in facts.names:
+        of_rooms = [facts.columns(name) for name in facts.names if name in OF_ROOMS]
+        asked = condition.masked_fill(~torch.stack(of_rooms).any(dim=0), torch.nan)
         obeyed = {w: _obeyed(model, facts, asked, examples.real, w, seed) for w in GUIDANCE}
     return ToldScores(len(examples), more, obeyed)
 
