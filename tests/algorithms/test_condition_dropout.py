@@ -92,7 +92,8 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match=r"algo\.condition_dropout=2"):
         FlowMatching(Listener(), channels=1, condition_dropout=2)
     for name, backbone, says in (
-        ("udlm", "bd-denoiser", "'bd-denoiser' does not; take algo.backbone=film-unet-tokens or "),
+        ("udlm", "my-transformer", "'my-transformer' does not; take algo.backbone=bd-denoiser or "),
+        ("udlm", "bd-denoiser", "'bd-denoiser' is told nothing .*; set data.condition"),
         ("ar", "dit", "'dit' does not; take algo.condition_dropout=0"),
     ):
         algo = {"name": name, "backbone": backbone, "condition_dropout": 0.1}

@@ -26,7 +26,8 @@ def build_toy(config, vocab_size):
 
 def test_built_in_names_and_specs():
     assert {"bd-denoiser", "dit", "my-transformer", "get-region"} <= set(_BACKBONE_BUILDERS)
-    graphs = BackboneSpec("bd-denoiser", default_model="bd_small", graph=True)
+    told = ("condition", "keep")
+    graphs = BackboneSpec("bd-denoiser", conditions=told, default_model="bd_small", graph=True)
     assert backbone_spec("bd-denoiser") == graphs
     assert backbone_spec("dit").causal
     rows = BackboneSpec("get-region", "features", False, ("masked", "noisy", "real"))
