@@ -109,7 +109,7 @@ def _read(path: str, config: DictConfig, vocab: VocabConfig, facts: Facts | None
     graphs = encode(diagrams, vocab)
     if facts is None or not facts.of_plans:
         return graphs
-    return replace(graphs, facts=facts.of_diagrams(diagrams, config.unit))
+    return replace(graphs, facts=facts.of_diagrams(diagrams, config.get("unit", "pixels")))
 
 
 def read_plans(

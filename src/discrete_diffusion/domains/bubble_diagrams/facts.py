@@ -20,14 +20,16 @@ from torch import Tensor
 from discrete_diffusion import progress
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import GROUPS
-from discrete_diffusion.domains.bubble_diagrams.briefs.plan_facts import PlanFacts
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.geometry import threshold_of
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, Point
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.naming import unknown_name
 
 if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 
@@ -52,8 +54,9 @@ class Facts:
 
     num_rooms     which of 0..n_max, one-hot
     counts        a fact for each room type, and each group of them: how many, one-hot
-    area          of the floor, in 100 m^2
-    outline       which cells of a grid lie inside of it, and its width and height in 10 m
+    area          inside the outline, in 100 m^2
+    outline       which cells of a grid lie inside, and width and height in 10 m; of the boundary,
+                  or of all rooms together where a plan says none
     front_door    (x, y) of its middle from the middle of the outline, in 10 m
     """
 
@@ -147,7 +150,7 @@ class Facts:
 
     def _of_plan(self, diagram: BubbleDiagram, unit: str, number: int) -> Tensor:
         if diagram.boxes is None:
-            return self._of_plan_facts(PlanFacts())
+            return self._numbers(None, None, None)
         try:
             plan = FloorPlan.of(diagram, unit)
         except DiagramError as error:
@@ -157,19 +160,21 @@ class Facts:
             ) from error
         front = next((door for door in plan.doors if door.is_front), None)
         door = None if front is None else _middle(front.start, front.end)
-        corners = tuple(plan.outline.exterior.coords)
-        return self._of_plan_facts(PlanFacts(plan.outline.area, corners, door))
+        outline = plan.outline if plan.boundary is not None else _around(plan.boxes)
+        return self._numbers(outline.area, outline, door)
 
-    def _of_plan_facts(self, said: PlanFacts) -> Tensor:
-        """Float32[S']; of a front door without an outline nothing is known."""
-        middle, cells = (torch.nan, torch.nan), np.full(GRID * GRID + 2, np.nan)
-        if said.outline is not None:
-            low, high = np.min(said.outline, axis=0), np.max(said.outline, axis=0)
-            middle, cells = _middle(low, high), _cells(said.outline)
+    def _numbers(
+        self, area: float | None, outline: BaseGeometry | None, front_door: Point | None
+    ) -> Tensor:
+        """Float32[S'] of what is known; of a front door without an outline nothing is."""
+        middle, cells = (np.nan, np.nan), np.full(GRID * GRID + 2, np.nan)
+        if outline is not None:
+            x0, y0, x1, y1 = outline.bounds
+            middle, cells = _middle((x0, y0), (x1, y1)), _cells(outline)
         parts = {
-            "area": [torch.nan if said.area is None else said.area / _SCALE**2],
+            "area": [np.nan if area is None else area / _SCALE**2],
             "outline": cells,
-            "front_door": np.subtract(said.front_door or (torch.nan, torch.nan), middle) / _SCALE,
+            "front_door": np.subtract(front_door or (np.nan, np.nan), middle) / _SCALE,
         }
         found = [np.asarray(parts[name], dtype=np.float32) for name in self.of_plans]
         return torch.from_numpy(np.concatenate([np.zeros(0, np.float32), *found]))
@@ -208,7 +213,10 @@ class Facts:
                     if number is not None and self._in_vocabulary(types) == codes
                 }
                 parts.append(_exactly(min(said, default=None), one_hot))
-        parts.append(self._of_plan_facts(brief.told))
+        told, outline = brief.told, None
+        if told.outline is not None:
+            outline = _shapely().Polygon(told.outline)
+        parts.append(self._numbers(told.area, outline, told.front_door))
         return torch.cat(parts).unsqueeze(0)
 
     def _in_vocabulary(self, types: frozenset[int]) -> frozenset[int]:
@@ -226,12 +234,29 @@ def _middle(first: Sequence[float], last: Sequence[float]) -> tuple[float, float
     return (first[0] + last[0]) / 2, (first[1] + last[1]) / 2
 
 
-def _cells(corners: Sequence[tuple[float, float]]) -> Any:
-    """Which cells have their middle inside, row by row from the top, then width and height."""
-    from shapely import Polygon, contains_xy
+def _around(boxes: Sequence[BaseGeometry]) -> BaseGeometry:
+    """All rooms together, with the gaps that count as walls closed."""
+    half = threshold_of("metres", None) / 2
+    rooms = _shapely().union_all(boxes)
+    return rooms.buffer(half, join_style="mitre").buffer(-half, join_style="mitre")
 
-    low, high = np.min(corners, axis=0), np.max(corners, axis=0)
+
+def _cells(outline: BaseGeometry) -> Any:
+    """Which cells have their middle inside, row by row from the top, then width and height."""
+    x0, y0, x1, y1 = outline.bounds
     steps = (np.arange(GRID) + 0.5 - GRID / 2) * CELL
-    x, y = np.meshgrid(*(steps + middle for middle in _middle(low, high)))
-    inside = contains_xy(Polygon(corners), x.ravel(), y.ravel())
-    return np.concatenate([inside, (high - low) / _SCALE])
+    x, y = np.meshgrid(*(steps + middle for middle in _middle((x0, y0), (x1, y1))))
+    inside = _shapely().contains_xy(outline, x.ravel(), y.ravel())
+    return np.concatenate([inside, [(x1 - x0) / _SCALE, (y1 - y0) / _SCALE]])
+
+
+def _shapely() -> Any:
+    """``ValueError`` without it."""
+    try:
+        import shapely
+    except ImportError as error:
+        raise ValueError(
+            'facts of plans take shapely: pip install "discrete-diffusion[plans]", or leave '
+            f"{', '.join(OF_PLANS)} out of data.condition and of the brief"
+        ) from error
+    return shapely
