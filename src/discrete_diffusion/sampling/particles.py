@@ -37,7 +37,36 @@ class Constraint(ABC):
 
 
 @dataclass(kw_only=True)
-class Particles(FirstHitting):
+class Steered(FirstHitting):
+    """First-hitting sampling that looks at h of ``constraint`` before it draws a token.
+
+    ``on_drawn``: told, after every call, how many tokens it drew. Raises ``ValueError`` for several
+    tokens a call.
+    """
+
+    constraint: Constraint
+    on_drawn: Callable[[int], None] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tokens_per_call != 1:
+            raise ValueError(
+                f"tokens_per_call={self.tokens_per_call}: tokens are steered one by one; take 1"
+            )
+
+    def _outlook(
+        self, draft: Draft, rows: Tensor, position: Tensor, t: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """log D_l(v) and log h(x with v), both Float64[R, V], at ``position`` Int[R] of the samples
+        ``rows`` Int[R] at the times t Float64[R]."""
+        log_d0 = self._shaped(self._log_d0(draft, rows, t), None)[0]
+        log_chance = self.constraint.log_chances(draft.x[rows], position, log_d0)
+        here = log_d0[torch.arange(len(rows), device=rows.device), position].double()
+        return here.masked_fill(here <= neg_inf(log_d0.dtype) / 2, -torch.inf), log_chance
+
+
+@dataclass(kw_only=True)
+class Particles(Steered):
     """First-hitting sampling of p given ``constraint``, by twisted sequential Monte Carlo.
 
     The rows of one call of ``sample`` are particles. Each reveals its tokens one by one, in its own
@@ -55,25 +84,17 @@ class Particles(FirstHitting):
     are biased by order 1 / number, and share ancestors.
 
     ``nfe`` counts the calls of each row, whatever particle it held: their sum is what was spent.
-    ``on_drawn``: told, after every call, how many tokens it drew.
 
     Sources: Naesseth et al., Foundations and Trends in ML 12(3), 2019; Wu et al., arXiv 2306.17775.
-    Raises ``ValueError`` for a ``resample`` outside [0, 1] or several tokens a call.
+    Raises ``ValueError`` for a ``resample`` outside [0, 1].
     """
 
-    constraint: Constraint
     resample: float = 0.5
-    on_drawn: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.resample <= 1:
             raise ValueError(f"resample={self.resample}: expected a share, 0 to 1")
-        if self.tokens_per_call != 1:
-            raise ValueError(
-                f"tokens_per_call={self.tokens_per_call}: particles are weighed token by token; "
-                "take 1"
-            )
 
     def _run(self, draft: Draft) -> None:
         num, device = len(draft.x), draft.x.device
@@ -88,10 +109,7 @@ class Particles(FirstHitting):
             if not len(rows):
                 break
             position = (call[rows] == k).int().argmax(dim=1)
-            log_d0 = self._shaped(self._log_d0(draft, rows, t[rows, k]), None)[0]
-            log_chance = self.constraint.log_chances(draft.x[rows], position, log_d0)
-            here = log_d0[torch.arange(len(rows), device=device), position].double()
-            here = here.masked_fill(here <= neg_inf(log_d0.dtype) / 2, -torch.inf)
+            here, log_chance = self._outlook(draft, rows, position, t[rows, k])
             log_r[rows] = here + log_chance
             log_z = log_r[rows].logsumexp(dim=-1)
             draft.log_weights[rows] += log_z - log_h[rows]
