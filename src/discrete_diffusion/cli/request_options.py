@@ -102,9 +102,10 @@ def refuse_meaningless(config: DictConfig, trained: TrainedModel, command: str) 
                 f"it out{remedy}"
             )
         own[name].check(value)
-    for key, value, _ in [] if input_files(config, command) else found:
+    read = [name for name, each in own.items() if each.is_file and each.of_files]
+    for key, value, _ in [] if any(config[name] is not None for name in read) else found:
         if key in own and own[key].reading:
-            files = " or ".join(f"{name}=FILE" for name, each in own.items() if each.is_file)
+            files = " or ".join(f"{name}=FILE" for name in read)
             raise ValueError(
                 f"{key}={value} is for the files of {files}; the data of the checkpoint are read "
                 "as in training; leave it out"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from discrete_diffusion.evaluation.bound import BoundBySize, BoundEstimate
 from discrete_diffusion.evaluation.model_scores import ModelScores
@@ -17,7 +17,7 @@ class TableRow:
 
     ``value``: with its 95 % interval over seeds (or standard error), ``real``: the floor of a
     distance, else the reference's own value; ``ratio``: value / floor, of distances. Texts, ""
-    where there is nothing.
+    where there is nothing. ``others``: further cells, under further heads.
     """
 
     name: str
@@ -25,11 +25,12 @@ class TableRow:
     real: str = ""
     ratio: str = ""
     meaning: str = ""
+    others: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
-    def cells(self) -> tuple[str, str, str, str]:
+    def cells(self) -> tuple[str, ...]:
         """What stands under the heads."""
-        return (self.name, self.value, self.real, self.ratio)
+        return (self.name, self.value, self.real, self.ratio, *self.others)
 
 
 @dataclass(frozen=True)

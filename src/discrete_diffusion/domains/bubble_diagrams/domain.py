@@ -28,15 +28,7 @@ if TYPE_CHECKING:
 BUILDABLE = (False, True, "narrowing", "lookahead")
 """What ``buildable`` may be."""
 
-_SAMPLE = (
-    Option(
-        "num_rooms",
-        "rooms of every diagram, or several numbers to draw as often as in the training data among "
-        "them, num_rooms=[5,6,7]; null draws all that the training data has",
-        least=1,
-        listed=True,
-        without_given="a partial diagram has as many rooms as it lists, null for unknown ones",
-    ),
+_OF_BRIEFS = (
     Option(
         "brief",
         "a file that says what every diagram must have, see docs/briefs.md",
@@ -49,6 +41,17 @@ _SAMPLE = (
         words=("rejection", "particles"),
     ),
     Option("particles", "with brief: how many; null is 512, or twice num_samples", least=4),
+)
+_SAMPLE = (
+    Option(
+        "num_rooms",
+        "rooms of every diagram, or several numbers to draw as often as in the training data among "
+        "them, num_rooms=[5,6,7]; null draws all that the training data has",
+        least=1,
+        listed=True,
+        without_given="a partial diagram has as many rooms as it lists, null for unknown ones",
+    ),
+    *_OF_BRIEFS,
     Option("given", "a file of partial diagrams to complete, see docs/completion.md", is_file=True),
     Option(
         "completions",
@@ -100,6 +103,24 @@ _SAMPLE = (
     ),
 )
 _EVALUATE = (
+    *_OF_BRIEFS,
+    Option(
+        "tries",
+        "with brief: samples that method=rejection draws for each asked one, at most; null is "
+        "2,000",
+        least=1,
+    ),
+    Option(
+        "rejection_calls",
+        "with brief: network calls that plain rejection may take beside particles; null is as many "
+        "as particles took, 0 leaves it out",
+        least=0,
+    ),
+    Option(
+        "gamma",
+        "with brief: the power of the look-ahead in soft guidance, which is measured beside the "
+        "method; null is 1, 0 is the model itself",
+    ),
     Option(
         "reference",
         "real plans to compare with; null takes the data that the checkpoint held out, or without "
@@ -240,8 +261,15 @@ class BubbleDiagrams(Domain):
         return drawn_by(config, trained, self.graph(trained.data_config))
 
     def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+        from discrete_diffusion.domains.bubble_diagrams.briefs.evaluating import (
+            evaluate_brief,
+            refuse_options,
+        )
         from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_model
 
+        refuse_options(config)
+        if config.brief is not None:
+            return evaluate_brief(config, trained, self.graph(trained.data_config))
         return evaluate_model(config, trained, self.graph(trained.data_config))
 
     def evaluate_files(self, config: DictConfig) -> Evaluation:

@@ -9,29 +9,15 @@ from itertools import product
 import pytest
 import torch
 from brief_examples import BRIEFS, KITCHEN, LIVING, PAIRS
+from brief_worlds import VOCAB, all_diagrams
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode, encode
+from discrete_diffusion.domains.bubble_diagrams import decode, encode
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief, CountRule, Numbers
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
-from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling.particles import Particles, effective_number, log_mean
 from tabulated_model import tabulated_mdlm
 from toy_world import noise_floor, total_variation
-
-VOCAB = VocabConfig(n_max=3)
-CODES = (2, 6, 7)
-
-
-def all_diagrams(num_rooms: int) -> list[BubbleDiagram]:
-    pairs = [(i, j) for i in range(num_rooms) for j in range(i + 1, num_rooms)]
-    return [
-        BubbleDiagram(
-            rooms, tuple((*pair, r) for pair, r in zip(pairs, codes, strict=True) if r is not None)
-        )
-        for rooms in product(range(3), repeat=num_rooms)
-        for codes in product((None, *CODES), repeat=len(pairs))
-    ]
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,8 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
     start, (condition, told) = time.perf_counter(), told_by(brief, trained, vocab)
     with trained.sharing() as shard:
         model = replace(trained.on(shard), on_drawn=None, told=condition)
-        asked = _Asked(config, trained, model, vocab, brief, shard)
+        num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+        asked = Asked(config, trained, model, vocab, brief, shard, num)
         method = config.method or asked.chosen()
         answer = asked.by_rejection() if method == "rejection" else asked.by_particles()
     diagrams = Diagrams(answer.diagrams)
@@ -122,8 +123,8 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
 
 
 @dataclass
-class _Asked:
-    """A request, and what has been drawn for it so far."""
+class Asked:
+    """A request for ``num`` diagrams, and what has been drawn for it so far."""
 
     config: DictConfig
     trained: TrainedModel
@@ -131,6 +132,7 @@ class _Asked:
     vocab: VocabConfig
     brief: Brief
     shard: Shard
+    num: int
     _first: list[DrawnDiagram] | None = None
 
     def __post_init__(self) -> None:
@@ -145,10 +147,6 @@ class _Asked:
                 f"{self.trained.path} was trained on diagrams of {seen[0]} to {seen[-1]} rooms"
             )
         self.share = sum(counts[n] for n in self.sizes) / sum(counts)
-
-    @property
-    def num(self) -> int:
-        return NUM_SAMPLES if self.config.num_samples is None else self.config.num_samples
 
     def chosen(self) -> str:
         """Rejection where that finds more than ``_LEAST_RATE`` samples a second, by a first try."""
@@ -177,7 +175,9 @@ class _Asked:
         """Bool[N]: which of them meet the brief, floor plan included."""
         return torch.tensor([found is True for found in self.meets(decode(tokens, self.vocab))])
 
-    def by_rejection(self) -> Answer:
+    def by_rejection(self, most_calls: int | None = None) -> Answer:
+        """``most_calls``: what it may take; it then ends with as many as it has."""
+
         def write_kept(new: Sequence[DrawnDiagram]) -> None:
             if self.trained.append is not None and self.shard.world_size == 1:
                 self.trained.append(lines_of(each.diagram for each in new))
@@ -187,7 +187,7 @@ class _Asked:
             self._draw,
             self.num,
             self.meets,
-            Kept(self.num, "meet the brief"),
+            Kept(self.num, "meet the brief", most_calls),
             tries=tries,
             remedy=f"tries={tries}: raise it for more, or take method=particles",
             on_kept=write_kept,

@@ -15,6 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rejection import EFFORT, B
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.particles import Particles
+from discrete_diffusion.sampling.soft_guidance import SoftGuidance
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -35,18 +36,19 @@ def brief_asked(config: DictConfig, vocab: VocabConfig) -> Brief:
         ("num_rooms", "say it in the brief, num_rooms: 5-7"),
         ("trajectory", "samples that meet one come from many; leave it out"),
     ):
-        if config[key]:
+        if config.get(key):
             raise ValueError(f"{key}={config[key]} does not go with brief=: {why}")
-    if config.buildable not in (None, False, True):
+    buildable = config.get("buildable")
+    if buildable not in (None, False, True):
         raise ValueError(
-            f"buildable={config.buildable} does not go with brief=, which rejects diagrams without "
+            f"buildable={buildable} does not go with brief=, which rejects diagrams without "
             "a plan; take buildable=true"
         )
     brief, words = read_brief(str(config.brief)), vocabulary_of_graph(vocab)
     found = feasibility(brief, vocab.n_max, words)
     if found.can_be_met is False:
         raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={config.brief}"))
-    return replace(brief, buildable=brief.buildable or bool(config.buildable))
+    return replace(brief, buildable=brief.buildable or bool(buildable))
 
 
 def told_by(
@@ -101,6 +103,19 @@ def steered(sampler: Any, constraint: BriefConstraint, path: str) -> Particles:
         )
     return Particles(
         constraint=constraint,
+        temperature=sampler.temperature,
+        top_p=sampler.top_p,
+        guidance=sampler.guidance,
+    )
+
+
+def softly_steered(
+    sampler: FirstHitting, constraint: BriefConstraint, gamma: float
+) -> SoftGuidance:
+    """The baseline, drawn as ``sampler`` draws."""
+    return SoftGuidance(
+        constraint=constraint,
+        gamma=gamma,
         temperature=sampler.temperature,
         top_p=sampler.top_p,
         guidance=sampler.guidance,

@@ -6,6 +6,10 @@ refused with ``ValueError``: no share or histogram is defined for it.
 
 from __future__ import annotations
 
+from collections import Counter
+
+import numpy as np
+
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.distances import (
     Diagrams,
@@ -127,3 +131,43 @@ def coverage_metrics(
         known = DiagramSet.of(training, real.vocabulary).canonical_key_set
         found["novelty"] = sum(k not in known for k in drawn.canonical_keys.tolist()) / len(drawn)
     return found
+
+
+def data_coverage(samples: Diagrams | None, data: Diagrams, num: int) -> dict[str, float]:
+    """How much of some data ``num`` samples contain, by weight and up to relabelling.
+
+    Let w_k be the share of the data that is diagram k. ``coverage``: the sum of w_k over the
+    diagrams that are among the samples; None has none. ``coverage_ceiling``: what it is on average
+    of ``num`` diagrams that are drawn from the data themselves, sum_k w_k (1 - (1 - w_k)^num).
+    ``coverage_ratio``: the first divided by the second.
+    """
+    real = DiagramSet.of(data)
+    keys, counts = np.unique(real.canonical_keys, return_counts=True)
+    weights = counts / len(real)
+    drawn = frozenset[bytes]()
+    if samples is not None and len(samples):
+        drawn = DiagramSet.of(samples, real.vocabulary).canonical_key_set
+    covered = float(weights[[key in drawn for key in keys]].sum())
+    ceiling = float(weights @ (1 - (1 - weights) ** num))
+    return {
+        "coverage": covered,
+        "coverage_ceiling": ceiling,
+        "coverage_ratio": covered / ceiling if ceiling else 0.0,
+    }
+
+
+def coverage_by_others(others: Diagrams, data: Diagrams, num: int) -> float:
+    """``coverage`` of the data, on average, by ``num`` of ``others``, no two of them the same one:
+    a sum over diagrams k of w_k times the chance that one of the c_k copies of k is among these.
+
+    Raises ``ValueError`` for fewer others than that.
+    """
+    real = DiagramSet.of(data)
+    pool = DiagramSet.of(others, real.vocabulary)
+    if len(pool) < num:
+        raise ValueError(f"{num} of {len(pool)} diagrams: expected at most as many as there are")
+    copies = Counter(pool.canonical_keys.tolist())
+    c = np.array([copies[key] for key in real.canonical_keys.tolist()])
+    left = len(pool) - num - np.arange(c.max(initial=0))  # of which the next copy is one by one
+    none = np.cumprod([1.0, *(left.clip(min=0) / (len(pool) - np.arange(len(left))))])
+    return float((1 - none[c]).mean())

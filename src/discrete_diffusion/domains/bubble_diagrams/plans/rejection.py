@@ -47,10 +47,13 @@ class Kept:
 
     ``num_drawn``: samples in all, of ``network_calls``. ``num_fit``: those that have it, also
     beyond what was asked. ``num_undecided``: of which the solver could not tell; they are rejected.
+    ``most_calls``: there is no round past so many network calls, and too few samples, or none, are
+    no error then; None for no such limit.
     """
 
     asked: int
     having: str = "have a plan"
+    most_calls: int | None = None
     samples: list[DrawnDiagram] = field(default_factory=list)
     num_drawn: int = 0
     num_fit: int = 0
@@ -103,6 +106,9 @@ class Kept:
             return min(self.missing, _MOST_AT_ONCE)
         share = (self.num_fit + 1) / (self.num_drawn + 1)
         left = tries * self.asked - self.num_drawn
+        if self.most_calls is not None:
+            calls_left = max(self.most_calls - self.network_calls, 0)
+            left = min(left, calls_left * self.num_drawn // max(self.network_calls, 1))
         return max(0, min(ceil(1.1 * self.missing / share), left, _MOST_AT_ONCE))
 
 
@@ -148,7 +154,7 @@ def keep(
     most ``tries`` samples are drawn for each asked one; ``remedy``: what to do if there are too
     few. A ``Stop`` ends with what is kept.
 
-    Raises ``ValueError`` if none fits.
+    Raises ``ValueError`` if none fits, unless ``kept`` has ``most_calls``.
     """
     ended = False
     with progress.task(f"drawing samples that {kept.having}", num, "samples") as going:
@@ -173,9 +179,11 @@ def keep(
 
 
 def _say(kept: Kept, remedy: str, ended: bool) -> None:
-    if kept.missing and not kept.samples:
+    if kept.missing and kept.most_calls is not None:
+        logger.info("stopped at %s network calls: %s", f"{kept.network_calls:,}", kept.said())
+    elif kept.missing and not kept.samples:
         raise ValueError(f"no sample to write: {kept.said()}; {remedy}")
-    if kept.missing and not ended:
+    elif kept.missing and not ended:
         logger.warning(
             "%d of %d samples: %s; %s", len(kept.samples), kept.asked, kept.said(), remedy
         )

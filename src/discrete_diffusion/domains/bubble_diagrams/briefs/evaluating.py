@@ -1,0 +1,310 @@
+"""``evaluate brief=FILE``: what a model answers, beside the data that meet the brief."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.bubble_diagrams.briefs.answering import Answer, Asked
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import brief_asked, softly_steered
+from discrete_diffusion.domains.bubble_diagrams.briefs.matches import Matches
+from discrete_diffusion.domains.bubble_diagrams.briefs.method_scores import (
+    MethodScores,
+    method_sections,
+)
+from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
+    bubble_metrics,
+    coverage_by_others,
+)
+from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
+from discrete_diffusion.domains.bubble_diagrams.real_data import RealData, real_data_for_model
+from discrete_diffusion.domains.bubble_diagrams.tokens import decode
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
+from discrete_diffusion.domains.domain import Evaluation
+from discrete_diffusion.evaluation.floors import Floors, metric_floors
+from discrete_diffusion.evaluation.held_out import checkpoint_facts, sampling_facts
+from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.evaluation.token_samples import draw_fresh
+from discrete_diffusion.naming import counted
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.sampling.soft_guidance import SoftGuidance
+
+logger = logging.getLogger(__name__)
+
+NUM_SAMPLES = 256
+"""If ``num_samples`` does not say."""
+
+FLOOR_DRAWS = 20
+"""If ``floor_draws`` does not say."""
+
+GAMMA = 1.0
+"""If ``gamma`` does not say."""
+
+_ELSEWHERE = ("seeds", "verdicts", "bound_draws", "time_bins")
+"""Keys that say how samples without a brief, and the model itself, are measured."""
+
+_OF_BRIEFS = ("method", "particles", "tries", "rejection_calls", "gamma")
+
+_SOFT = (0, 7)
+"""Keeps the draws of soft guidance apart from those of the other methods."""
+
+
+@dataclass(frozen=True)
+class BriefEvaluation(Evaluation):
+    """``facts``: how all was measured. ``methods``: the first is the one that was asked for.
+    ``by_held_out``: the share of the training data that meet the brief which as many held-out ones
+    cover; None without them."""
+
+    facts: dict[str, Any]
+    brief: Brief
+    matches: Matches
+    methods: list[MethodScores]
+    by_held_out: float | None
+
+    def sections(self) -> list[TableSection]:
+        rows = [
+            TableRow(
+                f"the model, by {method.name}",
+                cell,
+                f"{method.num_met:,} of {method.facts['num_drawn']:,}"
+                if "num_drawn" in method.facts and method is not self.methods[0]
+                else "",
+                meaning="± standard error",
+            )
+            for method in self.methods
+            if (cell := method.probability_cell())
+        ]
+        held_out, train = self.matches.held_out, self.matches.train
+        rows += [
+            TableRow(
+                of.name,
+                f"{of.share:.2g} ± {of.standard_error:.1g}",
+                f"{len(of):,} of {of.num:,}",
+                meaning="± standard error",
+            )
+            for of in ([] if train is None else [train]) + [held_out]
+        ]
+        heads = ("of", "share that meets the brief", "diagrams")
+        return [
+            TableSection("how rare the brief is", tuple(rows), heads),
+            *method_sections(self.methods, self.matches, self.by_held_out),
+        ]
+
+    def notes(self) -> list[str]:
+        notes = [f"Brief: {self.facts['brief']}.", *self.matches.notes()]
+        if self.brief.buildable:
+            notes.append("buildable was asked of samples, not of data, which come from plans.")
+        asked = self.facts["num_samples"]
+        for method in self.methods:
+            notes += _notes_of(method, asked)
+        notes += self.facts["left_out"]
+        if (reference := self.matches.reference) is None:
+            return notes
+        notes.append(
+            "Coverage is of whole diagrams, however their rooms are numbered, by how often the "
+            "data have them; under 'real data' its ceiling, that of as many diagrams drawn from "
+            "these data themselves, and beside the ratio that of as many held-out ones."
+        )
+        if (floors := self.methods[0].floors) is not None:
+            sizes = (floors.num_samples, floors.num_reference)
+            notes.append(
+                f"Floor, under 'real data': {sizes[0]:,} real diagrams that meet the brief against "
+                f"{sizes[1]:,} others, mean of {floors.draws} draws; in brackets: value / floor of "
+                "as many."
+            )
+            if sizes != (len(self.methods[0].diagrams), len(reference)):
+                notes.append(
+                    "Too few real diagrams meet the brief for a floor at the sizes measured: a "
+                    "smaller set has a higher floor, so the ratios flatter the samples."
+                )
+        return notes
+
+    def metrics(self) -> dict[str, Any]:
+        """Single numbers before lists and tables."""
+        train, reference = self.matches.train, self.matches.reference
+        return {
+            **self.facts,
+            "reference": None if reference is None else reference.name,
+            "num_reference": 0 if reference is None else len(reference),
+            "coverage_train_by_held_out": self.by_held_out,
+            "data": {
+                "train": None if train is None else train.facts(),
+                "held_out": self.matches.held_out.facts(),
+            },
+            "methods": {method.name: method.as_dict() for method in self.methods},
+        }
+
+    def save(self, folder: Path) -> None:
+        """The samples of the method that was asked for."""
+        write_diagrams(folder / "samples.jsonl", self.methods[0].diagrams)
+
+    def draw(self, folder: Path) -> None:
+        drawn, reference = self.methods[0].diagrams, self.matches.reference
+        draw_grid(drawn[:MAX_DRAWN], folder / "samples.png")
+        if reference is not None:
+            draw_sample_pictures(drawn, reference.diagrams, folder)
+
+
+def refuse_options(config: DictConfig) -> None:
+    """``ValueError`` for an option that goes with a brief alone, where there is none, or that does
+    not go with one."""
+    unused, why = list(_OF_BRIEFS), "is for brief=FILE; leave it out"
+    if config.brief is not None:
+        unused = [] if config.quick else list(_ELSEWHERE)
+        why = "does not go with brief=, which measures samples of one seed; leave it out"
+    for key in unused:
+        if config[key] is not None:
+            raise ValueError(f"{key}={config[key]} {why}")
+
+
+def evaluate_brief(
+    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+) -> BriefEvaluation:
+    """Answer ``brief`` as ``sample`` does, and by plain rejection and soft guidance, and measure
+    all against the data that meet it; see docs/briefs.md."""
+    start = time.perf_counter()
+    brief, words = brief_asked(config, vocab), vocabulary_of_graph(vocab)
+    trained.check_weights()
+    real = real_data_for_model(config, trained, vocab)
+    matches = Matches.of(brief, real, words)
+    num = NUM_SAMPLES if config.num_samples is None else int(config.num_samples)
+    with trained.sharing() as shard:
+        model = replace(trained.on(shard), on_drawn=None)
+        asked = Asked(config, trained, model, vocab, brief, shard, num)
+        answers, left_out = _answers(config, asked)
+        verdicts = {name: asked.meets(answer.diagrams) for name, answer in answers.items()}
+    floors: dict[int, Floors | None] = {}
+    scores = []
+    for name, answer in answers.items():
+        size = len(answer.diagrams)
+        if size not in floors:
+            floors[size] = _floors(config, matches, size)
+        scores.append(MethodScores.of(name, answer, verdicts[name], matches, words, floors[size]))
+    by_held_out, train = None, matches.train
+    if train is not None and len(train) and real.split != "train":
+        size = len(scores[0].diagrams)
+        if len(matches.held_out) >= size:
+            others = matches.held_out.measured
+            by_held_out = coverage_by_others(others, train.measured, size)
+    facts = {
+        **_facts(config, trained, real),
+        "num_samples": num,
+        "method": scores[0].name,
+        "gamma": _gamma(config),
+        "left_out": left_out,
+        "seconds": time.perf_counter() - start,
+    }
+    return BriefEvaluation(facts, brief, matches, scores, by_held_out)
+
+
+def _facts(config: DictConfig, trained: TrainedModel, real: RealData) -> dict[str, Any]:
+    assert real.data is not None
+    return {
+        **checkpoint_facts(config, trained, real.data),
+        **sampling_facts(config, trained),
+        "brief": str(config.brief),
+        "num_held_out": len(real.reference),
+        "num_held_out_available": real.num_available,
+    }
+
+
+def _gamma(config: DictConfig) -> float:
+    return GAMMA if config.gamma is None else config.gamma
+
+
+def _answers(config: DictConfig, asked: Asked) -> tuple[dict[str, Answer], list[str]]:
+    """By method, the one that was asked for first; and sentences on those that are left out."""
+    soft, left_out = None, []
+    if isinstance(asked.trained.sampler, FirstHitting):
+        soft = softly_steered(asked.trained.sampler, asked.constraint, _gamma(config))
+    else:
+        left_out.append(
+            "soft_guidance is left out: it draws tokens one by one, and the sampler "
+            f"{asked.trained.sampler.name} does not."
+        )
+    method = config.method or asked.chosen()
+    logger.info("drawing %s by %s", counted(asked.num, "diagram"), method)
+    if method == "rejection":
+        answers = {method: asked.by_rejection()}
+    else:
+        answers = {method: (answer := asked.by_particles())}
+        calls = answer.facts["network_calls_per_sample"] * len(answer.diagrams)
+        most = round(calls) if config.rejection_calls is None else config.rejection_calls
+        if most:
+            logger.info("drawing as many by rejection, with at most %s network calls", f"{most:,}")
+            answers["rejection"] = asked.by_rejection(most)
+        else:
+            left_out.append("rejection is left out: rejection_calls=0.")
+    if soft is not None:
+        logger.info("drawing as many by soft guidance")
+        answers["soft_guidance"] = _by_soft_guidance(asked, soft)
+    return answers, left_out
+
+
+def _by_soft_guidance(asked: Asked, sampler: SoftGuidance) -> Answer:
+    """``num`` diagrams, whether they meet the brief or not, of sizes that it allows."""
+    drawn = draw_fresh(
+        asked.trained,
+        replace(asked.model, sampler=sampler, steps=None),
+        asked.num,
+        asked.config.seed,
+        stream=_SOFT,
+        size=asked.sizes,
+    )
+    facts = {
+        "exact": False,
+        "approximate_because": f"every token is tilted by h^{sampler.gamma:g}, with no weights",
+        "gamma": sampler.gamma,
+        "doubt": sampler.doubt,
+        "network_calls_per_sample": drawn.network_calls,
+    }
+    return Answer(decode(drawn.tokens, asked.vocab), facts)
+
+
+def _floors(config: DictConfig, matches: Matches, size: int) -> Floors | None:
+    """Of ``size`` real diagrams that meet the brief in the samples' place."""
+    draws = FLOOR_DRAWS if config.floor_draws is None else int(config.floor_draws)
+    if not draws or not size or matches.reference is None or len(matches.known) < 2:
+        return None
+    return metric_floors(
+        matches.known.measured.prepare(),
+        bubble_metrics,
+        num_samples=size,
+        num_reference=len(matches.reference),
+        draws=draws,
+        seed=config.seed,
+    )
+
+
+def _notes_of(method: MethodScores, asked: int) -> list[str]:
+    name, num = method.name.replace("_", " "), len(method.diagrams)
+    notes = []
+    if method.facts["exact"]:
+        said = "draws from the model's own distribution given the brief"
+    else:
+        said = f"is approximate: {method.facts['approximate_because']}"
+    notes.append(f"{name[0].upper()}{name[1:]} {said}.")
+    if num < asked:
+        notes.append(
+            f"{name[0].upper()}{name[1:]} stopped with {counted(num, 'diagram')} of {asked:,}, "
+            f"after {method.facts['num_drawn']:,} samples and {method.network_calls:,.0f} network "
+            "calls (rejection_calls=, tries=); its coverage and distances are of these."
+        )
+    if method.num_met < num:
+        notes.append(
+            f"{name[0].upper()}{name[1:]}: {num - method.num_met:,} of {num:,} diagrams break the "
+            "brief; they count in its distances."
+        )
+    return notes

@@ -1,0 +1,127 @@
+"""The data that meet a brief, with which samples that meet it are compared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion import progress
+from discrete_diffusion.domains.bubble_diagrams.briefs.command import interval
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.naming import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.real_data import RealData
+    from discrete_diffusion.domains.bubble_diagrams.vocabulary import PlanVocabulary
+
+ENOUGH = 100
+"""Held-out diagrams from which on samples are compared with these; below it, distances of the data
+are mostly noise, and that is said."""
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Of ``num`` diagrams, ``name`` in words, those that meet a brief."""
+
+    name: str
+    diagrams: list[BubbleDiagram]
+    num: int
+    words: PlanVocabulary
+
+    def __len__(self) -> int:
+        return len(self.diagrams)
+
+    @property
+    def share(self) -> float:
+        return len(self) / self.num
+
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(self.share * (1 - self.share) / self.num)
+
+    @cached_property
+    def measured(self) -> DiagramSet:
+        """The diagrams; of none ``ValueError``."""
+        return DiagramSet(self.diagrams, self.words)
+
+    def facts(self) -> dict[str, Any]:
+        """For ``metrics.json``; an exact 95 % interval of the share."""
+        return {
+            "name": self.name,
+            "num": self.num,
+            "num_met": len(self),
+            "share": self.share,
+            "share_interval": list(interval(len(self), self.num)),
+        }
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Those of the ``train`` data, None if they are unknown, of the ``held_out`` data, and of all
+    data at hand, ``known``, from which floors are drawn. ``buildable`` is not asked of data."""
+
+    train: Matching | None
+    held_out: Matching
+    known: Matching
+
+    @classmethod
+    def of(cls, brief: Brief, real: RealData, words: PlanVocabulary) -> Matches:
+        def matching(name: str, diagrams: Sequence[BubbleDiagram]) -> Matching:
+            found = [
+                diagram
+                for diagram in progress.track(diagrams, f"looking at {name}", "diagrams")
+                if not brief.unmet(diagram)
+            ]
+            return Matching(name, found, len(diagrams), words)
+
+        return cls(
+            None if real.training is None else matching("the training data", real.training),
+            matching(real.name, real.reference),
+            matching("all data", real.known),
+        )
+
+    @property
+    def parts(self) -> dict[str, Matching]:
+        """What coverage is of: the training data, and held-out data where they are enough, or all
+        there is."""
+        found = {} if self.train is None or not len(self.train) else {"train": self.train}
+        if len(self.held_out) >= ENOUGH or (len(self.held_out) and not found):
+            found["held_out"] = self.held_out
+        return found
+
+    @property
+    def reference(self) -> Matching | None:
+        """What distances are from: held-out data where they are enough, else the training data,
+        unless these are fewer; None if nothing meets the brief."""
+        parts = [self.held_out, *([] if self.train is None else [self.train])]
+        if len(self.held_out) >= ENOUGH:
+            return self.held_out
+        most = max(parts, key=len)
+        return most if len(most) else None
+
+    def notes(self) -> list[str]:
+        """What samples are compared with, and how much that says."""
+        parts = [self.held_out, *([] if self.train is None else [self.train])]
+        counts = "; ".join(f"{len(p):,} of {p.num:,} of {p.name} meet it" for p in parts)
+        notes = [f"{counts[0].upper()}{counts[1:]}."]
+        reference = self.reference
+        if reference is None:
+            return [*notes, "No data meet the brief, so nothing is said of coverage and distances."]
+        notes.append(f"Samples are compared with those of {reference.name}.")
+        if reference is not self.held_out:
+            notes[-1] += (
+                f" Of what was held out too few meet the brief (fewer than {ENOUGH}); the model "
+                "was trained on these."
+            )
+        if len(reference) < ENOUGH:
+            notes.append(
+                f"Only {counted(len(reference), 'diagram')} of the data meet the brief: distances "
+                "and coverage say little of so few; read them beside the floors and ceilings."
+            )
+        return notes

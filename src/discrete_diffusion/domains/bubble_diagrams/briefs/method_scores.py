@@ -1,0 +1,230 @@
+"""What a way of meeting a brief returned, beside the data that meet it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
+    DISTANCES,
+    METRIC_MEANINGS,
+    bubble_metrics,
+    data_coverage,
+)
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.evaluation.table import TableRow, TableSection
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams.briefs.answering import Answer
+    from discrete_diffusion.domains.bubble_diagrams.briefs.matches import Matches
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.vocabulary import PlanVocabulary
+    from discrete_diffusion.evaluation.floors import Floors
+
+SHOWN = tuple(name for name in DISTANCES if "_js" not in name and "unweighted" not in name)
+"""Distances that the table has; ``metrics.json`` has all."""
+
+PROPERTIES = ("valid", "connected", "transitive", "inside_valid")
+"""Shares of the samples by themselves that the table has."""
+
+
+OF_SIZE = ("mode_coverage_weighted", "diversity")
+"""What else it has of coverage; it depends on the number of samples, and real data are a floor."""
+
+
+@dataclass(frozen=True)
+class MethodScores:
+    """Of one way to meet a brief, called ``name``.
+
+    ``num_met``: how many of the ``diagrams`` meet it, by ``Brief.unmet``. ``facts``: how they were
+    drawn. ``coverage``: ``data_coverage`` by part of the data. ``metrics``: ``bubble_metrics``
+    against the reference, empty without a diagram or a reference; ``floors``: of as many real ones.
+    """
+
+    name: str
+    diagrams: list[BubbleDiagram]
+    num_met: int
+    distinct: int
+    facts: dict[str, Any]
+    coverage: dict[str, dict[str, float]]
+    metrics: dict[str, float]
+    floors: Floors | None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        answer: Answer,
+        verdicts: Sequence[bool | None],
+        matches: Matches,
+        words: PlanVocabulary,
+        floors: Floors | None,
+    ) -> MethodScores:
+        """``verdicts``: whether each diagram meets the brief."""
+        diagrams, metrics = answer.diagrams, {}
+        drawn = DiagramSet(diagrams, words) if diagrams else None
+        if drawn is not None and matches.reference is not None:
+            metrics = bubble_metrics(drawn, matches.reference.measured)
+        coverage = {
+            part: data_coverage(drawn, matching.measured, len(diagrams))
+            for part, matching in matches.parts.items()
+        }
+        return cls(
+            name,
+            diagrams,
+            sum(verdict is True for verdict in verdicts),
+            0 if drawn is None else len(drawn.canonical_key_set),
+            answer.facts,
+            coverage,
+            metrics,
+            floors,
+        )
+
+    @property
+    def network_calls(self) -> float:
+        """In all."""
+        return float(self.facts["network_calls_per_sample"]) * max(len(self.diagrams), 1)
+
+    @property
+    def share_met(self) -> float:
+        return self.num_met / max(len(self.diagrams), 1)
+
+    @property
+    def share_met_error(self) -> float:
+        return math.sqrt(self.share_met * (1 - self.share_met) / max(len(self.diagrams), 1))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``metrics.json``."""
+        found: dict[str, Any] = {
+            "num_samples": len(self.diagrams),
+            "num_met": self.num_met,
+            "share_met": self.share_met,
+            "share_met_standard_error": self.share_met_error,
+            "distinct": self.distinct,
+            "network_calls": round(self.network_calls),
+            "network_calls_per_met": self.network_calls / self.num_met if self.num_met else None,
+            **self.facts,
+            "coverage": self.coverage,
+            "metrics": self.metrics,
+        }
+        if self.floors is not None:
+            sizes = ("num_samples", "num_reference", "draws")
+            found |= {
+                "floors": self.floors.mean,
+                "floor_sd": self.floors.sd,
+                "floor_sizes": {name: getattr(self.floors, name) for name in sizes},
+            }
+        return found
+
+    def share_cell(self) -> str:
+        """``100.0 %``, or ``61.2 ± 3.0 %``."""
+        if not self.diagrams:
+            return "-"
+        error = f" ± {100 * self.share_met_error:.1f}" if self.share_met_error else ""
+        return f"{100 * self.share_met:.1f}{error} %"
+
+    def probability_cell(self) -> str:
+        """Of the model, as this way estimates it."""
+        if (p := self.facts.get("probability")) is None:
+            return ""
+        if p == 0 and "num_drawn" in self.facts:
+            return f"none of {self.facts['num_drawn']:,}"
+        return f"{p:.2g} ± {self.facts['probability_standard_error']:.1g}"
+
+    def distance_cell(self, name: str) -> str:
+        """``0.0312 (1.4)``: the distance, and how many times its floor that is."""
+        if name not in self.metrics:
+            return "-"
+        value, floor = self.metrics[name], self.floors.mean[name] if self.floors else 0.0
+        ratio = f" ({value / floor:.1f})" if floor and name in DISTANCES else ""
+        return f"{value:.{_digits(name)}f}{ratio}"
+
+
+def method_sections(
+    methods: Sequence[MethodScores], matches: Matches, by_held_out: float | None
+) -> list[TableSection]:
+    """What every method returned, side by side; the first is the one that was asked for.
+
+    ``by_held_out``: the share of the training data that as many held-out diagrams cover.
+    """
+    first = methods[0]
+    heads = ("metric", *(method.name.replace("_", " ") for method in methods), "real data")
+
+    def calls(of: float, num: int) -> str:
+        return f"{of / num:,.0f}" if num else "-"
+
+    rows = [
+        _row("diagrams", [f"{len(m.diagrams):,}" for m in methods], "", "that came back"),
+        _row("share_met", [m.share_cell() for m in methods], "", "share that meets the brief"),
+        _row(
+            "network_calls_per_sample",
+            [calls(m.network_calls, len(m.diagrams)) for m in methods],
+            "",
+            "network calls for each diagram, everything included",
+        ),
+        _row(
+            "network_calls_per_met",
+            [calls(m.network_calls, m.num_met) for m in methods],
+            "",
+            "network calls for each diagram that meets the brief",
+        ),
+        _row("distinct", [f"{m.distinct:,}" for m in methods], "", "different diagrams"),
+    ]
+    for part, matching in matches.parts.items():
+        of = f"of {matching.name} that meet the brief"
+        found = [m.coverage[part] for m in methods]
+        ceiling = first.coverage[part]["coverage_ceiling"]
+        others = by_held_out if part == "train" and ceiling else None
+        rows += [
+            _row(
+                f"coverage_{part}",
+                [f"{each['coverage']:.4f}" for each in found],
+                f"{ceiling:.4f}",
+                f"share {of} that came back; real data: its ceiling, as many drawn from these",
+            ),
+            _row(
+                f"coverage_ratio_{part}",
+                [f"{each['coverage_ratio']:.3f}" for each in found],
+                "" if others is None else f"{others / ceiling:.3f}",
+                "the same / its ceiling; real data: of as many held-out diagrams",
+            ),
+        ]
+    if matches.reference is not None:
+        real = structure_metrics(matches.reference.measured)
+        real |= {} if first.floors is None else {key: first.floors.mean[key] for key in OF_SIZE}
+        for key in (*OF_SIZE, *PROPERTIES):
+            if key in first.metrics:
+                cells = [m.distance_cell(key) for m in methods]
+                shown = f"{real[key]:.4f}" if key in real else ""
+                rows.append(_row(key, cells, shown, METRIC_MEANINGS[key]))
+    sections = [TableSection("what came back", tuple(rows), heads)]
+    if matches.reference is not None and first.metrics:
+        floors = first.floors.mean if first.floors else {}
+        sections.append(
+            TableSection(
+                "distances from the data that meet the brief (0 is best), and how many floors",
+                tuple(
+                    _row(
+                        name,
+                        [m.distance_cell(name) for m in methods],
+                        f"{floors[name]:.{_digits(name)}f}" if floors else "",
+                        METRIC_MEANINGS[name],
+                    )
+                    for name in SHOWN
+                ),
+                heads,
+            )
+        )
+    return sections
+
+
+def _row(name: str, cells: Sequence[str], real: str, meaning: str) -> TableRow:
+    value, second, third, *others = [*cells, real, "", ""]
+    return TableRow(name, value, second, third, meaning, others=tuple(others))
+
+
+def _digits(name: str) -> int:
+    return 5 if name.startswith("mmd_") else 4
