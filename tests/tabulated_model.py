@@ -26,11 +26,13 @@ class TabulatedBackbone(nn.Module):
         self.one_hot = nn.functional.one_hot(rows, vocab.vocab_size).double()  # (K, L, V)
 
     def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
-        seen, real = x_t.unsqueeze(1), self.rows != self.vocab.pad_id
+        states, which = x_t.unique(dim=0, return_inverse=True)  # many samples share a few
+        seen, real = states.unsqueeze(1), self.rows != self.vocab.pad_id
         hidden = (seen == self.vocab.mask_id) & real
         fits = (hidden | (seen == self.rows)).all(dim=-1)  # (B, K)
         joint = torch.einsum("bk,klv->blv", fits.double() * self.prob, self.one_hot)
-        return joint.clamp(min=1e-300).log().masked_fill(joint == 0, neg_inf(torch.float64))
+        log_p = joint.clamp(min=1e-300).log().masked_fill(joint == 0, neg_inf(torch.float64))
+        return log_p[which]
 
 
 def random_diagrams(num: int, num_rooms: int, seed: int) -> list[BubbleDiagram]:
