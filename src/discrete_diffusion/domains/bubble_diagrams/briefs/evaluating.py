@@ -244,7 +244,8 @@ def _answers(config: DictConfig, asked: Asked) -> tuple[dict[str, Answer], list[
         most = round(calls) if config.rejection_calls is None else config.rejection_calls
         if most:
             logger.info("drawing as many by rejection, with at most %s network calls", f"{most:,}")
-            answers["rejection"] = asked.by_rejection(most)
+            beside = asked.by_rejection(most)
+            answers["rejection"] = replace(beside, facts={**beside.facts, "rejection_calls": most})
         else:
             left_out.append("rejection is left out: rejection_calls=0.")
     if soft is not None:
@@ -297,10 +298,11 @@ def _notes_of(method: MethodScores, asked: int) -> list[str]:
         said = f"is approximate: {method.facts['approximate_because']}"
     notes.append(f"{name[0].upper()}{name[1:]} {said}.")
     if num < asked:
+        key = "rejection_calls" if "rejection_calls" in method.facts else "tries"
         notes.append(
             f"{name[0].upper()}{name[1:]} stopped with {counted(num, 'diagram')} of {asked:,}, "
             f"after {method.facts['num_drawn']:,} samples and {method.network_calls:,.0f} network "
-            "calls (rejection_calls=, tries=); its coverage and distances are of these."
+            f"calls (raise {key}= for more); its coverage and distances are of these."
         )
     if method.num_met < num:
         notes.append(
