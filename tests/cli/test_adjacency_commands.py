@@ -101,3 +101,14 @@ def test_evaluate_compares_with_real_plans(run):
     files = [f"samples={run}/run/samples.jsonl", f"reference={run}/plans.jsonl", "n_max=12"]
     main(["evaluate", *files, "floor_draws=0", "out=files"])
     assert "valid" not in json.loads(Path("files/metrics.json").read_text())
+
+
+def test_a_brief_is_measured_against_plans_without_directions(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("brief.yaml").write_text("rooms:\n  Kitchen: at most 3\nnum_rooms: 10-12\n")
+    words = [f"checkpoint={run}/run", "brief=brief.yaml", "num_samples=4", "method=rejection"]
+    main(["evaluate", *words, "floor_draws=2", "pictures=false"])
+    found = json.loads(Path("evaluation/metrics.json").read_text())
+    assert found["methods"]["rejection"]["num_met"] == 4
+    assert "transitive" not in found["methods"]["rejection"]["metrics"]
+    assert found["methods"]["soft_guidance"]["num_samples"] == 4

@@ -52,6 +52,19 @@ def test_the_network_is_told_and_every_diagram_meets_the_brief(model, brief, met
     assert metrics["told"] == ["Kitchen", "area", "outline"]
 
 
+def test_evaluate_tells_the_network_too_and_says_what_the_data_do_not_show(model, brief):
+    words = [f"checkpoint={model}", "brief=brief.yaml", "method=particles", "particles=16"]
+    words += ["num_samples=4", "floor_draws=0", "pictures=false", "rejection_calls=200"]
+    main(["evaluate", *words, "sampling.guidance=2"])
+    metrics = json.loads(Path("evaluation/metrics.json").read_text())
+    assert metrics["told"] == ["Kitchen", "area", "outline"]
+    assert metrics["methods"]["particles"]["num_met"] == 4
+    assert metrics["methods"]["soft_guidance"]["num_samples"] == 4
+    table = Path("evaluation/table.md").read_text()
+    assert "The model was told: Kitchen, area, outline." in table
+    assert "No diagram shows area, outline: the data are of any." in table
+
+
 def test_what_is_told_decides_what_is_drawn(model, brief):
     """Of a network that reads its condition; the same noise, another area."""
     algorithm = load(model)

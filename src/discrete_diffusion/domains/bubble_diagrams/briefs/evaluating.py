@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.answering import Answer, Asked
-from discrete_diffusion.domains.bubble_diagrams.briefs.asked import brief_asked, softly_steered
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
+    brief_asked,
+    softly_steered,
+    told_by,
+)
+from discrete_diffusion.domains.bubble_diagrams.briefs.brief_evaluation import BriefEvaluation
 from discrete_diffusion.domains.bubble_diagrams.briefs.matches import Matches
 from discrete_diffusion.domains.bubble_diagrams.briefs.method_scores import (
     MethodScores,
-    method_sections,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     bubble_metrics,
     coverage_by_others,
 )
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
-from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
 from discrete_diffusion.domains.bubble_diagrams.real_data import RealData, real_data_for_model
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
-from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.held_out import checkpoint_facts, sampling_facts
-from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling.first_hitting import FirstHitting
@@ -36,7 +34,6 @@ from discrete_diffusion.sampling.first_hitting import FirstHitting
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import VocabConfig
     from discrete_diffusion.sampling.soft_guidance import SoftGuidance
@@ -61,102 +58,6 @@ _SOFT = (0, 7)
 """Keeps the draws of soft guidance apart from those of the other methods."""
 
 
-@dataclass(frozen=True)
-class BriefEvaluation(Evaluation):
-    """``facts``: how all was measured. ``methods``: the first is the one that was asked for.
-    ``by_held_out``: the share of the training data that meet the brief which as many held-out ones
-    cover; None without them."""
-
-    facts: dict[str, Any]
-    brief: Brief
-    matches: Matches
-    methods: list[MethodScores]
-    by_held_out: float | None
-
-    def sections(self) -> list[TableSection]:
-        rows = [
-            TableRow(
-                f"the model, by {method.name}",
-                cell,
-                f"{method.num_met:,} of {method.facts['num_drawn']:,}"
-                if "num_drawn" in method.facts and method is not self.methods[0]
-                else "",
-                meaning="± standard error",
-            )
-            for method in self.methods
-            if (cell := method.probability_cell())
-        ]
-        held_out, train = self.matches.held_out, self.matches.train
-        rows += [
-            TableRow(
-                of.name,
-                f"{of.share:.2g} ± {of.standard_error:.1g}",
-                f"{len(of):,} of {of.num:,}",
-                meaning="± standard error",
-            )
-            for of in ([] if train is None else [train]) + [held_out]
-        ]
-        heads = ("of", "share that meets the brief", "diagrams")
-        return [
-            TableSection("how rare the brief is", tuple(rows), heads),
-            *method_sections(self.methods, self.matches, self.by_held_out),
-        ]
-
-    def notes(self) -> list[str]:
-        notes = [f"Brief: {self.facts['brief']}.", *self.matches.notes()]
-        if self.brief.buildable:
-            notes.append("buildable was asked of samples, not of data, which come from plans.")
-        asked = self.facts["num_samples"]
-        for method in self.methods:
-            notes += _notes_of(method, asked)
-        notes += self.facts["left_out"]
-        if (reference := self.matches.reference) is None:
-            return notes
-        notes.append(
-            "Coverage is of whole diagrams, however their rooms are numbered, by how often the "
-            "data have them; under 'real data' its ceiling, that of as many diagrams drawn from "
-            "these data themselves, and beside the ratio that of as many held-out ones."
-        )
-        if (floors := self.methods[0].floors) is not None:
-            sizes = (floors.num_samples, floors.num_reference)
-            notes.append(
-                f"Floor, under 'real data': {sizes[0]:,} real diagrams that meet the brief against "
-                f"{sizes[1]:,} others, mean of {floors.draws} draws; in brackets: value / floor of "
-                "as many."
-            )
-            if sizes != (len(self.methods[0].diagrams), len(reference)):
-                notes.append(
-                    "Too few real diagrams meet the brief for a floor at the sizes measured: a "
-                    "smaller set has a higher floor, so the ratios flatter the samples."
-                )
-        return notes
-
-    def metrics(self) -> dict[str, Any]:
-        """Single numbers before lists and tables."""
-        train, reference = self.matches.train, self.matches.reference
-        return {
-            **self.facts,
-            "reference": None if reference is None else reference.name,
-            "num_reference": 0 if reference is None else len(reference),
-            "coverage_train_by_held_out": self.by_held_out,
-            "data": {
-                "train": None if train is None else train.facts(),
-                "held_out": self.matches.held_out.facts(),
-            },
-            "methods": {method.name: method.as_dict() for method in self.methods},
-        }
-
-    def save(self, folder: Path) -> None:
-        """The samples of the method that was asked for."""
-        write_diagrams(folder / "samples.jsonl", self.methods[0].diagrams)
-
-    def draw(self, folder: Path) -> None:
-        drawn, reference = self.methods[0].diagrams, self.matches.reference
-        draw_grid(drawn[:MAX_DRAWN], folder / "samples.png")
-        if reference is not None:
-            draw_sample_pictures(drawn, reference.diagrams, folder)
-
-
 def refuse_options(config: DictConfig) -> None:
     """``ValueError`` for an option that goes with a brief alone, where there is none, or that does
     not go with one."""
@@ -176,12 +77,13 @@ def evaluate_brief(
     all against the data that meet it; see docs/briefs.md."""
     start = time.perf_counter()
     brief, words = brief_asked(config, vocab), vocabulary_of_graph(vocab)
+    condition, told = told_by(brief, trained, vocab)
     trained.check_weights()
     real = real_data_for_model(config, trained, vocab)
     matches = Matches.of(brief, real, words)
     num = NUM_SAMPLES if config.num_samples is None else int(config.num_samples)
     with trained.sharing() as shard:
-        model = replace(trained.on(shard), on_drawn=None)
+        model = replace(trained.on(shard), on_drawn=None, told=condition)
         asked = Asked(config, trained, model, vocab, brief, shard, num)
         answers, left_out = _answers(config, asked)
         verdicts = {name: asked.meets(answer.diagrams) for name, answer in answers.items()}
@@ -202,7 +104,7 @@ def evaluate_brief(
         **_facts(config, trained, real),
         "num_samples": num,
         "method": scores[0].name,
-        "gamma": _gamma(config),
+        "told": told,
         "left_out": left_out,
         "seconds": time.perf_counter() - start,
     }
@@ -266,7 +168,8 @@ def _by_soft_guidance(asked: Asked, sampler: SoftGuidance) -> Answer:
     )
     facts = {
         "exact": False,
-        "approximate_because": f"every token is tilted by h^{sampler.gamma:g}, with no weights",
+        "approximate_because": f"every token is tilted by h^{sampler.gamma:g}, with no weights; "
+        "sizes come as in the training data among the brief's",
         "gamma": sampler.gamma,
         "doubt": sampler.doubt,
         "network_calls_per_sample": drawn.network_calls,
@@ -287,26 +190,3 @@ def _floors(config: DictConfig, matches: Matches, size: int) -> Floors | None:
         draws=draws,
         seed=config.seed,
     )
-
-
-def _notes_of(method: MethodScores, asked: int) -> list[str]:
-    name, num = method.name.replace("_", " "), len(method.diagrams)
-    notes = []
-    if method.facts["exact"]:
-        said = "draws from the model's own distribution given the brief"
-    else:
-        said = f"is approximate: {method.facts['approximate_because']}"
-    notes.append(f"{name[0].upper()}{name[1:]} {said}.")
-    if num < asked:
-        key = "rejection_calls" if "rejection_calls" in method.facts else "tries"
-        notes.append(
-            f"{name[0].upper()}{name[1:]} stopped with {counted(num, 'diagram')} of {asked:,}, "
-            f"after {method.facts['num_drawn']:,} samples and {method.network_calls:,.0f} network "
-            f"calls (raise {key}= for more); its coverage and distances are of these."
-        )
-    if method.num_met < num:
-        notes.append(
-            f"{name[0].upper()}{name[1:]}: {num - method.num_met:,} of {num:,} diagrams break the "
-            "brief; they count in its distances."
-        )
-    return notes
