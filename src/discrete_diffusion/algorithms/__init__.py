@@ -199,8 +199,7 @@ def _check_told(config: DictConfig, spec: BackboneSpec) -> None:
     if dropout and not told and spec.offers(("condition",)):
         raise ValueError(
             f"algo.condition_dropout={dropout}: '{spec.name}' is told nothing that could be "
-            "dropped; set data.condition, such as data.condition=[num_rooms,counts], or "
-            "algo.condition_dropout=0"
+            "dropped; set data.condition=[...], where the data has it, or algo.condition_dropout=0"
         )
 
 
