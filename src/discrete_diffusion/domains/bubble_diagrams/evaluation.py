@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from discrete_diffusion.domains.bubble_diagrams.sample_scores import (
     score_samples,
 )
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
+from discrete_diffusion.domains.bubble_diagrams.told_scores import ToldScores, measure_told
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
@@ -63,7 +64,8 @@ class DiagramEvaluation(Evaluation):
     """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file.
     ``model``: what was measured of the model itself; None of files of samples.
     ``num_unreadable``: samples of the files that were left out. ``plans``: which have a floor plan;
-    None if that was not asked, or cannot be decided without OR-Tools.
+    None if that was not asked, or cannot be decided without OR-Tools. ``told``: what a model makes
+    of what it is told; None of one that is told nothing.
     """
 
     facts: dict[str, Any]
@@ -73,22 +75,26 @@ class DiagramEvaluation(Evaluation):
     model: ModelEvaluation | None
     num_unreadable: int
     plans: PlanScores | None
+    told: ToldScores | None = None
 
     def sections(self) -> list[TableSection]:
         """Samples first."""
         plans = [] if self.plans is None else [self.plans.section()]
         model = [] if self.model is None else self.model.sections()
-        return [*self.scores.sections(), *plans, *model]
+        told = [] if self.told is None else [self.told.section()]
+        return [*self.scores.sections(), *plans, *model, *told]
 
     def notes(self) -> list[str]:
         notes = [f"Real data: {self.real.name}.", *self.scores.notes(self.num_unreadable)]
         notes += [] if self.plans is None else [self.plans.note()]
+        notes += [] if self.told is None else [self.told.note()]
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
         """Single numbers before lists and tables."""
         found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
         found |= {} if self.plans is None else self.plans.as_dict()
+        found |= {} if self.told is None else self.told.as_dict()
         scalars = {k: v for k, v in found.items() if not isinstance(v, dict | list)}
         return {**self.facts, **scalars, **found}
 
@@ -140,7 +146,10 @@ def evaluate_model(
     )
     sets = [decode(drawn, vocab) for drawn in tokens]
     with next(parts):
-        return _scored(config, facts, real, sets, measured)
+        scored = _scored(config, facts, real, sets, measured)
+    with trained.sharing() as shard:
+        told = measure_told(trained.on(shard), real.data, real.split, config.seed)
+    return replace(scored, told=told)
 
 
 def _num_samples(config: DictConfig) -> int:

@@ -64,6 +64,12 @@ class ToldScores:
         ]
         return TableSection(f"What the model is told of {self.num} held-out diagrams", tuple(rows))
 
+    def note(self) -> str:
+        return (
+            "What it is told: samples above were told nothing; the bound is that of diagrams with "
+            "all their facts. Nats more: of the same diagrams and noise, ± standard error."
+        )
+
 
 def measure_told(model: Model, data: DiagramDataset, split: str, seed: int) -> ToldScores | None:
     """Of the first ``NUM`` diagrams of a split; None of a model that is told nothing."""
