@@ -29,7 +29,7 @@ NAME, PAGE = "masked_molecules", "standard_sets.md"
 PAIR = "algo.backbone=bd-denoiser-pair"
 RUNS: dict[str, tuple[str, ...]] = {
     "mdlm": (),
-    "mdlm, atoms in random order": ("data.node_order=random",),
+    "mdlm, atoms in random order": ("data.node_order=random", "model.index_embeddings=false"),
     "mdlm, flat network": ("algo.backbone=bd-denoiser",),
     "meld: masked at rates that differ": ("algo=meld", PAIR),
     "marginal noise": ("algo=marginal", PAIR),
