@@ -1,12 +1,14 @@
 """What it costs to meet the briefs of ``examples/briefs``: particles, beside rejection.
 
     python benchmarks/briefs.py --checkpoint RUN [--num 16] [--particles 256] [--threads 1]
-        [--briefs family hard ...]
+        [--briefs family hard ...] [--kinds counts group ...] [--measured family ...]
 
-RUN: a model of the embedded plans, such as ``make demo`` leaves. Every brief is answered by
-particles, and by rejection where more than one sample in fifty meets it. Writes
-``benchmarks/results/briefs.json``, a section of ``docs/briefs.md`` and, of the last brief,
-``docs/images/brief.png``. What ``--briefs`` leaves out stays as it is.
+RUN: a model of the embedded plans, such as ``make demo`` or ``experiment=bubble_mdlm`` leaves.
+``--briefs`` are answered by particles, and by rejection where more than one sample in fifty meets
+them; ``--kinds``, a brief for each kind of rule, by the method that ``sample`` chooses;
+``--measured`` are compared with the data that meet them, 256 samples each. Writes
+``benchmarks/results/briefs.json``, sections of ``docs/briefs.md`` and pictures. What the options
+leave out stays as it is.
 """
 
 from __future__ import annotations
@@ -25,23 +27,30 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.sample import run
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
+from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+from evaluations import evaluate
 from record import DOCS, RESULTS, ROOT, Record, Sections, markdown_table, publish
 
 EXAMPLES = ROOT / "examples" / "briefs"
 BRIEFS = ("family", "family_placed", "hard", "hard_placed")
+KINDS = tuple(sorted(path.stem for path in (EXAMPLES / "kinds").glob("*.yaml")))
+MEASURED = BRIEFS[:2]
 COMMON = 0.02
 KEPT = (
     *("distinct", "probability", "probability_standard_error", "network_calls_per_sample"),
-    *("effective_samples", "moves_accepted", "num_samples"),
+    *("effective_samples", "moves_accepted", "num_samples", "method"),
 )
+DISTANCES = ("node_tv", "relation_tv", "degree_tv", "room_count_w1")
+COVERAGE = "mode_coverage_weighted"
 _COLOURS = 64
+_SHOWN = 5
 
 
-def answer(name: str, method: str, words: list[str], folder: Path) -> dict[str, Any]:
+def answer(name: str, words: list[str], out: Path) -> dict[str, Any]:
     """Numbers of ``sample brief=``; all that it wrote is read again and judged."""
-    file, out = EXAMPLES / f"{name}.yaml", folder / f"{name}_{method}"
+    file = EXAMPLES / f"{name}.yaml"
     start = time.process_time()
-    run(compose("sample", [*words, f"brief={file}", f"method={method}", f"out={out}"]))
+    run(compose("sample", [*words, f"brief={file}", f"out={out}"]))
     seconds = time.process_time() - start
     metrics = json.loads((out / "metrics.json").read_text())
     brief, drawn = read_brief(file), read_diagrams(out / "samples.jsonl")
@@ -50,8 +59,39 @@ def answer(name: str, method: str, words: list[str], folder: Path) -> dict[str, 
     return {**found, "met": met / len(drawn), "cpu_seconds": seconds}
 
 
+def measure(name: str, words: list[str], out: Path) -> dict[str, Any]:
+    """Of each method, what ``evaluate brief=`` says against the data that meet the brief."""
+    options = ["num_samples=256", "pictures=false", f"brief={EXAMPLES / name}.yaml", f"out={out}"]
+    metrics = evaluate(out, *words, *options)
+    methods = {}
+    for method, found in metrics["methods"].items():
+        kept = {key: found[key] for key in ("num_samples", "share_met", "network_calls_per_met")}
+        of = {key: found["metrics"].get(key) for key in (*DISTANCES, COVERAGE)}
+        floors = found.get("floors", {})
+        methods[method] = {**kept, "metrics": of, "floors": {key: floors.get(key) for key in of}}
+    return {"reference": metrics["reference"], "num": metrics["num_reference"], "methods": methods}
+
+
+def picture(found: Path, name: str) -> None:
+    """The first diagrams of a kind side by side."""
+    path = DOCS / "images" / f"brief_{name}.png"
+    diagrams = list(read_diagrams(found / "samples.jsonl"))[:_SHOWN]
+    draw_grid(diagrams, path, columns=_SHOWN, legend=False, dpi=110)
+    Image.open(path).convert("RGB").quantize(_COLOURS).save(path, optimize=True)
+
+
 def sections(record: Record) -> Sections:
-    """A row per brief and method."""
+    """A row per brief and method; per kind of rule; and per brief that is measured."""
+    found = record.results
+    made = {("briefs.md", "briefs"): _costs(record)}
+    if "kinds" in found:
+        made["briefs.md", "brief kinds"] = _kinds(found["kinds"])
+    if "measured" in found:
+        made["briefs.md", "brief distances"] = _distances(found["measured"])
+    return made
+
+
+def _costs(record: Record) -> str:
     model, rows = record.results["model"], []
     for name, methods in record.results["briefs"].items():
         for method, found in methods.items():
@@ -74,7 +114,43 @@ def sections(record: Record) -> Sections:
         f"`{record.command}`, {record.hardware}: {model['algorithm']} with {model['backbone']}, "
         f"{model['steps']:,} steps, {model['calls']:.1f} calls a diagram without a brief."
     )
-    return {("briefs.md", "briefs"): f"{about}\n\n{markdown_table(heads, rows, left=2)}"}
+    return f"{about}\n\n{markdown_table(heads, rows, left=2)}"
+
+
+def _kinds(kinds: dict[str, Any]) -> str:
+    rows = [
+        [
+            f"[{name}](../examples/briefs/kinds/{name}.yaml)",
+            f"![{name}](images/brief_{name}.png)",
+            found["method"],
+            f"{found['probability']:.2g}",
+            f"{100 * found['met']:.0f}",
+            f"{found['network_calls_per_sample']:,.0f}",
+        ]
+        for name, found in kinds.items()
+    ]
+    heads = ["", "", "method", "share of the model's", "met, %", "calls a diagram"]
+    return markdown_table(heads, rows, left=3)
+
+
+def _distances(measured: dict[str, Any]) -> str:
+    rows = []
+    for name, found in measured.items():
+        for method, of in found["methods"].items():
+            value, floor = of["metrics"][COVERAGE], of["floors"][COVERAGE]
+            cells = [f"{of['metrics'][key]:.3f} ({_times(of, key)})" for key in DISTANCES]
+            shown = f"{value:.3f} of {floor:.3f}"
+            met = f"{100 * of['share_met']:.0f}"
+            rows.append([name, method.replace("_", " "), of["num_samples"], met, shown, *cells])
+    heads = ["", "method", "diagrams", "met, %", "weight of the rooms covered, of real ones'"]
+    heads += ["types, TV", "relations, TV", "degrees, TV", "number of rooms, W1"]
+    return markdown_table(heads, [[str(cell) for cell in row] for row in rows], left=2)
+
+
+def _times(of: dict[str, Any], key: str) -> str:
+    """How many floors a distance is."""
+    floor = of["floors"][key]
+    return f"{of['metrics'][key] / floor:.1f}" if floor else "no floor"
 
 
 def main() -> None:
@@ -83,25 +159,37 @@ def main() -> None:
     parser.add_argument("--num", type=int, default=16)
     parser.add_argument("--particles", type=int, default=256)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--briefs", nargs="+", default=list(BRIEFS))
+    parser.add_argument("--briefs", nargs="*", choices=BRIEFS, default=list(BRIEFS))
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--measured", nargs="*", choices=BRIEFS, default=list(MEASURED))
     given = parser.parse_args()
-    words = [f"checkpoint={given.checkpoint.absolute()}", f"num_samples={given.num}"]
-    words.append(f"threads={given.threads}")
+    words = [f"checkpoint={given.checkpoint.absolute()}", f"threads={given.threads}"]
+    num = [*words, f"num_samples={given.num}"]
+    particles = [*num, f"particles={given.particles}"]
     path = RESULTS / "briefs.json"
-    found = json.loads(path.read_text())["results"]["briefs"] if path.exists() else {}
+    found = json.loads(path.read_text())["results"] if path.exists() else {"briefs": {}}
+    briefs, kinds, measured = (found.setdefault(key, {}) for key in ("briefs", "kinds", "measured"))
     checkpoint = read_checkpoint(given.checkpoint)
     counts, config = checkpoint.size_counts, checkpoint.config
     calls = sum(n * (n + 1) / 2 * count for n, count in enumerate(counts)) / sum(counts)
     with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
         for name in given.briefs:
-            by_particles = [*words, f"particles={given.particles}"]
-            found[name] = {"particles": answer(name, "particles", by_particles, Path(scratch))}
-            if found[name]["particles"]["probability"] > COMMON:
-                found[name]["rejection"] = answer(name, "rejection", words, Path(scratch))
-        picture = Image.open(Path(scratch) / f"{name}_particles" / "samples.png").convert("RGB")
-        picture.quantize(_COLOURS).save(DOCS / "images" / "brief.png", optimize=True)
+            out = folder / f"{name}_particles"
+            briefs[name] = {"particles": answer(name, [*particles, "method=particles"], out)}
+            if briefs[name]["particles"]["probability"] > COMMON:
+                rejecting = [*num, "method=rejection"]
+                briefs[name]["rejection"] = answer(name, rejecting, folder / f"{name}_rejection")
+        if given.briefs:
+            drawn = Image.open(out / "samples.png").convert("RGB")
+            drawn.quantize(_COLOURS).save(DOCS / "images" / "brief.png", optimize=True)
+        for name in given.kinds:
+            kinds[name] = answer(f"kinds/{name}", particles, folder / f"kind_{name}")
+            picture(folder / f"kind_{name}", name)
+        for name in given.measured:
+            measured[name] = measure(name, words, folder / f"{name}_measured")
     model = {"algorithm": config.algo.name, "backbone": config.algo.backbone}
-    results = {"model": {**model, "steps": checkpoint.step, "calls": calls}, "briefs": found}
+    results = {"model": {**model, "steps": checkpoint.step, "calls": calls}, **found}
     options = f"--num {given.num} --particles {given.particles} --threads {given.threads}"
     command = f"python benchmarks/briefs.py --checkpoint {given.checkpoint.name} {options}"
     publish("briefs", command=command, seed=0, results=results)

@@ -91,7 +91,8 @@ def main() -> None:
             for model, run in runs.items():
                 words = [f"checkpoint={run}", f"num_samples={given.num}"]
                 words += [f"threads={given.threads}", f"particles={given.particles}"]
-                briefs[name][model] = answer(name, "particles", words, folder / f"{model}_briefs")
+                out = folder / f"{model}_{name}"
+                briefs[name][model] = answer(name, [*words, "method=particles"], out)
     options = f"--num {given.num} --particles {given.particles} --threads {given.threads}"
     command = f"python benchmarks/told.py --told {given.told.name} --plain {given.plain.name}"
     results = {"models": models, "briefs": briefs, "particles": given.particles}

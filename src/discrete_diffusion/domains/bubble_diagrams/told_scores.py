@@ -62,7 +62,9 @@ class ToldScores:
             TableRow(f"counts obeyed at sampling.guidance={weight:g}", f"{share:.3f}")
             for weight, share in self.obeyed.items()
         ]
-        return TableSection(f"what the model makes of facts, {self.num} held-out diagrams", tuple(rows))
+        return TableSection(
+            f"what the model makes of facts, {self.num} held-out diagrams", tuple(rows)
+        )
 
     def note(self) -> str:
         return (

@@ -30,7 +30,6 @@ SHOWN = tuple(name for name in DISTANCES if "_js" not in name and "unweighted" n
 PROPERTIES = ("valid", "connected", "transitive", "inside_valid")
 """Shares of the samples by themselves that the table has."""
 
-
 OF_SIZE = ("mode_coverage_weighted", "diversity")
 """What else it has of coverage; it depends on the number of samples, and real data are a floor."""
 
