@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -53,11 +53,13 @@ def draw_and_measure(
     num: int,
     seeds: Sequence[int],
     parts: Parts,
+    also: Callable[[Model], None] | None = None,
 ) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation]:
     """``num`` samples of a model for each of ``seeds``, Int[num, L]; what ``metrics.json`` says of
     how they were drawn; and the model on the held-out samples of ``split``, ``name`` in words.
 
-    ``parts``: begins with two for ``model_parts``."""
+    ``parts``: begins with two for ``model_parts``. ``also``: measures something else of the model
+    while processes share the work, which they do once."""
     measured = some_held_out(config, data, split)
     with trained.sharing() as shard:
         model = trained.on(shard)
@@ -65,6 +67,8 @@ def draw_and_measure(
             drawn = _drawn(config, trained, model, num, seeds, len(measured.splits[split]))
         with next(parts):
             scores = measure_model(config, model, measured, split)
+            if also is not None:
+                also(model)
     absorbing, titles = trained.algorithm.process.absorbing, trained.domain.group_titles
     facts = {
         **checkpoint_facts(config, trained, data),

@@ -137,19 +137,18 @@ def evaluate_model(
         *model_parts(num, seeds, len(real.reference)),
         f"scoring the samples, with {_floor_draws(config)} draws for the floors",
     )
+    data, told = real.data, list[ToldScores | None]()
     tokens, facts, measured = draw_and_measure(
-        *(config, trained, real.data, real.split),
+        *(config, trained, data, real.split),
         name=real.name,
         num=num,
         seeds=seeds,
         parts=parts,
+        also=lambda model: told.append(measure_told(model, data, real.split, config.seed)),
     )
     sets = [decode(drawn, vocab) for drawn in tokens]
     with next(parts):
-        scored = _scored(config, facts, real, sets, measured)
-    with trained.sharing() as shard:
-        told = measure_told(trained.on(shard), real.data, real.split, config.seed)
-    return replace(scored, told=told)
+        return replace(_scored(config, facts, real, sets, measured), told=told[0])
 
 
 def _num_samples(config: DictConfig) -> int:
