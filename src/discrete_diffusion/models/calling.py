@@ -17,8 +17,10 @@ CONTRACT = (
 )
 OWN_CONDITIONS = frozenset(
     {"group_idxs", "context", "cache", "masked", "noisy", "real", "keep", "encoded", "packing"}
+    | {"condition"}
 )
-"""What algorithms, samplers and training give a backbone that takes it; others are the data's."""
+"""What algorithms, samplers and training give a backbone that takes it, and facts of samples
+(``Domain.condition_sizes``), which no backbone needs; others are the data's."""
 
 _NOISE_NAMES = frozenset(
     {"sigma", "sigmas", "t", "ts", "time", "times", "timestep", "timesteps"}
