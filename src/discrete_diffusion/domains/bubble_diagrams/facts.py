@@ -100,6 +100,10 @@ class Facts:
             "front_door": (2,),
         }[name]
 
+    def _width(self, name: str) -> int:
+        """How many numbers the facts of one of the ``names`` have together."""
+        return sum(self._sizes_of(name))
+
     @property
     def labels(self) -> tuple[str, ...]:
         """Of every fact: its name, or of a count the kind of rooms."""
@@ -108,9 +112,7 @@ class Facts:
 
     def columns(self, name: str) -> Tensor:
         """Bool[S]: the numbers of the facts of one of the ``names``."""
-        of = [each for each in self.names for _ in self._sizes_of(each)]
-        sizes = torch.tensor(self.sizes)
-        return torch.tensor([each == name for each in of]).repeat_interleave(sizes)
+        return torch.cat([torch.full((self._width(n),), n == name) for n in self.names])
 
     def known(self, numbers: Tensor) -> list[str]:
         """The labels of the facts that are known in all rows of Float[B, S]."""
@@ -130,7 +132,7 @@ class Facts:
         if "counts" in self.names:
             parts.append(self._counts(graphs))
         if self.of_plans:
-            num = sum(sum(self._sizes_of(name)) for name in self.of_plans)
+            num = sum(self._width(name) for name in self.of_plans)
             unknown = torch.full((len(graphs), num), torch.nan)
             parts.append(unknown if graphs.facts is None else graphs.facts)
         return torch.cat(parts, dim=1)
@@ -184,8 +186,7 @@ class Facts:
         how many it is unknown."""
         if not self.of_plans or graphs.facts is None:
             return
-        sizes = [sum(self._sizes_of(name)) for name in self.of_plans]
-        parts = graphs.facts.split(sizes, dim=1)
+        parts = graphs.facts.split([self._width(name) for name in self.of_plans], dim=1)
         for name, part in zip(self.of_plans, parts, strict=True):
             unknown = int(part.isnan().any(dim=1).sum())
             if unknown == len(graphs):

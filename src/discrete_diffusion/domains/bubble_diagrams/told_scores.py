@@ -10,6 +10,7 @@ from torch import Tensor
 
 from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data.base import Examples
 from discrete_diffusion.domains.bubble_diagrams.facts import OF_ROOMS, Facts
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.evaluation.bound import sample_bounds
@@ -19,7 +20,6 @@ from discrete_diffusion.sampling import draw_samples
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
     from discrete_diffusion.evaluation.trained_model import Model
-    from discrete_diffusion.types import Batch
 
 NUM = 300
 """Held-out diagrams at most, of which the model is told."""
@@ -88,7 +88,8 @@ def measure_told(model: Model, data: DiagramDataset, split: str, seed: int) -> T
     bounds: dict[str, Tensor] = {}
     batch = data.augment(examples, make_generator(seed, *_BOUND))
     for name, told in progress.track(list(changed.items()), "telling the model of plans", "times"):
-        batches = [_part(batch, told, k, size) for k in range(0, len(examples), size)]
+        rows = Examples(batch.x0, batch.real, batch.log_num_orders, conditions={"condition": told})
+        batches = [rows[k : k + size].batch() for k in range(0, len(rows), size)]
         bounds[name] = sample_bounds(
             model.algorithm,
             batches,
@@ -124,19 +125,6 @@ def _obeyed(
     )
     found = facts.of_graphs(encode(decode(drawn.x0, facts.vocab), facts.vocab))
     return float((asked.isnan() | (found == asked)).all(dim=1).double().mean())
-
-
-def _part(batch: Batch, told: Tensor, start: int, size: int) -> Batch:
-    """``size`` rows from ``start`` on, told something else."""
-    rows = slice(start, start + size)
-    orders = None if batch.log_num_orders is None else batch.log_num_orders[rows]
-    return replace(
-        batch,
-        x0=batch.x0[rows],
-        real=batch.real[rows],
-        log_num_orders=orders,
-        conditions={"condition": told[rows]},
-    )
 
 
 def _derangement(num: int, seed: int) -> Tensor:
