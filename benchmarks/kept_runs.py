@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from discrete_diffusion import progress
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.output_folder import claimed_run
 from discrete_diffusion.cli.train import train
@@ -22,7 +25,8 @@ def kept_run(folder: Path, words: Sequence[str]) -> Path:
     Raises ``ValueError`` if another process trains there, or a run there was interrupted."""
     if not (folder / "spent.json").exists():
         config, watch = compose("train", [*words]), Stopwatch(torch.device("cpu"))
-        with claimed_run(folder, config):
+        say = partial(print, file=sys.stderr, flush=True)
+        with progress.shown(say), claimed_run(folder, config):
             train(config, folder)
         spent = watch.stop(1)
         found = {"cpu_seconds": spent.cpu, "seconds": spent.wall}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_particles import CONSTRAINTS, Toy
 from torch import Tensor, nn
+from toy_constraints import CONSTRAINTS, Toy
 from toy_samplers import CODE, EVERY_STATE, takes_steps
 
 from discrete_diffusion.algorithms import AR, MDLM, UDLM, TokenAlgorithm

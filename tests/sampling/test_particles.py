@@ -3,69 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cache
 
 import pytest
 import torch
+from toy_constraints import CONSTRAINTS, Toy, conditional
 from toy_samplers import exact
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.particles import (
-    Constraint,
     Particles,
     effective_number,
     log_mean,
     move,
     systematic,
 )
-from toy_world import FULL, MASK, PADDED, VOCAB_SIZE, ToyWorld, noise_floor, total_variation
-
-CONSTRAINTS = {
-    "equal": lambda x: x[..., 0] == x[..., 1],
-    "one three": lambda x: (x == 3).sum(dim=-1) == 1,
-    "rare": lambda x: (x[..., 0] == 2) & (x[..., 1] == 0) & (x[..., 2] != 2),
-}
-
-
-@dataclass
-class Toy(Constraint):
-    """``guess``: "exact", P(C | x) itself; "factorised", of what the network says of each position;
-    "possible", 1 wherever C can still be met."""
-
-    name: str
-    guess: str
-    real: torch.Tensor
-
-    def __post_init__(self) -> None:
-        self.world = ToyWorld.make(self.real)
-
-    def met(self, x):
-        return CONSTRAINTS[self.name](x)
-
-    def log_chances(self, x, position, log_d0):
-        clean = self.world.x0
-        tried = x.unsqueeze(1).repeat(1, VOCAB_SIZE, 1)
-        tried[torch.arange(len(x)), :, position] = torch.arange(VOCAB_SIZE)
-        fits = ((tried.unsqueeze(2) == clean) | (tried.unsqueeze(2) == MASK)).all(dim=-1)
-        if self.guess == "factorised":
-            masked = tried == MASK
-            of_clean = log_d0.double().exp()[:, torch.arange(3), clean]  # (R, K, 3)
-            weight = torch.where(masked.unsqueeze(2), of_clean.unsqueeze(1), 1.0).prod(dim=-1)
-        else:
-            weight = self.world.prob.expand(fits.shape)
-        weight = weight * fits
-        chance = (weight * self.met(clean)).sum(dim=-1) / weight.sum(dim=-1).clamp(min=1e-300)
-        return chance.log() if self.guess != "possible" else (chance > 0).double().log()
-
-
-@cache
-def truth(name: str, padded: bool) -> tuple[ToyWorld, torch.Tensor, float]:
-    """The world, its law given the constraint, and P(C)."""
-    world = ToyWorld.make(PADDED if padded else FULL)
-    kept = world.prob * CONSTRAINTS[name](world.x0)
-    return world, kept / kept.sum(), float(kept.sum())
+from toy_world import FULL, PADDED, noise_floor, total_variation
 
 
 def run(name, guess, num, seed, *, padded=False, **options):
@@ -77,7 +30,7 @@ def run(name, guess, num, seed, *, padded=False, **options):
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("name", ["equal", "one three"])
 def test_the_true_look_ahead_needs_no_weights(name, padded):
-    world, law, p = truth(name, padded)
+    world, law, p = conditional(name, padded)
     output = run(name, "exact", 6_000, 0, padded=padded)
     assert output.log_weights.exp() == pytest.approx(p, rel=1e-5)
     assert total_variation(world.distribution(output.x0), law) < noise_floor(law, 6_000)
@@ -87,7 +40,7 @@ def test_the_true_look_ahead_needs_no_weights(name, padded):
 @pytest.mark.parametrize("guess", ["factorised", "possible"])
 @pytest.mark.parametrize("name", CONSTRAINTS)
 def test_any_look_ahead_tends_to_the_conditional(name, guess, resample):
-    world, law, p = truth(name, False)
+    world, law, p = conditional(name)
     output = run(name, guess, 8_000, 1, resample=resample)
     weights = output.log_weights.exp()
     assert CONSTRAINTS[name](output.x0[weights > 0]).all()
@@ -102,7 +55,7 @@ def test_any_look_ahead_tends_to_the_conditional(name, guess, resample):
 @pytest.mark.parametrize("guess", ["factorised", "possible"])
 def test_few_particles_estimate_the_probability_without_bias(guess, resample):
     name, runs = "one three", 200
-    world, _, p = truth(name, False)
+    world, _, p = conditional(name)
     outputs = [run(name, guess, 6, seed, resample=resample) for seed in range(runs)]
     found = torch.tensor([log_mean(output.log_weights) for output in outputs]).double().exp()
     error = float(found.std()) / runs**0.5
@@ -120,7 +73,7 @@ def test_the_error_falls_with_the_number_of_particles():
     """A sample of one particle is one of the proposal, which is tilted; of 16 particles, drawn by
     its weight, it is hardly."""
     name, runs = "one three", 250
-    world, law, _ = truth(name, False)
+    world, law, _ = conditional(name)
     alone = run(name, "possible", 6_000, 0, resample=0.0)
     assert total_variation(world.distribution(alone.x0), law) > 3 * noise_floor(law, 6_000)
     rows = []
@@ -142,7 +95,7 @@ def test_a_constraint_that_nothing_meets_leaves_no_weight():
 
 
 def test_given_tokens_are_kept_and_weigh_nothing():
-    world, _, _ = truth("equal", False)
+    world, _, _ = conditional("equal")
     clamp = torch.tensor([1, -1, -1]).expand(6_000, -1)
     sampler = Particles(constraint=Toy("equal", "factorised", FULL))
     output = sampler.sample(
@@ -170,7 +123,7 @@ def test_whole_samples_are_only_judged():
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_move_leaves_the_conditional_unchanged(padded):
     name, num, real = "one three", 20_000, PADDED if padded else FULL
-    world, law, _ = truth(name, padded)
+    world, law, _ = conditional(name, padded)
     rows = torch.multinomial(law, num, replacement=True, generator=make_generator(0))
     x, sampler = world.x0[rows], build_sampler({"name": "first-hitting"})
     constraint, generator = Toy(name, "possible", real), make_generator(1)
@@ -192,7 +145,7 @@ def test_a_move_leaves_the_conditional_unchanged(padded):
 
 
 def test_fixed_positions_do_not_move():
-    world, law, _ = truth("one three", False)
+    world, law, _ = conditional("one three")
     x = world.x0[torch.multinomial(law, 200, replacement=True, generator=make_generator(0))]
     fixed = torch.tensor([False, True, False]).expand(200, -1)
     output, _ = move(

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 import torch
-from test_particles import CONSTRAINTS, Toy, truth
+from toy_constraints import CONSTRAINTS, Toy, conditional
 from toy_samplers import exact
 
 from discrete_diffusion.categorical import make_generator
@@ -23,7 +23,7 @@ def drawn(name, guess="exact", **options):
 
 def written_out(name: str, gamma: float, doubt: float) -> torch.Tensor:
     """Float64[K]: mean over orders of the product over tokens, each by summing over the world."""
-    world, _, _ = truth(name, False)
+    world, _, _ = conditional(name)
     met = CONSTRAINTS[name](world.x0).double()
     law = torch.zeros_like(world.prob)
     for order in permutations(range(3)):
@@ -44,7 +44,7 @@ def written_out(name: str, gamma: float, doubt: float) -> torch.Tensor:
 @pytest.mark.parametrize("name", ["equal", "one three"])
 @pytest.mark.parametrize(("gamma", "doubt"), [(1.0, 0.01), (2.0, 0.2), (0.5, 0.05)])
 def test_it_has_the_law_of_its_formula(name, gamma, doubt):
-    world, _, p = truth(name, False)
+    world, _, p = conditional(name)
     law = written_out(name, gamma, doubt)
     assert float(law.sum()) == pytest.approx(1)
     output = drawn(name, gamma=gamma, doubt=doubt)
@@ -56,13 +56,13 @@ def test_it_has_the_law_of_its_formula(name, gamma, doubt):
 
 
 def test_no_power_is_the_model_itself():
-    world, _, _ = truth("rare", False)
+    world, _, _ = conditional("rare")
     found = world.distribution(drawn("rare", gamma=0.0, doubt=0.0).x0)
     assert total_variation(found, world.prob) < noise_floor(world.prob, NUM)
 
 
 def test_without_doubt_and_with_the_true_look_ahead_it_is_the_conditional():
-    world, law, _ = truth("one three", False)
+    world, law, _ = conditional("one three")
     output = drawn("one three", doubt=0.0)
     assert CONSTRAINTS["one three"](output.x0).all()
     assert total_variation(world.distribution(output.x0), law) < noise_floor(law, NUM)
@@ -70,7 +70,7 @@ def test_without_doubt_and_with_the_true_look_ahead_it_is_the_conditional():
 
 def test_without_doubt_and_with_another_look_ahead_its_law_is_wrong():
     """What the weights of particles put right."""
-    world, law, _ = truth("one three", False)
+    world, law, _ = conditional("one three")
     output = drawn("one three", "possible", doubt=0.0)
     assert CONSTRAINTS["one three"](output.x0).all()
     assert total_variation(world.distribution(output.x0), law) > 3 * noise_floor(law, NUM)
@@ -82,7 +82,7 @@ def test_where_nothing_can_meet_it_the_model_alone_draws():
     output = sampler.sample(
         exact("mdlm"), FULL.expand(NUM, -1), generator=make_generator(0), clamp=clamp
     )
-    world, _, _ = truth("equal", False)
+    world, _, _ = conditional("equal")
     law = world.prob * ((world.x0[:, :2] == torch.tensor([1, 0])).all(dim=1))
     assert total_variation(world.distribution(output.x0), law / law.sum()) < noise_floor(
         law / law.sum(), NUM

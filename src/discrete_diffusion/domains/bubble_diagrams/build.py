@@ -52,6 +52,7 @@ def _generated(
     config: DictConfig, vocab: VocabConfig, facts: Facts | None
 ) -> dict[str, EncodedGraphs]:
     from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
+        cache_file,
         cached_plans,
         checked_range,
     )
@@ -68,7 +69,8 @@ def _generated(
     plans = cached_plans(config.num_plans, config.plan_seed, sizes)
     graphs = plans.encode(vocab)
     if facts is not None and facts.of_plans:
-        graphs = replace(graphs, facts=facts.of_diagrams(plans.to_diagrams(), "pixels"))
+        path = cache_file(config.num_plans, config.plan_seed, sizes)
+        graphs = replace(graphs, facts=facts.of_cached_plans(plans.to_diagrams, "pixels", path))
     return _split(graphs, config, vocab)
 
 
