@@ -8,6 +8,8 @@ import pytest
 import torch
 from shapely import box, union_all
 
+from discrete_diffusion.cli import compose
+from discrete_diffusion.domains import build_data
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import GROUPS
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
@@ -155,6 +157,19 @@ def test_facts_of_plans_stay_with_their_graphs():
     assert torch.equal(data.splits["test"].conditions["condition"], numbers[50:])
     chosen = data.splits["train"][torch.tensor([7, 3])]
     assert torch.equal(chosen.conditions["condition"], numbers[[7, 3]])
+
+
+def test_facts_of_generated_plans_are_measured_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path))
+
+    def told(names):
+        data = build_data(compose("train", ["data.num_plans=40", f"data.condition=[{names}]"]))
+        return torch.cat([data.splits[k].conditions["condition"] for k in ("train", "val")])
+
+    first, area = told("area,outline"), told("area")
+    assert torch.equal(area, first[:, :1])
+    monkeypatch.setattr(Facts, "of_diagrams", None)
+    assert torch.equal(told("area,outline"), first)
 
 
 def test_a_fact_that_no_plan_has_is_refused_and_a_rare_one_counted(caplog):

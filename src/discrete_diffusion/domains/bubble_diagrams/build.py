@@ -6,10 +6,14 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
+
+from discrete_diffusion.data.cache import cached_arrays
 from discrete_diffusion.data.graph_dataset import split_by_graph, without_held_out
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
-from discrete_diffusion.domains.bubble_diagrams.facts import Facts
+from discrete_diffusion.domains.bubble_diagrams.facts import FACTS_VERSION, Facts
 from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
@@ -20,8 +24,12 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
+    from pathlib import Path
 
+    from omegaconf import DictConfig
+    from torch import Tensor
+
+    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import PlanArrays
     from discrete_diffusion.layout import VocabConfig
 
 logger = logging.getLogger(__name__)
@@ -70,8 +78,20 @@ def _generated(
     graphs = plans.encode(vocab)
     if facts is not None and facts.of_plans:
         path = cache_file(config.num_plans, config.plan_seed, sizes)
-        graphs = replace(graphs, facts=facts.of_cached_plans(plans.to_diagrams, "pixels", path))
+        graphs = replace(graphs, facts=_cached_facts(facts, plans, path))
     return _split(graphs, config, vocab)
+
+
+def _cached_facts(facts: Facts, plans: PlanArrays, plans_file: Path) -> Tensor:
+    """What generated plans say of ``facts``, kept beside ``plans_file``."""
+    name = f"facts-v{FACTS_VERSION}-{'-'.join(facts.of_plans)}-of-{plans_file.name}"
+    arrays = cached_arrays(
+        plans_file.with_name(name),
+        "facts of plans",
+        {"facts": (np.float32, (len(plans), None))},
+        lambda: {"facts": facts.of_diagrams(plans.to_diagrams(), "pixels").numpy()},
+    )
+    return torch.from_numpy(arrays["facts"])
 
 
 def _from_files(

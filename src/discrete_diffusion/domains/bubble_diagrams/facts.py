@@ -44,6 +44,9 @@ OF_PLANS = ("area", "outline", "front_door")
 GRID, CELL = 20, 1.0
 """An outline is GRID x GRID cells of so many metres, around the middle of its bounding box."""
 
+FACTS_VERSION = 1
+"""Of what is kept in the cache; to be raised when the numbers of a fact change."""
+
 _SCALE = 10.0
 """Metres, and _SCALE^2 square metres, that are one in the numbers of facts."""
 
