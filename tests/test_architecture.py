@@ -16,7 +16,7 @@ import discrete_diffusion
 PACKAGE = Path(discrete_diffusion.__file__).parent
 FOUNDATION = {
     *("types", "layout", "categorical", "naming", "options", "rooms", "shards", "progress"),
-    *("pretrained", "whole_files", "plugins", "config_files", "domains", "stopping"),
+    *("pretrained", "published", "whole_files", "plugins", "config_files", "domains", "stopping"),
 }
 """``domains`` here is the contract and its registry: see ``test_no_domain_is_imported``."""
 
@@ -25,6 +25,7 @@ ALLOWED = {
     "naming": set(),
     "options": set(),
     "pretrained": set(),
+    "published": {"naming", "progress"},
     "whole_files": set(),
     "categorical": set(),
     "rooms": set(),

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discrete_diffusion.loading import load
+    from discrete_diffusion.loading import load as from_pretrained
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load"]
+__all__ = ["__version__", "from_pretrained", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """``load`` brings torch with it, so it is imported when first asked for."""
-    if name == "load":
+    """``load`` brings torch with it, so it is imported when first asked for; ``from_pretrained`` is
+    the name that the Hub's users know it by."""
+    if name in ("load", "from_pretrained"):
         from discrete_diffusion.loading import load
 
         return load

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,17 +28,23 @@ _EXPLICIT = {"num", "seed", "steps", "given", "sampling"}
 def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Any:
     """The algorithm of a checkpoint, ready to sample: ``load("runs/first")``; a
     ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
-    ``SampleFunction``: ``load(path).sample(num=16)``.
+    ``SampleFunction``: ``load(path).sample(num=16)``; ``save_pretrained(folder)`` and
+    ``push_to_hub("owner/name")`` pass it on, see ``checkpoints/sharing.py``.
 
-    ``path``: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read. ``ema``:
-    the averaged weights (default) or the last training weights, which only a ``.ckpt`` has.
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file, if it
-    is damaged, of a newer format, or not a checkpoint of this package.
+    ``path``: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read; a folder of
+    ``save_pretrained``; the name of a model in the box, or ``owner/name`` of the Hugging Face Hub.
+    ``ema``: the averaged weights (default) or the last training weights, which only a ``.ckpt``
+    has.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file or
+    model, if it is damaged, of a newer format, or not a checkpoint of this package.
     """
-    from discrete_diffusion.checkpoints import read_checkpoint
+    from discrete_diffusion.checkpoints import push_to_hub, read_checkpoint, save_pretrained
 
     checkpoint = read_checkpoint(path, ema=ema, device=device)
     checkpoint.algorithm.sample = SampleFunction(str(checkpoint.path), checkpoint)
+    checkpoint.algorithm.save_pretrained = partial(save_pretrained, checkpoint)
+    checkpoint.algorithm.push_to_hub = partial(push_to_hub, checkpoint)
     return checkpoint.algorithm
 
 

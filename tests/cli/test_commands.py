@@ -183,7 +183,7 @@ def test_a_bare_command_says_what_it_needs(capsys, failure):
     main([])
     assert "discrete-diffusion train" in capsys.readouterr().out
     assert "algos=[" in failure("compare")
-    assert "checkpoint=FILE" in failure("sample")
+    assert "checkpoint=null" in failure("sample", "checkpoint=null")
     assert "checkpoint=FILE" in failure("evaluate")
 
 
@@ -289,7 +289,8 @@ def test_help_list_and_the_composed_config(capsys):
         (["train", "algo.draw=often"], "unknown algo.draw 'often'"),
         (["train", "sampling.top_p=2"], "top_p=2"),
         (["train", "resume=nowhere.ckpt", *TINY], "nowhere.ckpt"),
-        (["sample"], "sample needs checkpoint=FILE"),
+        (["sample", "checkpoint=plans-smal"], "did you mean 'plans-small'"),
+        (["train", "init.checkpoint=plans-smal", *TINY], "did you mean 'plans-small'"),
         (["sample", "checkpoint=a", "sampling.temperature=hot"], "sampling.temperature=hot"),
         (["sample", "checkpoint=nowhere.ckpt"], "no checkpoint at"),
         (["smaple"], "did you mean 'sample'"),
@@ -329,5 +330,5 @@ def test_a_broken_line_names_file_line_and_field(failure, tmp_path):
 
 def test_the_trace_is_one_variable_away(monkeypatch):
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-    with pytest.raises(ValueError, match="sample needs checkpoint"):
-        main(["sample"])
+    with pytest.raises(ValueError, match="top_p=2"):
+        main(["sample", "sampling.top_p=2"])

@@ -20,6 +20,8 @@ from discrete_diffusion.checkpoints.initialising import (
     read_starting_weights,
 )
 from discrete_diffusion.checkpoints.resuming import ResumePoint, check_resumable
+from discrete_diffusion.checkpoints.sharing import push_to_hub, save_pretrained
+from discrete_diffusion.published import in_the_box, is_published
 
 __all__ = [
     "FORMAT",
@@ -31,10 +33,14 @@ __all__ = [
     "check_resumable",
     "checkpoint_file",
     "checkpoint_info",
+    "in_the_box",
     "initialise",
+    "is_published",
+    "push_to_hub",
     "read_checkpoint",
     "read_starting_weights",
     "read_training_file",
+    "save_pretrained",
     "sealed",
     "write_weights_file",
 ]

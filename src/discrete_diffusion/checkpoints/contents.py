@@ -78,7 +78,13 @@ def sealed(
 ) -> dict[str, Any]:
     """``info`` with where the run stands and the digest of it all and of the weights."""
     content = {**info, "step": step, "scheduled_steps": scheduled_steps, "machine": machine}
-    return {**content, "digest": _digest(content, algorithm_weights(state_dict))}
+    return resealed(content, algorithm_weights(state_dict))
+
+
+def resealed(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The info of a checkpoint, with the digest that it has with other ``weights``."""
+    content = {key: value for key, value in info.items() if key != "digest"}
+    return {**content, "digest": _digest(content, weights)}
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,7 @@ class Checkpoint:
     ``algorithm``: in eval mode; a ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
     ``size_counts``: how many training samples are of size n, for n = 0, 1, ...
     ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on. ``path``: of the
-    file that was read.
+    file that was read, ``info``: all that it says of itself.
     """
 
     algorithm: Any
@@ -148,6 +154,7 @@ class Checkpoint:
     step: int
     data_fingerprint: str
     path: Path
+    info: dict[str, Any]
 
 
 def read_checkpoint(
@@ -184,6 +191,7 @@ def read_checkpoint(
         info["step"],
         info["data_fingerprint"],
         found.path,
+        info,
     )
 
 

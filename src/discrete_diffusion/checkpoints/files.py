@@ -21,6 +21,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from discrete_diffusion.published import WEIGHTS, published
+
 logger = logging.getLogger(__name__)
 
 BEST, LAST = "best.ckpt", "last.ckpt"
@@ -43,14 +45,17 @@ _WANTS_CODE = ("Unsupported global", "Unsupported class", "Unsupported operand",
 
 
 def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
-    """The file that ``path`` means: itself, or, of a run folder or its ``checkpoints``, the one of
-    that ``name``, which is logged.
+    """The file that ``path`` means: itself; of a run folder or its ``checkpoints`` the one of that
+    ``name``, which is logged; of a model in the box, or on the Hub, its weights (``published``).
 
-    Raises ``ValueError`` for a folder without it, naming the checkpoints that it has.
+    Raises ``ValueError`` for a folder without it, naming the checkpoints that it has, and what
+    ``published`` does.
     """
-    path = Path(path)
+    path = published(path)
     if not path.is_dir():
         return path
+    if (weights := path / WEIGHTS).is_file():
+        return weights
     for folder in (path, path / "checkpoints"):
         if (found := folder / name).is_file():
             logger.info("%s is a folder: taking %s", path, found)
@@ -121,11 +126,14 @@ def read_weights_file(path: Path) -> tuple[Any, dict[str, Tensor]]:
 
 def write_weights_file(path: Path, checkpoint: Mapping[str, Any]) -> None:
     """Write the averaged weights and the info of a Lightning checkpoint as ``.safetensors``."""
-    weights = algorithm_weights(checkpoint["state_dict"])
+    save_weights(path, checkpoint[INFO_KEY], algorithm_weights(checkpoint["state_dict"]))
+
+
+def save_weights(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Write a ``.safetensors`` that ``read_weights_file`` reads."""
     # clones, because safetensors refuses tensors that share memory (tied weights)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
-    info = json.dumps(checkpoint[INFO_KEY], sort_keys=True)
-    path.write_bytes(save(tensors, metadata={INFO_KEY: info}))
+    path.write_bytes(save(tensors, metadata={INFO_KEY: json.dumps(info, sort_keys=True)}))
 
 
 def _check_is_file(path: Path) -> None:

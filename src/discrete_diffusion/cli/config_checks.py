@@ -17,6 +17,7 @@ from discrete_diffusion.models.builders import check_sizes
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.options import check_share, is_number
 from discrete_diffusion.plugins import import_plugins
+from discrete_diffusion.published import check_model
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -71,8 +72,9 @@ def check_training_values(config: DictConfig) -> None:
     decay = config.callbacks.ema_decay
     if decay is not None and not (is_number(decay) and 0 <= decay < 1):
         raise ValueError(f"callbacks.ema_decay={decay}: expected a number in [0, 1), or null")
-    key = "init.checkpoint" if config.resume is None else "resume"
-    check_exists(key, OmegaConf.select(config, key), "checkpoint")
+    if config.resume is None:
+        check_model("init.checkpoint", OmegaConf.select(config, "init.checkpoint"))
+    check_exists("resume", config.resume, "checkpoint")
     for key in domain_of(config.data).data_files:
         check_exists(f"data.{key}", config.data.get(key))
 

@@ -27,10 +27,12 @@ HELP = """\
 discrete-diffusion: train and sample discrete diffusion models.
 
   discrete-diffusion train   [key=value ...]   train a model; no arguments: the defaults
-  discrete-diffusion sample  checkpoint=RUN    draw samples from a run folder, or a .ckpt file
+  discrete-diffusion sample  checkpoint=RUN    draw samples from a run folder, or a .ckpt file;
+                                               without checkpoint from the model in the box
   discrete-diffusion sample  checkpoint=RUN given=FILE   complete diagrams, fill rows, summarise
   discrete-diffusion evaluate checkpoint=RUN | samples=FILE   measure samples and model
   discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
+  discrete-diffusion export  checkpoint=RUN format=onnx   the network, for other runtimes
   discrete-diffusion data    describe | check | convert | cache   look at plans and the cache
   discrete-diffusion plans   realise FILE out=DIR   floor plans in metres from diagrams
   discrete-diffusion brief   check FILE        what a brief asks of floor plans, if it can be met
@@ -56,7 +58,7 @@ Every setting is a config value; key=value on the command line overrides it:
   HYDRA_FULL_ERROR=1                           before a command: the whole trace of an error
 """
 
-COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare")}
+COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare", "export")}
 """Sub-commands that take a config -> the module of ``cli`` that runs them."""
 
 _HELP_OF_LIST = """\
@@ -245,7 +247,7 @@ def _neither(command: str, argument: str, arguments: Sequence[str]) -> str:
     before = arguments[: list(arguments).index(argument)]
     if "=" in arguments or (before and before[-1].count("[") > before[-1].count("]")):
         return f"{said}; leave no spaces inside key=value, or quote all of it"
-    if command in ("sample", "evaluate") and os.path.exists(argument):
+    if command in ("sample", "evaluate", "export") and os.path.exists(argument):
         return f"{said}; did you mean checkpoint={argument}?"
     return f"{said}; see discrete-diffusion {command} --help"
 

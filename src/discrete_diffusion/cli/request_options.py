@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config_files import as_list, check_exists, plain
 from discrete_diffusion.domains import available_domains, get_domain
+from discrete_diffusion.published import check_model
 from discrete_diffusion.whole_files import growing_name
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def check_request(config: DictConfig, command: str) -> None:
 
 def check_inputs(config: DictConfig, command: str) -> None:
     """``FileNotFoundError`` naming the key of a file to read that is missing."""
-    check_exists("checkpoint", config.checkpoint, "checkpoint")
+    check_model("checkpoint", config.checkpoint)
     for key, file in input_files(config, command).items():
         check_exists(key, file)
     for file in as_list(config.get("samples")):

@@ -43,8 +43,6 @@ def run(config: DictConfig) -> None:
     """Sample, and write the samples and ``metrics.json`` into ``out``, see ``Domain.sample``.
     Several processes share the sampling, the first one does the rest."""
     hush_other_ranks()
-    if config.checkpoint is None:
-        raise ValueError("sample needs checkpoint=FILE, e.g. checkpoint=runs/first, a run folder")
     _check(config)
     check_outputs(config)
     check_sampling(config)

@@ -115,7 +115,7 @@ class DiT(nn.Module):
             positions = torch.arange(num_columns, device=x_t.device)
         if group_idxs is not None:
             if group_idxs.ndim == 1 or group_idxs.stride(0) == 0:  # the samples share one row
-                group_idxs = group_idxs.expand(len(x_t), -1)[:1]
+                group_idxs = group_idxs.expand(x_t.shape[0], -1)[:1]
             groups = packing.pack(group_idxs)  # (B or 1, K)
             mask = block_causal_mask(groups, mask, with_context=context is not None)
         if context is not None:  # the clean columns stand behind the noisy ones: (B, 2K)
@@ -123,7 +123,7 @@ class DiT(nn.Module):
             positions = positions.repeat(2)
         x = self.token_embedding(tokens)  # (B, K or 2K, D)
         rotary = self.rotary(positions)
-        t = distinct_time(process_t(corrupted_share(sigma), len(x_t), x_t.device))  # (B or 1,)
+        t = distinct_time(process_t(corrupted_share(sigma), x_t.shape[0], x_t.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(t))
         for k, block in enumerate(self.blocks):
             num_queries = None

@@ -154,9 +154,9 @@ class BDDenoiser(nn.Module):
         nodes = self.node_embedding(kept[:, :num_nodes])
         edges = self.edge_embedding(kept[:, num_nodes:])
         x = torch.cat([nodes, edges], dim=1) + positions  # (B, K, D)
-        times = distinct_time(self._process_t(t, len(tokens), tokens.device))  # (B or 1,)
+        times = distinct_time(self._process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
-        facts = told(self.facts, condition, keep, len(tokens))
+        facts = told(self.facts, condition, keep, tokens.shape[0])
         for k, block in enumerate(self.blocks):
             x = block(attended(self.facts, x, facts, k), c, packing.key_mask)
         x = self.final(x, c)

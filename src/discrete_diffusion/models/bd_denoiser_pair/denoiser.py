@@ -263,9 +263,9 @@ class BDDenoiserPair(nn.Module):
         real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, :n]  # (B, N)
 
         h, z, position = self._embed(tokens, nodes)
-        times = distinct_time(process_t(t, len(tokens), tokens.device))  # (B or 1,)
+        times = distinct_time(process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
-        facts = told(self.facts, condition, keep, len(tokens))
+        facts = told(self.facts, condition, keep, tokens.shape[0])
         for k, block in enumerate(self.blocks):
             h, z = block(attended(self.facts, h, facts, k), z, c, real)
         node_logits = self.node_head(self.node_final(h, c))  # (B, N, 15)
@@ -275,7 +275,7 @@ class BDDenoiserPair(nn.Module):
         ahead, back = pairs[:, first * n + second], pairs[:, second * n + first]
         edge_logits = ahead + back[..., self.inverse]  # (B, N (N - 1) / 2, 13)
         if packing.columns is not None:
-            shape = (len(tokens), self.vocab_config.num_edges, edge_logits.shape[-1])
+            shape = (tokens.shape[0], self.vocab_config.num_edges, edge_logits.shape[-1])
             slots = position[first, second] - n_max
             edge_logits = edge_logits.new_zeros(shape).index_copy(1, slots, edge_logits)
         return packing.unpack(node_logits, 0, n_max), edge_logits

@@ -68,9 +68,12 @@ def pack_columns(real: Tensor) -> ColumnPacking:
     """The packing of a batch whose tokens carry data where ``real`` (Bool[B, L]) is True.
 
     Shapes depend on the data here, so the 2 L flags travel to the host, the one such transfer of a
-    forward pass; none if a backbone is given the packing of a batch that is still there.
+    forward pass; none if a backbone is given the packing of a batch that is still there. In an
+    export, whose shapes are fixed, every column is kept and PAD is masked.
     """
     length = real.shape[1]
+    if torch.compiler.is_exporting():
+        return ColumnPacking(length, tuple(range(length)), None, _key_mask(real))
     some, every = torch.stack([real.any(dim=0), real.all(dim=0)]).tolist()
     kept = tuple(column for column in range(length) if some[column])
     if not kept:  # an empty batch, or nothing but PAD: nothing to leave out, nothing to protect
@@ -79,6 +82,10 @@ def pack_columns(real: Tensor) -> ColumnPacking:
     if some == every:
         return ColumnPacking(length, kept, columns, None)
     keys = real if columns is None else real.index_select(1, columns)
-    # A sample of nothing but PAD sees all of it, because a softmax over no keys is undefined.
-    keys = keys | ~keys.any(dim=1, keepdim=True)
-    return ColumnPacking(length, kept, columns, keys[:, None, None, :])
+    return ColumnPacking(length, kept, columns, _key_mask(keys))
+
+
+def _key_mask(real: Tensor) -> Tensor:
+    """Bool[B, 1, 1, K] of Bool[B, K]. A sample of nothing but PAD sees all of it, because a softmax
+    over no keys is undefined."""
+    return (real | ~real.any(dim=1, keepdim=True))[:, None, None, :]

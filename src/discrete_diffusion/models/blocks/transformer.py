@@ -264,8 +264,11 @@ def process_t(t: Tensor | float, batch_size: int, device: torch.device | str | N
 
 def distinct_time(t: Tensor) -> Tensor:
     """t Float[B], or Float[1] if all samples have the same, so that what follows from it is
-    computed once. On the CPU only: elsewhere it would have to be read back."""
-    return t[:1] if t.device.type == "cpu" and len(t) > 1 and bool((t == t[0]).all()) else t
+    computed once. On the CPU only: elsewhere it would have to be read back; not in an export, whose
+    graph is the same for all values."""
+    if torch.compiler.is_exporting() or t.device.type != "cpu" or len(t) < 2:
+        return t
+    return t[:1] if bool((t == t[0]).all()) else t
 
 
 def sinusoid(t: Tensor, size: int) -> Tensor:

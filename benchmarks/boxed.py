@@ -1,0 +1,84 @@
+"""Put the model ``plans-small`` into the box, and measure it as it is there.
+
+    python benchmarks/boxed.py [--run RUN] [--threads 1] [--keep FOLDER]
+
+RUN is a run of the recipe below; without it, the recipe is trained first, half an hour. The weights
+go into ``src/discrete_diffusion/box/plans-small`` in bfloat16, with a card. Writes
+``benchmarks/results/boxed.json`` and a section of ``docs/sharing.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion import load
+from discrete_diffusion.checkpoints import read_checkpoint
+from evaluations import evaluate, table
+from kept_runs import kept_run
+from record import ROOT, Record, Sections, publish
+
+NAME = "plans-small"
+BOX = ROOT / "src" / "discrete_diffusion" / "box" / NAME
+RECIPE = ("experiment=bubble_mdlm", "trainer.precision=bf16-mixed", "threads=1", "seed=0")
+LIMITS = (
+    "Floor-plan bubble diagrams of a procedural generator, not of real homes: room types, numbers "
+    "and neighbours follow its rules (docs/generator.md)."
+)
+BOUND = ("num_samples=2", "floor_draws=0", "verdicts=0", "pictures=false")
+
+
+def measure(run: Path, folder: Path, threads: int) -> dict[str, Any]:
+    """The box as ``evaluate`` sees it, and the bound of the run that it was made from."""
+    about = {
+        "name": NAME,
+        "licence": "mit",
+        "recipe": " ".join(["discrete-diffusion train", *RECIPE]),
+        "limits": LIMITS,
+    }
+    options = (f"threads={threads}", *BOUND)
+    trained = evaluate(folder / "trained", f"checkpoint={run}", *options)
+    model = load(run)
+    model.save_pretrained(BOX, dtype="bfloat16", overwrite=True, metrics={}, **about)
+    options = (f"threads={threads}", "num_samples=2000", "seeds=5")
+    boxed = evaluate(folder / "boxed", f"checkpoint={BOX}", *options)
+    model.save_pretrained(BOX, dtype="bfloat16", overwrite=True, metrics=boxed, **about)
+    return {
+        "digest": read_checkpoint(BOX).info["digest"],
+        "bytes": sum(file.stat().st_size for file in BOX.iterdir()),
+        "nelbo_in_float32": trained["nelbo_unordered"],
+        "evaluation": boxed,
+    }
+
+
+def sections(record: Record) -> Sections:
+    found = record.results
+    boxed = found["evaluation"]
+    about = (
+        f"`{record.command}`, {record.hardware}: {found['bytes'] / 1e6:.1f} MB; "
+        f"{boxed['nelbo_unordered']:.3f} ± {boxed['nelbo_unordered_standard_error']:.3f} nats per "
+        f"unordered diagram, {found['nelbo_in_float32']:.3f} in float32; "
+        f"{boxed['network_calls_per_sample']:.1f} network calls a sample."
+    )
+    return {("sharing.md", "boxed"): f"{about}\n\n{table({NAME: boxed})}"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--run", type=Path, help="of the recipe; without it, it is trained")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="folder of what is kept")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = (given.keep or Path(scratch)).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        run = given.run or kept_run(folder / NAME, RECIPE)
+        results = measure(run, folder, given.threads)
+    command = f"python benchmarks/boxed.py --threads {given.threads}"
+    publish("boxed", command=command, seed=0, results=results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""``save_pretrained`` and ``push_to_hub``: a loaded model as a folder, and on the Hub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.checkpoints.contents import resealed
+from discrete_diffusion.checkpoints.files import save_weights
+from discrete_diffusion.checkpoints.model_card import About, model_card, read_metrics
+from discrete_diffusion.naming import check_name
+from discrete_diffusion.published import CARD, CONFIG, WEIGHTS, endpoint, hub_library
+from discrete_diffusion.whole_files import write_text
+
+if TYPE_CHECKING:
+    from discrete_diffusion.checkpoints.contents import Checkpoint
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def save_pretrained(
+    checkpoint: Checkpoint,
+    folder: str | Path,
+    *,
+    dtype: str | None = None,
+    overwrite: bool = False,
+    metrics: str | Path | Mapping[str, Any] | None = None,
+    **about: str,
+) -> Path:
+    """Write ``config.json``, ``model.safetensors`` and a model card, ``README.md``; the folder.
+
+    ``dtype``: ``bfloat16`` halves the file; loaded, weights are float32 again. ``metrics``: a
+    ``metrics.json`` of ``evaluate`` or ``train`` for the card; by default that of the run, if it is
+    of the same step. ``about``: further fields of ``About``: ``name`` (by default the folder's),
+    ``licence``, ``recipe``, ``limits``.
+
+    Raises ``ValueError`` for another ``dtype``, and for a folder that has one of these files, which
+    ``overwrite`` replaces.
+    """
+    folder = Path(folder)
+    taken = [name for name in (CONFIG, WEIGHTS, CARD) if (folder / name).exists()]
+    if taken and not overwrite:
+        raise ValueError(f"{folder} has {', '.join(taken)}; overwrite=True replaces them")
+    if not isinstance(metrics, Mapping):
+        metrics = _of_run(checkpoint) if metrics is None else read_metrics(metrics)
+    weights = _weights(checkpoint.algorithm, dtype)
+    info = resealed(checkpoint.info, weights)
+    num = sum(parameter.numel() for parameter in checkpoint.algorithm.parameters())
+    card = model_card(info, num, About(**{"name": folder.name, **about}, metrics=metrics))
+    folder.mkdir(parents=True, exist_ok=True)
+    save_weights(folder / WEIGHTS, info, weights)
+    write_text(folder / CONFIG, json.dumps(info, indent=1, sort_keys=True) + "\n")
+    write_text(folder / CARD, card)
+    return folder
+
+
+def push_to_hub(
+    checkpoint: Checkpoint,
+    repo_id: str,
+    *,
+    private: bool | None = None,
+    token: str | None = None,
+    commit_message: str = "Upload a model of discrete-diffusion",
+    **options: Any,
+) -> str:
+    """Upload what ``save_pretrained`` writes to ``owner/name`` of the Hugging Face Hub, which is
+    made if it is not there; its address. ``options``: of ``save_pretrained``.
+
+    ``token``: by default that of ``hf auth login``. Raises ``ValueError`` where the Hub refuses or
+    cannot be reached.
+    """
+    hub = hub_library("push_to_hub")
+    with TemporaryDirectory() as scratch:
+        folder = save_pretrained(
+            checkpoint, scratch, overwrite=True, **{"name": repo_id, **options}
+        )
+        api = hub.HfApi(endpoint=endpoint(), token=token)
+        try:
+            address = api.create_repo(repo_id, private=private, exist_ok=True)
+            api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=commit_message)
+        except Exception as error:  # of its HTTP library too, which is not always the same
+            said = str(error).strip().partition("\n")[0]
+            raise ValueError(
+                f"{repo_id} could not be pushed to the Hugging Face Hub: {said}"
+            ) from error
+    return str(address)
+
+
+def _of_run(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The numbers of the run that wrote a checkpoint, if they are of its last step."""
+    path = checkpoint.path.parent.parent / "metrics.json"
+    metrics = read_metrics(path) if path.is_file() else {}
+    return metrics if metrics.get("steps") == checkpoint.step else {}
+
+
+def _weights(algorithm: nn.Module, dtype: str | None) -> dict[str, Tensor]:
+    """The weights by name, learned ones as ``dtype``."""
+    if dtype is None:
+        return algorithm.state_dict()
+    check_name("dtype", dtype, DTYPES)
+    learned = {name for name, _ in algorithm.named_parameters()}
+    return {
+        name: value.to(DTYPES[dtype]) if name in learned else value
+        for name, value in algorithm.state_dict().items()
+    }

@@ -1,0 +1,107 @@
+"""Models by name: those in the box, which come with this package, and those of the Hub.
+
+The Hub is Hugging Face's. Both are folders of ``config.json``, ``model.safetensors`` and a model
+card, ``README.md``, as ``save_pretrained`` writes them. The weights file holds all that is read;
+the others are for people and for the Hub.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion import progress
+from discrete_diffusion.naming import unknown_name
+
+WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+
+_BOX = Path(__file__).resolve().parent / "box"
+_ON_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_ENDINGS = (".ckpt", ".safetensors")
+
+INSTALL = 'pip install "discrete-diffusion[hub]"'
+
+
+def in_the_box() -> list[str]:
+    """Names of the models that come with this package."""
+    return sorted(folder.parent.name for folder in _BOX.glob(f"*/{WEIGHTS}"))
+
+
+def is_published(name: str | Path) -> bool:
+    """Whether it names a model in the box, or could name one of the Hub: ``owner/name``, where no
+    folder ``owner`` is at hand. A file or folder of that name comes first."""
+    path, name = Path(name), str(name)
+    if path.exists():
+        return False
+    hub = _ON_HUB.fullmatch(name) is not None and path.suffix not in _ENDINGS
+    return name in in_the_box() or (hub and not path.parent.exists())
+
+
+def check_model(key: str, name: str | Path | None) -> None:
+    """``FileNotFoundError`` naming the ``key`` of a config unless there is a file or folder of that
+    name or it may be a published model; null passes."""
+    if name is not None and not Path(name).exists() and not is_published(name):
+        raise FileNotFoundError(f"{key}={name}: {_missing(Path(name))}")
+
+
+def published(name: str | Path) -> Path:
+    """The folder of a published model, downloaded if it is of the Hub, once; a path as it is.
+
+    Raises ``FileNotFoundError`` for a word that is none of these, and ``ValueError`` where the Hub
+    has no such model or cannot be reached.
+    """
+    path, name = Path(name), str(name)
+    if is_published(path):
+        return _BOX / name if name in in_the_box() else _downloaded(name)
+    if _is_word(path) and not path.exists():
+        raise FileNotFoundError(_missing(path))
+    return path
+
+
+def _is_word(path: Path) -> bool:
+    return path.name == str(path) and path.suffix not in _ENDINGS
+
+
+def _missing(path: Path) -> str:
+    known = unknown_name("model in the box", path.name, in_the_box())
+    return f"no checkpoint at {path.absolute()}" + (f", and {known}" if _is_word(path) else "")
+
+
+def hub_library(what: str) -> Any:
+    """``huggingface_hub``, which does ``what``; ``ValueError`` if it is not installed."""
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise ValueError(f"{what} takes huggingface_hub: {INSTALL}") from error
+    return huggingface_hub
+
+
+def endpoint() -> str | None:
+    """Of another Hub than Hugging Face's: ``$HF_ENDPOINT``."""
+    return os.environ.get("HF_ENDPOINT") or None
+
+
+def _downloaded(name: str) -> Path:
+    nothing = f"there is no file or folder {name}"
+    hub = hub_library(f"{nothing}; looking for it on the Hugging Face Hub")
+    from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
+
+    files = [WEIGHTS, CONFIG, CARD]
+    try:
+        with progress.task(f"fetching {name} from the Hugging Face Hub"):
+            folder = hub.snapshot_download(name, allow_patterns=files, endpoint=endpoint())
+    except RepositoryNotFoundError as error:
+        raise ValueError(
+            f"{nothing}, and the Hugging Face Hub has no public model of that name; of a private "
+            "one, log in with `hf auth login` first"
+        ) from error
+    except (LocalEntryNotFoundError, OSError) as error:
+        raise ValueError(
+            f"{nothing}, and the Hugging Face Hub cannot be reached to look for it; give a "
+            f"checkpoint at hand, or one in the box: {', '.join(in_the_box())}"
+        ) from error
+    if not (Path(folder) / WEIGHTS).is_file():
+        raise ValueError(f"{name} of the Hugging Face Hub has no {WEIGHTS}, so it is none of ours")
+    return Path(folder)

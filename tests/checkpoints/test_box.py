@@ -1,0 +1,95 @@
+"""The model in the box: what its card and the results say of it is what is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import networkx
+import pytest
+
+from discrete_diffusion import load
+from discrete_diffusion.checkpoints import in_the_box, read_checkpoint
+from discrete_diffusion.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "plans-small"
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return json.loads((ROOT / "benchmarks" / "results" / "boxed.json").read_text())["results"]
+
+
+def test_it_is_the_one_that_was_measured(measured):
+    found = read_checkpoint(NAME)
+    assert found.info["digest"] == measured["digest"]
+    assert found.step == measured["evaluation"]["step"]
+    assert abs(measured["evaluation"]["nelbo_unordered"] - measured["nelbo_in_float32"]) < 0.02
+
+
+def test_its_card_has_its_numbers_its_data_and_its_licence(measured):
+    card = (read_checkpoint(NAME).path.parent / "README.md").read_text()
+    evaluation = measured["evaluation"]
+    for name in ("valid", "node_tv", "relation_tv"):
+        low, high = evaluation["intervals"][name]
+        floor = f"{evaluation['real'][name]:.4g}"
+        row = f"| {name} | {evaluation[name]:.4g} | {low:.4g} to {high:.4g} | {floor} |"
+        assert row in card
+    for said in ("license: mit", "experiment=bubble_mdlm", "plan_seed", "procedural generator"):
+        assert said in card
+
+
+def test_it_is_small():
+    assert in_the_box() == [NAME]
+    folder = read_checkpoint(NAME).path.parent
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 3e6
+
+
+def test_it_draws_valid_diagrams(measured):
+    drawn = load(NAME).sample(100, seed=5)
+    valid = sum(networkx.is_weakly_connected(diagram.to_networkx()) for diagram in drawn)
+    assert valid >= 95
+
+
+def test_the_command_takes_it_by_itself(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main(["sample", "num_samples=3", "num_rooms=5", "out=drawn"])
+    said = json.loads((tmp_path / "drawn" / "metrics.json").read_text())
+    assert Path(said["checkpoint"]).parent.name == NAME
+
+
+def test_training_goes_on_from_it(tmp_path):
+    words = ["model=bd_pair_small", "algo.backbone=bd-denoiser-pair", "debug=default"]
+    run = tmp_path / "run"
+    main(
+        [
+            "train",
+            *words,
+            "init.checkpoint=plans-small",
+            "trainer.max_steps=1",
+            "data.num_plans=64",
+            f"hydra.run.dir={run}",
+        ]
+    )
+    assert (run / "checkpoints" / "last.ckpt").exists()
+
+
+@pytest.mark.slow
+def test_its_bound_is_what_the_card_says(measured, tmp_path):
+    main(
+        [
+            "evaluate",
+            f"checkpoint={NAME}",
+            "num_held_out=200",
+            "num_samples=2",
+            "seeds=1",
+            "floor_draws=0",
+            "verdicts=0",
+            "pictures=false",
+            f"out={tmp_path / 'measured'}",
+        ]
+    )
+    found = json.loads((tmp_path / "measured" / "metrics.json").read_text())
+    error = found["nelbo_unordered_standard_error"]
+    assert abs(found["nelbo_unordered"] - measured["evaluation"]["nelbo_unordered"]) < 4 * error

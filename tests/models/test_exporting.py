@@ -1,0 +1,90 @@
+"""An exported network gives the logits of the one that it was made of, for any batch."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+import torch
+
+from discrete_diffusion import load
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.models.exporting import TOLERANCE, export_onnx
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+NETWORKS = {
+    "bd-denoiser": ["model=bd_tiny"],
+    "bd-denoiser-pair": ["model=bd_pair_tiny"],
+    "dit": ["model=dit_tiny"],
+}
+
+
+def made(name: str) -> torch.nn.Module:
+    torch.manual_seed(0)
+    words = [f"algo.backbone={name}", *NETWORKS[name], "data=bubble_diagrams"]
+    algorithm = build_algorithm(compose("train", words)).eval()
+    for value in algorithm.parameters():  # heads start at zero
+        torch.nn.init.normal_(value, std=0.1)
+    return algorithm
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_logits_are_the_same(name, tmp_path):
+    algorithm = made(name)
+    path = tmp_path / "network.onnx"
+    assert export_onnx(algorithm, {"tokens": ["a"]}, path) < TOLERANCE
+    session = onnxruntime.InferenceSession(str(path))
+    layout = algorithm.layout
+    x_t = layout.support.int().argmax(dim=-1).expand(5, -1).clone()
+    x_t[0], x_t[1:, ::3] = layout.mask_id, layout.mask_id
+    x_t[2:4, 5:8] = layout.pad_id  # rooms that are not there
+    sigma = torch.tensor([4.0, 0.0, 0.3, 1.0, 1.0])
+    (found,) = session.run(None, {"x_t": x_t.numpy(), "sigma": sigma.numpy()})
+    with torch.no_grad():
+        expected = algorithm.ask(x_t, sigma)
+    real = x_t != layout.pad_id
+    assert (torch.from_numpy(found) - expected).abs()[real].max() < TOLERANCE
+    said = session.get_modelmeta().custom_metadata_map
+    assert json.loads(said["vocabulary"]) == {"tokens": ["a"]}
+    assert json.loads(said["mask_id"]) == layout.mask_id
+
+
+def test_the_command_writes_a_file_and_replaces_none(untrained, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["export", f"checkpoint={untrained}", "out=net.onnx"])
+    found = onnxruntime.InferenceSession("net.onnx").get_modelmeta().custom_metadata_map
+    assert json.loads(found["pad_id"]) == load(untrained).layout.pad_id
+    written = (tmp_path / "net.onnx").read_bytes()
+    with pytest.raises(SystemExit):
+        main(["export", f"checkpoint={untrained}", "out=net.onnx"])
+    assert "overwrite=true" in capsys.readouterr().err
+    assert (tmp_path / "net.onnx").read_bytes() == written
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["checkpoint=null"], "checkpoint=null"),
+        (["checkpoint=nowhere.ckpt"], "checkpoint=nowhere.ckpt: no checkpoint at"),
+        (["format=onx"], "did you mean 'onnx'"),
+        (["out=no/such/net.onnx"], "there is no folder"),
+    ],
+)
+def test_wrong_requests_end_with_a_sentence(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["export", *words])
+    assert said in capsys.readouterr().err
+
+
+def test_a_network_that_needs_more_is_refused(tmp_path):
+    algorithm = build_algorithm(compose("train", ["algo=masked-features", "data.num_features=5"]))
+    with pytest.raises(ValueError, match="format=onnx: this network"):
+        export_onnx(algorithm, {}, tmp_path / "network.onnx")
+    assert not (tmp_path / "network.onnx").exists()
+    assert logging.getLogger("onnxscript").level in (logging.NOTSET, logging.ERROR)
