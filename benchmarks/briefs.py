@@ -3,7 +3,7 @@
     python benchmarks/briefs.py --checkpoint RUN [--num 16] [--particles 256] [--threads 1]
         [--briefs family hard ...] [--kinds counts group ...] [--measured family ...]
 
-RUN: a model of the embedded plans, such as ``make demo`` or ``experiment=bubble_mdlm`` leaves.
+RUN: a model of the embedded plans, such as ``plans-small``, or what ``make demo`` leaves.
 ``--briefs`` are answered by particles, and by rejection where more than one sample in fifty meets
 them; ``--kinds``, a brief for each kind of rule, by the method that ``sample`` chooses;
 ``--measured`` are compared with the data that meet them, 256 samples each. Writes
@@ -28,6 +28,7 @@ from discrete_diffusion.cli.sample import run
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+from discrete_diffusion.published import published
 from evaluations import evaluate
 from record import DOCS, RESULTS, ROOT, Record, Sections, markdown_table, publish
 
@@ -163,7 +164,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--measured", nargs="*", choices=BRIEFS, default=list(MEASURED))
     given = parser.parse_args()
-    words = [f"checkpoint={given.checkpoint.absolute()}", f"threads={given.threads}"]
+    words = [f"checkpoint={published(given.checkpoint).absolute()}", f"threads={given.threads}"]
     num = [*words, f"num_samples={given.num}"]
     particles = [*num, f"particles={given.particles}"]
     path = RESULTS / "briefs.json"

@@ -17,6 +17,7 @@ from typing import Any
 
 from briefs import BRIEFS, answer
 from discrete_diffusion.checkpoints import read_checkpoint
+from discrete_diffusion.published import published
 from evaluations import evaluate
 from record import Record, Sections, markdown_table, publish
 
@@ -82,7 +83,7 @@ def main() -> None:
     parser.add_argument("--particles", type=int, default=256)
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
-    runs = {name: getattr(given, name).absolute() for name in MODELS}
+    runs = {name: published(getattr(given, name)).absolute() for name in MODELS}
     briefs: dict[str, Any] = {name: {} for name in BRIEFS}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
