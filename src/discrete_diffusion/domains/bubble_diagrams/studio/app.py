@@ -144,7 +144,7 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
     @app.post("/api/check", summary="Whether a diagram or a brief can be, and if not, why")
     async def check(body: CheckBody) -> dict[str, Any]:
         if body.diagram is not None and body.brief is None:
-            drawn = body.diagram.asdrawn()
+            drawn = body.diagram.as_drawn()
             work = partial(answering.check_diagram, drawn, complete=body.complete)
         elif body.brief is not None and body.diagram is None:
             model = studio.model
@@ -161,7 +161,7 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
     @app.post("/api/export", summary="A diagram or a plan as a file")
     async def export(body: ExportBody) -> Response:
         if body.diagram is not None and body.plan is None:
-            work = partial(answering.diagram_as_text, body.diagram.asdrawn(), body.format)
+            work = partial(answering.diagram_as_text, body.diagram.as_drawn(), body.format)
         elif body.plan is not None and body.diagram is None:
             work = partial(answering.plan_as_text, body.plan, body.format)
         else:
