@@ -7,9 +7,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-
-pytest.importorskip("fastapi", reason='the studio takes pip install "discrete-diffusion[studio]"')
-
 from fastapi.testclient import TestClient
 
 from discrete_diffusion import load
@@ -232,7 +229,6 @@ def test_the_token_is_asked(studio_run):
 
 
 def test_contradictions_are_named(client):
-    pytest.importorskip("ortools")
     found = asked(client, "check", diagram=CIRCLE)
     assert found["ok"] is False
     assert sorted(found["contradiction"]["pairs"]) == [[0, 1], [0, 2], [1, 2]]
@@ -244,7 +240,6 @@ def test_contradictions_are_named(client):
 
 
 def test_a_contradiction_of_what_is_known_is_one_of_every_completion(client):
-    pytest.importorskip("ortools")
     inside = [[0, 1, "inside"], [1, 2, "inside"], [2, 0, "left-of"]]
     found = asked(client, "check", diagram={"rooms": [None] * 4, "relations": inside})
     assert sorted(found["contradiction"]["pairs"]) == [[0, 1], [0, 2], [1, 2]]
@@ -263,8 +258,6 @@ def test_briefs_are_checked_and_answered(client):
 
 
 def test_a_plan_is_realised_and_exported(client):
-    pytest.importorskip("ortools")
-    pytest.importorskip("ezdxf")
     found = asked(client, "realise", diagram=PLAN, total_area=60)
     assert found["plan"]["rooms"] == PLAN["rooms"]
     assert sum(found["plan"]["areas"]) == pytest.approx(60, rel=0.15)
@@ -289,7 +282,6 @@ def test_a_diagram_is_exported(client):
 
 
 def test_a_diagram_without_a_plan_gets_the_reason(client):
-    pytest.importorskip("ortools")
     found = asked(
         client, "realise", diagram={**CIRCLE, "rooms": ["LivingRoom", "Kitchen", "Balcony"]}
     )
