@@ -233,8 +233,11 @@ def test_contradictions_are_named(client):
     assert found["ok"] is False
     assert sorted(found["contradiction"]["pairs"]) == [[0, 1], [0, 2], [1, 2]]
     assert "living room left-of kitchen" in found["contradiction"]["sentence"]
-    assert asked(client, "check", diagram=GIVEN)["ok"] is True
-    assert asked(client, "check", diagram=PLAN, complete=True)["ok"] is True
+    assert found["can_be_built"] is False
+    partial = asked(client, "check", diagram=GIVEN)
+    assert (partial["ok"], partial["can_be_built"]) == (True, None)
+    whole = asked(client, "check", diagram=PLAN, complete=True)
+    assert (whole["ok"], whole["can_be_built"]) == (True, True)
     twice = asked(client, "check", diagram={"rooms": ["LivingRoom", "LivingRoom"]})
     assert twice["warning"].startswith("living room 1, living room 2 are each a LivingRoom")
 

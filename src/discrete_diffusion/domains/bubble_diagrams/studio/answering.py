@@ -26,6 +26,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 from discrete_diffusion.domains.bubble_diagrams.studio.drawing import DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import PlanVocabulary
 
@@ -56,14 +57,20 @@ def diagrams_as_json(diagrams: Sequence[BubbleDiagram], *, positions: bool) -> l
 
 def check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
     """Whether a floor plan can have all that is drawn, and if not, which relations contradict each
-    other."""
+    other. ``can_be_built``: None, that was not decided, or depends on what is open."""
     diagram: BubbleDiagram | PartialDiagram = drawn
+    answer: bool | None = None
+    found, has_directions = None, drawn.vocabulary.has_directions
     if complete:
         diagram = BubbleDiagram.from_json(drawn.to_json())
-    found = contradiction(diagram, effort=_EFFORT) if drawn.vocabulary.has_directions else None
+    if isinstance(diagram, BubbleDiagram) and has_directions:
+        (answer,) = have_plans([diagram], effort=_EFFORT)
+    if has_directions and answer is not True:
+        found = contradiction(diagram, effort=_EFFORT)
     invalid = never_valid(drawn)
     return {
         "ok": found is None and invalid is None,
+        "can_be_built": False if found else answer,
         "contradiction": None
         if found is None
         else {

@@ -15,7 +15,7 @@ T = TypeVar("T")
 MOST_WAITING = 64
 """Requests in the queue; one more is sent away."""
 
-MOST_ROWS = 64
+MOST_ROWS = 32
 """Diagrams that are drawn at once."""
 
 

@@ -18,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
 
 T = TypeVar("T")
 
-SECONDS = 30.0
+SECONDS = 60.0
 """That a request may take, if nothing else is said."""
 
 LATE = "this took too long and was given up; ask for fewer diagrams, or for less"

@@ -70,10 +70,11 @@ export class Card {
   }
 
   /** `found`: of /api/check. */
-  judge({ ok, contradiction, warning }) {
+  judge({ ok, can_be_built: built, contradiction, warning }) {
     this.element.classList.toggle("wrong", !ok);
     const sentence = contradiction?.sentence ?? warning;
-    this.text.textContent = ok ? `${this.text.textContent}, can be built` : sentence;
+    if (!ok) this.text.textContent = sentence;
+    else if (built) this.text.textContent += ", can be built";
     this.wrong = new Set((contradiction?.pairs ?? []).map((pair) => key(...pair)));
     this.#paint();
   }
