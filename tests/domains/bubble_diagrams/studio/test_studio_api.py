@@ -156,6 +156,27 @@ def test_a_full_queue_sends_away(studio_run):
         assert first.result()["diagrams"] == second.result()["diagrams"]
 
 
+def test_what_takes_too_long_is_given_up(studio_run):
+    app = create_app(load(studio_run), seconds=0.3)
+    begun, go = threading.Event(), threading.Event()
+    draw = app.state.studio.model.draw
+
+    def held(asks):
+        begun.set()
+        assert go.wait(20)
+        return draw(asks)
+
+    app.state.studio.model.draw = held
+    with TestClient(app, base_url=LOCAL) as client:
+        answer = client.post("/api/complete", json={"given": GIVEN})
+        assert answer.status_code == 504
+        assert answer.json()["error"].startswith("this took too long")
+        body = {"given": GIVEN, "stream": True}
+        assert client.post("/api/complete", json=body).text.startswith("event: error")
+        assert begun.is_set()
+        go.set()
+
+
 def test_one_request_that_cannot_be_answered_takes_no_other_with_it(app, client, monkeypatch):
     model = app.state.studio.model
     draw = model.draw

@@ -44,9 +44,6 @@ logger = logging.getLogger(__name__)
 
 PAGE = Path(__file__).parent / "page"
 
-BRIEF_SECONDS = 120.0
-"""That a request with a brief may take."""
-
 RETRY_AFTER = 2
 """Seconds that one who is sent away is asked to wait."""
 
@@ -58,9 +55,9 @@ _CONTENT_TYPES = {"json": "application/json", "svg": "image/svg+xml", "geojson":
 _POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:"
 
 
-def create_app(algorithm: Any, *, token: str | None = None, **limits: int) -> FastAPI:
+def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> FastAPI:
     """The application of a model as ``load`` gives it. ``token``: asked of every request to the
-    API; without it only this machine is answered. ``limits``: of ``Batcher``."""
+    API; without it only this machine is answered. ``limits``: of ``Studio``."""
     studio = Studio(DiagramModel(algorithm), **limits)
 
     @asynccontextmanager
@@ -151,12 +148,13 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
             work = partial(answering.check_brief, body.brief, model.vocab.n_max, model.words)
         else:
             raise ValueError("body: give a diagram or a brief, one of them")
-        return await answered(studio.solver.submit(work))
+        return await answered(studio.solver.submit(work), studio.seconds)
 
     @app.post("/api/realise", summary="A dimensioned plan of a diagram, with its picture")
     async def realise(body: RealiseBody) -> dict[str, Any]:
         sought = answering.Sought(body.diagram.as_diagram(), body.total_area, body.ratio, body.seed)
-        return await answered(studio.solver.submit(partial(answering.realise_diagram, sought)))
+        work = partial(answering.realise_diagram, sought)
+        return await answered(studio.solver.submit(work), studio.seconds)
 
     @app.post("/api/export", summary="A diagram or a plan as a file")
     async def export(body: ExportBody) -> Response:
@@ -166,7 +164,7 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
             work = partial(answering.plan_as_text, body.plan, body.format)
         else:
             raise ValueError("body: give a diagram or a plan, one of them")
-        text = await answered(studio.solver.submit(work))
+        text = await answered(studio.solver.submit(work), studio.seconds)
         name = f"{'plan' if body.plan else 'diagram'}.{body.format}"
         return Response(
             text,
@@ -195,7 +193,7 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
         given = None if body.given is None else body.given.as_partial()
         start = time.perf_counter()
         work = partial(answering.answer_brief, studio.model, body.brief, body.num, body.seed, given)
-        found = await answered(studio.briefs.submit(work), BRIEF_SECONDS)
+        found = await answered(studio.briefs.submit(work), studio.brief_seconds)
         diagrams = await asyncio.to_thread(
             answering.diagrams_as_json, found, positions=body.positions
         )

@@ -18,13 +18,11 @@ from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
 
 T = TypeVar("T")
 
-SECONDS = 60.0
-"""That a request may take, if nothing else is said."""
-
 LATE = "this took too long and was given up; ask for fewer diagrams, or for less"
 
 
-async def answered(future: Future[T], seconds: float = SECONDS) -> T:
+async def answered(future: Future[T], seconds: float) -> T:
+    """``TimeoutError`` if it takes longer; what has not begun by then is never done."""
     return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
 
 
@@ -33,7 +31,7 @@ async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> A
     start = time.perf_counter()
 
     async def finished(future: Future[Answer]) -> dict[str, Any]:
-        answer = await answered(future)
+        answer = await answered(future, studio.seconds)
         return {
             "diagrams": await asyncio.to_thread(
                 answering.diagrams_as_json, answer.diagrams, positions=positions
@@ -45,7 +43,7 @@ async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> A
     if not stream:
         return await finished(studio.batcher.submit(ask))
     loop = asyncio.get_running_loop()
-    steps: asyncio.Queue[list[Revealed]] = asyncio.Queue()
+    steps: asyncio.Queue[list[Revealed] | None] = asyncio.Queue()
     told = Ask(
         ask.partials,
         ask.num,
@@ -64,18 +62,14 @@ def _from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> N
 
 
 async def _events(
-    steps: asyncio.Queue[list[Revealed]], finished: asyncio.Task[dict[str, Any]]
+    steps: asyncio.Queue[list[Revealed] | None], finished: asyncio.Task[dict[str, Any]]
 ) -> AsyncIterator[str]:
     """``revealed`` for every step, then ``done`` with the answer, or ``error``. If nobody listens
     any more, the request is taken back."""
+    finished.add_done_callback(lambda _: steps.put_nowait(None))
     try:
-        while not (finished.done() and steps.empty()):
-            step = asyncio.ensure_future(steps.get())
-            await asyncio.wait({step, finished}, return_when=asyncio.FIRST_COMPLETED)
-            if step.done():
-                yield _event("revealed", step.result())
-            else:
-                step.cancel()
+        while (step := await steps.get()) is not None:
+            yield _event("revealed", step)
         yield _event("done", finished.result())
     except TimeoutError:
         yield _event("error", {"error": LATE})

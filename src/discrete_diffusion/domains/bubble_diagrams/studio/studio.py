@@ -15,10 +15,18 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 
 class Studio:
     """A model, and those who work for the requests: one thread draws, one realises and checks, one
-    answers briefs."""
+    answers briefs. ``seconds``: that a request may take, and ``brief_seconds`` one with a brief;
+    ``limits``: of ``Batcher``."""
 
-    def __init__(self, model: DiagramModel, **limits: int) -> None:
-        self.model = model
+    def __init__(
+        self,
+        model: DiagramModel,
+        *,
+        seconds: float = 60.0,
+        brief_seconds: float = 120.0,
+        **limits: int,
+    ) -> None:
+        self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
         self.batcher = Batcher(model, **limits)
         self.solver, self.briefs = Errands("solver"), Errands("briefs", most_waiting=8)
         self.began = time.monotonic()
