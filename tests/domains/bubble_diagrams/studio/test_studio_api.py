@@ -253,7 +253,9 @@ def test_contradictions_are_named(client):
     found = asked(client, "check", diagram=CIRCLE)
     assert found["ok"] is False
     assert sorted(found["contradiction"]["pairs"]) == [[0, 1], [0, 2], [1, 2]]
-    assert "living room left-of kitchen" in found["contradiction"]["sentence"]
+    sentence = found["contradiction"]["sentence"]
+    assert "living room left-of kitchen" in sentence
+    assert sentence.endswith("these contradict each other, even if rooms may overlap")
     assert found["can_be_built"] is False
     partial = asked(client, "check", diagram=GIVEN)
     assert (partial["ok"], partial["can_be_built"]) == (True, None)
@@ -279,6 +281,7 @@ def test_briefs_are_checked_and_answered(client):
     impossible = asked(client, "check", brief={"num_rooms": 3, "rooms": {"Kitchen": 4}})
     assert impossible["ok"] is False
     assert "rooms.Kitchen" in impossible["keys"]
+    assert "Kitchen: 4" in impossible["because"]
 
 
 def test_a_plan_is_realised_and_exported(client):

@@ -160,7 +160,9 @@ class _Search:
         return everything if self.is_possible() is False else None
 
     def is_possible(self) -> bool | None:
-        """Whether there are boxes that have all of them."""
+        """Whether there are boxes that have all of them; centres follow no circle on an axis."""
+        if any(self._circle(signs) for _, signs in ORDERS[:2]):
+            return False
         return self._is_possible([(*pair, code) for pair, code in self._codes.items()])
 
     def reduced(self, members: Sequence[Member]) -> tuple[list[Member], bool]:

@@ -96,6 +96,7 @@ def check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) -> 
         "rules": list(sentences(brief)),
         "verdict": verdict(found, brief, n_max, words, "the brief"),
         "keys": [source.key for source in found.contradiction],
+        "because": [source.text for source in found.contradiction],
     }
 
 

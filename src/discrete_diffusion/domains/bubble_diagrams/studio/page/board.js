@@ -19,12 +19,14 @@ const STYLE = [
   { selector: "edge", style: {
     width: 1.5, "line-color": "#b9c3d0", "curve-style": "straight", "line-style": "dashed",
     label: "data(label)", "font-size": 10.5, color: "#6a7688", "text-background-color": "#fff",
-    "text-background-opacity": 0.85, "text-background-padding": 2, "target-arrow-shape": "none",
+    "text-background-opacity": 0.85, "text-background-padding": 2, "arrow-scale": 0.9,
   } },
-  { selector: "edge[?given]", style: { width: 2.5, "line-color": "#4d5a6d", "line-style": "solid", color: "#2b3443" } },
-  { selector: "edge[?apart]", style: { "line-style": "dotted", "line-color": "#d5aab2" } },
+  { selector: "edge[?given]", style: { width: 2.5, "line-color": "#4d5a6d", "line-style": "solid", color: "#2b3443",
+    "target-arrow-shape": "triangle", "target-arrow-color": "#4d5a6d",
+  } },
+  { selector: "edge[?apart]", style: { "line-style": "dotted", "line-color": "#d5aab2", "target-arrow-shape": "none" } },
   { selector: ".wrong", style: {
-    "line-color": "#c23b53", color: "#c23b53", width: 4, "underlay-color": "#c23b53",
+    "line-color": "#c23b53", color: "#c23b53", width: 4, "target-arrow-color": "#c23b53", "underlay-color": "#c23b53",
     "underlay-opacity": 0.22, "underlay-padding": 7,
   } },
   { selector: "node.wrong", style: { "border-color": "#c23b53", width: "data(size)" } },

@@ -69,12 +69,12 @@ function check() {
   }, 300);
 }
 
-function explain({ ok, rules, verdict, keys }) {
+function explain({ ok, rules, keys, because }) {
   wrongKeys = keys;
-  const lines = ok ? rules : verdict.split("\n");
+  const lines = ok ? rules : ["No plan meets this:", ...because];
   $("meaning").replaceChildren(...lines.map((line) => {
     const item = document.createElement("li");
-    item.textContent = line.trim();
+    item.textContent = line;
     item.classList.toggle("wrong", !ok);
     return item;
   }));
