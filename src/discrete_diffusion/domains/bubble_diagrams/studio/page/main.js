@@ -60,11 +60,13 @@ function check() {
       const brief = $("brief").hidden ? null : await ask("check", { brief: state.briefAsked() });
       if (number !== checks) return;
       const had = wrong.size || $("said").classList.contains("wrong");
+      const before = JSON.stringify([[...wrong], wrongKeys]);
       wrong = new Set((found.contradiction?.pairs ?? []).map((pair) => key(...pair)));
       if (!found.ok) say(found.contradiction?.sentence ?? found.warning, true);
       else if (had && !busy) say("");
       if (brief) explain(brief);
-      show();
+      // lists are made anew only if they look otherwise: one of them may be open
+      if (JSON.stringify([[...wrong], wrongKeys]) !== before) show();
     } catch (error) { say(error.message, true); }
   }, 300);
 }
