@@ -154,6 +154,28 @@ def test_draw_lock_complete_and_undo(page):
     assert [each.get_attribute("value") for each in page.all("#rooms li > select")] == types
 
 
+def test_rooms_are_related_as_they_lie_by_clicking_them(page):
+    page.open()
+    page.add("LivingRoom", "Kitchen")  # the kitchen is put left below
+
+    def click(x: int, y: int) -> None:
+        """A place on the board, from its middle."""
+        board = page.find("board")
+        webdriver.ActionChains(page.driver).move_to_element_with_offset(
+            board, x, y
+        ).click().perform()
+
+    click(40, -30)
+    assert "chosen" in page.all("#rooms li")[0].get_attribute("class")
+    page.find("relate").click()
+    click(-54, 43)
+    page.wait(lambda: len(page.all("#relations li")) == 1)
+    said = [each.get_attribute("value") for each in page.all("#relations li select")]
+    assert said == ["0", "right-above", "1"]
+    click(0, 200)
+    assert not page.all("#rooms li.chosen")
+
+
 def test_a_link_holds_the_drawing(page):
     page.open()
     page.add("LivingRoom", "Balcony")

@@ -49,11 +49,16 @@ export class Board {
     element.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  choose(room) {
-    const before = this.chosen;
-    this.chosen = room === null || room < this.state.now.rooms.length ? room : null;
+  /** `byKey`: on the way to another one, perhaps. */
+  choose(room, { byKey = false } = {}) {
+    this.chosen = room;
+    this.#mark();
+    this.onChosen?.(room, byKey);
+  }
+
+  #mark() {
+    if (this.chosen >= this.state.now.rooms.length) this.chosen = null;
     this.cy.nodes().forEach((node) => { node.toggleClass("chosen", Number(node.id()) === this.chosen); });
-    this.onChosen?.(this.chosen, before);
   }
 
   /** Show the document; `wrong`: pairs that contradict each other. */
@@ -86,7 +91,7 @@ export class Board {
       edge.toggleClass("wrong", wrong.has(pair(Number(edge.data("source")), Number(edge.data("target")))));
     });
     if (grown || this.#outOfSight()) this.fit();
-    this.choose(this.chosen);
+    this.#mark();
   }
 
   fit() {
@@ -111,7 +116,7 @@ export class Board {
     const rooms = this.state.now.rooms;
     if (!way || !rooms.length) return;
     event.preventDefault();
-    if (this.chosen === null) return this.choose(0);
+    if (this.chosen === null) return this.choose(0, { byKey: true });
     const here = rooms[this.chosen];
     if (event.shiftKey) return this.#moved(this.chosen, { x: here.x + 20 * way[0], y: here.y + 20 * way[1] });
     const cost = ({ x, y }) => {
@@ -121,7 +126,7 @@ export class Board {
     };
     const costs = rooms.map((room, k) => (k === this.chosen ? Infinity : cost(room)));
     const best = costs.indexOf(Math.min(...costs));
-    if (costs[best] < Infinity) this.choose(best);
+    if (costs[best] < Infinity) this.choose(best, { byKey: true });
   }
 }
 

@@ -31,13 +31,10 @@ function show() {
   board.show(wrong);
   drawingPanel.show(wrong);
   briefPanel.show(wrongKeys);
-  const { rooms } = state.now, chosen = board.chosen;
+  showSelection();
+  const { rooms } = state.now;
   $("undo").disabled = !state.past.length;
   $("redo").disabled = !state.future.length;
-  $("relate").disabled = chosen === null || rooms.length < 2;
-  $("given").disabled = chosen === null || rooms[chosen].type === null;
-  $("given").textContent = chosen !== null && rooms[chosen].given ? "Open" : "Given";
-  $("remove").disabled = chosen === null;
   $("complete").disabled = busy || !rooms.length;
   $("realise").disabled = busy || !state.isComplete;
   $("answer").disabled = busy;
@@ -193,8 +190,8 @@ function relate() {
   say("Choose the other room: click it, or take the arrow keys and press R again.");
 }
 
-function onChosen(room) {
-  if (relating !== null && room !== null && room !== relating && !onChosen.byKey) finishRelating(room);
+function onChosen(room, byKey) {
+  if (relating !== null && room !== null && room !== relating && !byKey) finishRelating(room);
   drawingPanel.show(wrong);
   showSelection();
 }
@@ -276,8 +273,6 @@ async function begin() {
   for (const button of $("export").querySelectorAll("button")) {
     button.addEventListener("click", () => { $("export").open = false; save(button.dataset); });
   }
-  $("board").addEventListener("keydown", () => { onChosen.byKey = true; }, true);
-  $("board").addEventListener("keydown", () => { onChosen.byKey = false; });
   document.addEventListener("keydown", onKey);
 
   const fragment = location.hash.slice(1);
