@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from discrete_diffusion.domains import available_domains, get_domain
 from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.loading import load
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.plugins import refuse_taken
 
@@ -36,32 +37,41 @@ def run(arguments: list[str], kind: str = "data") -> None:
     Raises ``ValueError`` or ``OSError`` for what a user can mend; ``SystemExit(1)`` if ``check``
     found something invalid.
     """
-    name, commands = arguments[0] if arguments else "--help", _commands(kind)
+    commands = _commands(kind)
+    if "" in commands:
+        _run_one(kind, commands[""], arguments)
+        return
+    name = arguments[0] if arguments else "--help"
     if name in ("--help", "-h", "help"):
         print(_help(commands, kind), end="")
         return
     if name not in commands:
         raise ValueError(unknown_name(f"{kind} command", name, commands))
-    command = commands[name]
+    _run_one(f"{kind} {name}", commands[name], arguments[1:])
+
+
+def _run_one(name: str, command: SubCommand, arguments: list[str]) -> None:
+    """``name``: what is typed for it."""
     parser = _Parser(
-        prog=f"discrete-diffusion {kind} {name}",
+        prog=f"discrete-diffusion {name}",
         description=command.run.__doc__,
         allow_abbrev=False,
     )
     command.add_options(parser)
     known = set(re.findall(r"--[a-z-]+", parser.format_help()))
-    for word in arguments[1:]:
+    for word in arguments:
         key = re.match("([a-z_]+)=", word)
         if key and _flag(key[1]) not in known and not Path(word).exists():
             names = {each.removeprefix("--").replace("-", "_") for each in known}
-            raise ValueError(unknown_name(f"option of {kind} {name}", key[1], names))
+            raise ValueError(unknown_name(f"option of {name}", key[1], names))
     switches = {flag for a in parser._actions if a.nargs == 0 for flag in a.option_strings}
-    words = [each for word in arguments[1:] for each in _as_flags(word, known, switches)]
+    words = [each for word in arguments for each in _as_flags(word, known, switches)]
     options, unknown = parser.parse_known_args(words)
     for argument in unknown:
         if argument.startswith("-"):
-            raise ValueError(unknown_name(f"option of {kind} {name}", argument, known))
+            raise ValueError(unknown_name(f"option of {name}", argument, known))
         raise ValueError(f"'{argument}' is one argument too many; see {parser.prog} --help")
+    options.load = load
     command.run(options)
 
 

@@ -36,6 +36,7 @@ discrete-diffusion: train and sample discrete diffusion models.
   discrete-diffusion data    describe | check | convert | cache   look at plans and the cache
   discrete-diffusion plans   realise FILE out=DIR   floor plans in metres from diagrams
   discrete-diffusion brief   check FILE        what a brief asks of floor plans, if it can be met
+  discrete-diffusion studio  [checkpoint=RUN]  a local page: draw, complete, realise
   discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
 
 Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sample it:

@@ -128,7 +128,8 @@ class Evaluation(ABC):
 @dataclass(frozen=True)
 class SubCommand:
     """Of ``discrete-diffusion data``. ``usage``: its arguments and what it does, a line;
-    ``add_options``: to its parser; ``run``: with what was parsed. Its docstring is its help."""
+    ``add_options``: to its parser; ``run``: with what was parsed, and ``load``, which opens a
+    checkpoint as ``discrete_diffusion.load`` does. Its docstring is its help."""
 
     usage: str
     add_options: Callable[[ArgumentParser], None]
@@ -275,5 +276,6 @@ class Domain(ABC):
         return {}
 
     def own_commands(self) -> Mapping[str, Mapping[str, SubCommand]]:
-        """By a word of its own, the sub-commands of ``discrete-diffusion WORD``."""
+        """By a word of its own, the sub-commands of ``discrete-diffusion WORD``; one named "" is
+        the command itself."""
         return {}

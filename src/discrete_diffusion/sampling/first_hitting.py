@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import AR, TokenAlgorithm
-from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.sampling.calls import number_of_calls
@@ -70,7 +69,7 @@ class FirstHitting(TokenSampler):
         time of each call, Float64[B, L]."""
         process, free = draft.algorithm.process, draft.free
         assert isinstance(process, Absorbing)
-        u = uniform_draws(tuple(free.shape), draft.generator, free.device)
+        u = self._uniform(draft, torch.ones_like(free)).view_as(free)
         times = process.unmask_times(1 - u)
         call = torch.full_like(free, -1, dtype=torch.long)
         calls = torch.zeros_like(call[:, :1])

@@ -161,7 +161,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         """Draw the tokens at the N positions ``where`` Bool[B, L], row by row, from log D
         Float[N, V]."""
         rows, position = where.nonzero(as_tuple=True)
-        u = uniform_draws(tuple(rows.shape), draft.generator, log_d0.device)
+        u = self._uniform(draft, where)
         if draft.narrowing is None:
             support = None if draft.support is None else draft.legal_at(rows, position)
             log_d0, log_kept = self._shaped(log_d0, support)
@@ -173,6 +173,10 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         for k in range(1, int(turn.max()) + 1):
             now = turn == k
             self._draw_narrowed(draft, rows[now], position[now], log_d0[now], u[now])
+
+    def _uniform(self, draft: Draft, where: Tensor) -> Tensor:
+        """Float64[N] in [0, 1), for the N positions ``where`` Bool[B, L], row by row."""
+        return uniform_draws((int(where.sum()),), draft.generator, where.device)
 
     def _draw_narrowed(
         self, draft: Draft, rows: Tensor, position: Tensor, log_d0: Tensor, u: Tensor

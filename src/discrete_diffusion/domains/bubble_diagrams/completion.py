@@ -130,7 +130,7 @@ def complete(
     def tell(rows: Tensor, output: SampleOutput) -> None:
         finished.append(rows)
         if on_drawn is not None:
-            drawn = _numbered_as_given(output, arranged, num_unknown, rows, way)
+            drawn = numbered_as_given(output, arranged, num_unknown, rows, way)
             on_drawn(rows, drawn.diagrams)
 
     output = draw_samples(
@@ -147,10 +147,10 @@ def complete(
         on_drawn=None if on_drawn is None else tell,
     )
     rows = torch.cat(finished).sort().values if finished else torch.arange(len(real))
-    return _numbered_as_given(output, arranged, num_unknown, rows, way)
+    return numbered_as_given(output, arranged, num_unknown, rows, way)
 
 
-def _numbered_as_given(
+def numbered_as_given(
     output: SampleOutput,
     arranged: Sequence[Arranged],
     num_unknown: Tensor,

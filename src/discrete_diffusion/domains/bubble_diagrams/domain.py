@@ -289,5 +289,6 @@ class BubbleDiagrams(Domain):
 
     def own_commands(self) -> Mapping[str, Mapping[str, SubCommand]]:
         from discrete_diffusion.domains.bubble_diagrams.briefs.command import BRIEF_COMMANDS
+        from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
 
-        return {"brief": BRIEF_COMMANDS}
+        return {"brief": BRIEF_COMMANDS, "studio": {"": STUDIO}}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from all_boxes import PAIRS, diagram_of, pairs_of_all_boxes, triples_of_all_boxes
 
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram, generate_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import BoxModel
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import (
@@ -185,3 +185,16 @@ def test_what_is_not_decided_is_said():
 def test_rooms_of_a_type_are_numbered():
     diagram = BubbleDiagram((BATH, 7, BATH, LIVING), [])
     assert room_names(diagram) == ("bathroom 1", "second room", "bathroom 2", "living room")
+
+
+def test_of_a_partial_diagram_only_what_is_known_counts():
+    names = ["Kitchen", None, "Bathroom", None]
+    inside = [[0, 1, "inside"], [1, 2, "inside"], [0, 2, "left-of"]]
+    known = PartialDiagram.from_json({"rooms": names, "relations": inside})
+    found = contradiction(known)
+    assert found is not None
+    assert {frozenset(member[:2]) for member in found.members} == {*map(frozenset, PAIRS)}
+    assert found.names == ("kitchen", "room 1", "bathroom", "room 2")
+    chain = PartialDiagram.from_json({"rooms": names, "relations": inside[:2]})
+    assert contradiction(chain) is None
+    assert contradiction(BubbleDiagram((2, 0, 3), ((0, 1, 4), (1, 2, 4)))) is not None

@@ -10,6 +10,7 @@ from itertools import combinations, permutations
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.contradictions import ORDERS
+from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import boxes_of
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import (
@@ -62,14 +63,15 @@ class Contradiction:
 
 
 def contradiction(
-    diagram: BubbleDiagram,
+    diagram: BubbleDiagram | PartialDiagram,
     level: str = "buildable",
     *,
     rule: BoxRule | None = None,
     effort: float = EFFORT,
 ) -> Contradiction | None:
     """A set of relations because of which a diagram has no floor plan (see ``find_boxes``), none of
-    which can be left out; None if it has a plan, or that was not decided.
+    which can be left out; None if it has a plan, or that was not decided. Of a partial diagram:
+    because of which no completion has one.
 
     A pair without a relation, which lies further apart than the threshold, may be a member too. A
     pair left out may have any relation or none, and so may rooms of which no pair is left.
@@ -86,7 +88,10 @@ def contradiction(
     members, is_irreducible = search.reduced(found)
     is_realisable: bool | None = False
     if level == "buildable":
-        (is_realisable,) = have_plans([diagram], "realisable", rule=rule, effort=effort)
+        if isinstance(diagram, BubbleDiagram):
+            (is_realisable,) = have_plans([diagram], "realisable", rule=rule, effort=effort)
+        else:
+            is_realisable = _Search(diagram, False, rule or BoxRule(), effort).is_possible()
     names = room_names(diagram)
     return Contradiction(_chained(members), names, level, is_irreducible, is_realisable)
 
@@ -106,9 +111,11 @@ def why_not(
     return "it has a plan" if answer else "whether it has a plan was not decided with this effort"
 
 
-def room_names(diagram: BubbleDiagram) -> tuple[str, ...]:
-    """``living room``, ``kitchen``; ``bathroom 1``, ``bathroom 2`` of several, in their order."""
-    words = [re.sub("(?<=[a-z])(?=[A-Z])", " ", ROOM_TYPES[room]).lower() for room in diagram.rooms]
+def room_names(diagram: BubbleDiagram | PartialDiagram) -> tuple[str, ...]:
+    """``living room``, ``kitchen``; ``bathroom 1``, ``bathroom 2`` of several, in their order;
+    ``room`` of one whose type is not known."""
+    types = ["Room" if room is None else ROOM_TYPES[room] for room in diagram.rooms]
+    words = [re.sub("(?<=[a-z])(?=[A-Z])", " ", each).lower() for each in types]
     return tuple(
         f"{word} {words[: k + 1].count(word)}" if words.count(word) > 1 else word
         for k, word in enumerate(words)
@@ -116,14 +123,23 @@ def room_names(diagram: BubbleDiagram) -> tuple[str, ...]:
 
 
 class _Search:
-    """Sets of pairs of a diagram that no boxes have."""
+    """Sets of pairs of a diagram that no boxes have; of a partial one, of those it knows."""
 
     def __init__(
-        self, diagram: BubbleDiagram, buildable: bool, rule: BoxRule, effort: float
+        self,
+        diagram: BubbleDiagram | PartialDiagram,
+        buildable: bool,
+        rule: BoxRule,
+        effort: float,
     ) -> None:
-        codes = {(i, j): code for i, j, code in diagram.relations}
+        known = {(i, j): code for i, j, code in diagram.relations}
+        all_known = isinstance(diagram, BubbleDiagram)
         self._rooms = range(diagram.num_rooms)
-        self._codes = {pair: codes.get(pair, NO_EDGE) for pair in combinations(self._rooms, 2)}
+        self._codes = {
+            pair: known.get(pair, NO_EDGE)
+            for pair in combinations(self._rooms, 2)
+            if all_known or pair in known
+        }
         self._solve = partial(boxes_of, rule=rule, buildable=buildable, effort=effort)
         self._settings = (rule, buildable, effort)
 
@@ -134,14 +150,20 @@ class _Search:
         if len(circle) == 3:
             return list(circle)
         for rooms in combinations(self._rooms, 3):
-            pairs = list(combinations(rooms, 2))
+            pairs = [pair for pair in combinations(rooms, 2) if pair in self._codes]
             codes = tuple(self._codes[pair] for pair in pairs)
-            if _is_possible(_first_numbering(codes), *self._settings) is False:
+            if len(pairs) == 3 and _is_possible(_first_numbering(codes), *self._settings) is False:
                 return [(*pair, code) for pair, code in zip(pairs, codes, strict=True)]
         if circle:
             return list(circle)
         everything = [(*pair, code) for pair, code in self._codes.items()]
-        return everything if self._is_possible(everything) is False else None
+        return everything if self.is_possible() is False else None
+
+    def is_possible(self) -> bool | None:
+        """Whether there are boxes that have all of them; centres follow no circle on an axis."""
+        if any(self._circle(signs) for _, signs in ORDERS[:2]):
+            return False
+        return self._is_possible([(*pair, code) for pair, code in self._codes.items()])
 
     def reduced(self, members: Sequence[Member]) -> tuple[list[Member], bool]:
         """Members of which none can be left out, and whether that was decided of each."""

@@ -1,0 +1,182 @@
+"""What the studio can be asked beside completions, each a function that takes a while."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
+from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
+from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of
+from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import sentences
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import never_valid
+from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_diagram
+from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place_all
+from discrete_diffusion.domains.bubble_diagrams.pictures.plan_drawing import draw_plan
+from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
+from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction, room_names
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
+from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
+from discrete_diffusion.domains.bubble_diagrams.studio.drawing import DiagramModel
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import PlanVocabulary
+
+_EFFORT = 0.3
+"""Of each use of the solver, to say why there is no plan."""
+
+_PARTICLES = 256
+
+_OURS = re.compile(r"(brief=)?\S*brief\.json(, line \d+)?,? ?")
+"""How messages name the file that a brief is handed over in."""
+
+
+def diagrams_as_json(diagrams: Sequence[BubbleDiagram], *, positions: bool) -> list[dict[str, Any]]:
+    """``positions``: also ``[x, y, radius]`` of every room, y downwards."""
+    if not positions:
+        return [diagram.to_json() for diagram in diagrams]
+    return [
+        {
+            **diagram.to_json(),
+            "positions": [
+                [round(float(x), 3), round(float(y), 3), round(float(r), 3)]
+                for (x, y), r in zip(place.centres, place.radii, strict=True)
+            ],
+        }
+        for diagram, place in zip(diagrams, place_all(diagrams), strict=True)
+    ]
+
+
+def check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
+    """Whether a floor plan can have all that is drawn, and if not, which relations contradict each
+    other. ``can_be_built``: None, that was not decided, or depends on what is open."""
+    diagram: BubbleDiagram | PartialDiagram = drawn
+    answer: bool | None = None
+    found, has_directions = None, drawn.vocabulary.has_directions
+    if complete:
+        diagram = BubbleDiagram.from_json(drawn.to_json())
+    if isinstance(diagram, BubbleDiagram) and has_directions:
+        (answer,) = have_plans([diagram], effort=_EFFORT)
+    if has_directions and answer is not True:
+        found = contradiction(diagram, effort=_EFFORT)
+    invalid = never_valid(drawn)
+    return {
+        "ok": found is None and invalid is None,
+        "can_be_built": False if found else answer,
+        "contradiction": None
+        if found is None
+        else {
+            "sentence": found.sentence(),
+            "pairs": [sorted(member[:2]) for member in found.members],
+        },
+        "warning": None if invalid is None else _by_name(invalid, drawn),
+    }
+
+
+def _by_name(sentence: str, drawn: PartialDiagram) -> str:
+    """Rooms are called by their names instead of ``rooms[2]``."""
+    names = room_names(drawn)
+    return re.sub(r"rooms\[(\d+)\]", lambda match: names[int(match[1])], sentence)
+
+
+def check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) -> dict[str, Any]:
+    """What a brief means, a sentence for each rule, and whether a diagram can meet it."""
+    brief = brief_of(asked)
+    found = feasibility(brief, n_max, words)
+    return {
+        "ok": found.can_be_met is not False,
+        "rules": list(sentences(brief)),
+        "verdict": verdict(found, brief, n_max, words, "the brief"),
+        "keys": [source.key for source in found.contradiction],
+        "because": [source.text for source in found.contradiction],
+    }
+
+
+def answer_brief(
+    model: DiagramModel,
+    asked: Mapping[str, Any],
+    num: int,
+    seed: int,
+    given: PartialDiagram | None,
+) -> list[BubbleDiagram]:
+    """Diagrams that meet a brief. Raises ``ValueError`` for one that is wrong, cannot be met, or
+    that too few diagrams meet to be found."""
+    checked = check_brief(asked, model.vocab.n_max, model.words)
+    if not checked["ok"]:
+        raise ValueError(checked["verdict"])
+    draw: Any = model.algorithm.sample
+    try:
+        if given is None:
+            return list(draw(num, seed=seed, brief=asked, particles=_PARTICLES))
+        drawn = draw(given=given, completions=num, seed=seed, brief=asked, particles=_PARTICLES)
+    except ValueError as error:
+        raise ValueError(_OURS.sub("the brief: ", str(error), count=1)) from error
+    return [replace(diagram, metadata={}) for diagram in drawn]
+
+
+@dataclass(frozen=True)
+class Sought:
+    """A plan of ``diagram`` to look for."""
+
+    diagram: BubbleDiagram
+    total_area: float | None = None
+    ratio: float | None = None
+    seed: int = 0
+
+
+def realise_diagram(sought: Sought) -> dict[str, Any]:
+    """The JSON of a plan and its picture, or the reason why there is none."""
+    if not sought.diagram.vocabulary.has_directions:
+        raise ValueError(
+            "diagram: it says which rooms meet, not how they lie to each other, which is what "
+            "plans are found from"
+        )
+    asked = Request(RoomAreas(), sought.total_area, Outline(ratio=sought.ratio), seed=sought.seed)
+    found = realise(asked.job(1, sought.diagram))
+    if not found.plans:
+        return {"plan": None, "reason": found.reason}
+    plan = found.plans[0]
+    return {
+        "plan": plan.to_json(),
+        "svg": svg_of(draw_plan(plan)),
+        "target_areas": [round(area, 2) for area in found.areas],
+        "given_up": list(found.given_up),
+    }
+
+
+def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
+    """A file of a diagram; a partial one as JSON alone."""
+    if format == "json":
+        return json.dumps(drawn.to_json(), indent=1) + "\n"
+    if format not in ("svg", "graphml"):
+        raise ValueError(
+            f"format: {format} draws a plan with dimensions; realise the diagram first "
+            "(/api/realise) and send its plan"
+        )
+    if not drawn.is_complete:
+        raise ValueError(
+            f"format: {format} takes a complete diagram, and some rooms or pairs are open; "
+            "complete it first, or take json"
+        )
+    diagram = BubbleDiagram.from_json(drawn.to_json())
+    return diagram.to_graphml() if format == "graphml" else svg_of(draw_diagram(diagram))
+
+
+def plan_as_text(data: Mapping[str, Any], format: str) -> str:
+    """A file of a plan, the object that ``realise_diagram`` gives."""
+    plan = FloorPlan.of(BubbleDiagram.from_json(data))
+    if format == "json":
+        return json.dumps(plan.to_json(), indent=1) + "\n"
+    if format == "svg":
+        return svg_of(draw_plan(plan))
+    if format == "graphml":
+        return plan.to_diagram().to_graphml()
+    return FORMATS[format].text_of(plan)

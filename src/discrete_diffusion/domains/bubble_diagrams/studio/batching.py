@@ -1,0 +1,124 @@
+"""A queue of requests for the network: one thread answers as many of them at once as it can."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from discrete_diffusion.domains.bubble_diagrams.studio.drawing import Answer, Ask, DiagramModel
+
+T = TypeVar("T")
+
+MOST_WAITING = 64
+"""Requests in the queue; one more is sent away."""
+
+MOST_ROWS = 32
+"""Diagrams that are drawn at once."""
+
+
+class TooBusy(Exception):
+    """The queue is full."""
+
+
+class Batcher:
+    """Answers requests in their order. Those that wait while others are answered are drawn
+    together, at most ``most_rows`` diagrams at a time; one that was cancelled meanwhile is left
+    out.
+    """
+
+    def __init__(
+        self, model: DiagramModel, *, most_waiting: int = MOST_WAITING, most_rows: int = MOST_ROWS
+    ) -> None:
+        self._model, self._most_waiting, self._most_rows = model, most_waiting, most_rows
+        self._waiting: deque[tuple[Ask, Future[Answer]]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self.last_batch = 0
+        """Requests that were answered together last."""
+        self._thread = threading.Thread(target=self._work, name="network", daemon=True)
+        self._thread.start()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def submit(self, ask: Ask) -> Future[Answer]:
+        """Raises ``TooBusy``."""
+        future: Future[Answer] = Future()
+        with self._changed:
+            if self._closed or len(self._waiting) >= self._most_waiting:
+                raise TooBusy
+            self._waiting.append((ask, future))
+            self._changed.notify()
+        return future
+
+    def close(self) -> None:
+        """Answer what waits, then end."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while batch := self._next():
+            self.last_batch = len(batch)
+            _answer(self._model.draw, batch)
+
+    def _next(self) -> list[tuple[Ask, Future[Answer]]]:
+        """The next requests to be answered together; none at the end."""
+        with self._changed:
+            while True:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                batch = self._taken()
+                if batch or (not self._waiting and self._closed):
+                    return batch
+
+    def _taken(self) -> list[tuple[Ask, Future[Answer]]]:
+        batch: list[tuple[Ask, Future[Answer]]] = []
+        rows = 0
+        while self._waiting and (not batch or rows + self._waiting[0][0].rows <= self._most_rows):
+            ask, future = self._waiting.popleft()
+            if future.set_running_or_notify_cancel():
+                batch.append((ask, future))
+                rows += ask.rows
+        return batch
+
+
+def _answer(
+    draw: Callable[[list[Ask]], list[Answer]], batch: list[tuple[Ask, Future[Answer]]]
+) -> None:
+    """Set every result. If the batch fails, each request by itself, so that one that cannot be
+    answered does not take others with it."""
+    try:
+        answers = draw([ask for ask, _ in batch])
+    except Exception as error:  # handed to those who asked
+        if len(batch) == 1:
+            batch[0][1].set_exception(error)
+            return
+        for each in batch:
+            _answer(draw, [each])
+        return
+    for (_, future), answer in zip(batch, answers, strict=True):
+        future.set_result(answer)
+
+
+class Errands:
+    """Other work, done by a thread of its own in the order in which it was asked for."""
+
+    def __init__(self, name: str, *, most_waiting: int = MOST_WAITING) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._free = threading.BoundedSemaphore(most_waiting)
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Raises ``TooBusy``."""
+        if not self._free.acquire(blocking=False):
+            raise TooBusy
+        future = self._pool.submit(work)
+        future.add_done_callback(lambda _: self._free.release())
+        return future
+
+    def close(self) -> None:
+        """Finish what has begun, and leave out the rest."""
+        self._pool.shutdown(cancel_futures=True)

@@ -1,0 +1,99 @@
+"""``discrete-diffusion studio``: a local page to draw, complete and realise diagrams."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import threading
+import webbrowser
+from importlib.util import find_spec
+
+from discrete_diffusion.domains.domain import SubCommand
+
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+_MOST_CONNECTIONS = 256
+_STOP_SECONDS = 10
+"""That requests have to end in when the studio is stopped."""
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint",
+        metavar="RUN",
+        default="plans-small",
+        help="what sample takes: a run folder, a file of weights, a name (default: %(default)s)",
+    )
+    parser.add_argument("--port", type=int, default=8765, help="default: %(default)s")
+    parser.add_argument(
+        "--host",
+        default=_LOCAL[0],
+        help="default: %(default)s, which this machine alone reaches; another one needs --token",
+    )
+    parser.add_argument("--token", metavar="WORD", help="asked of every request")
+    parser.add_argument(
+        "--open",
+        choices=("true", "false"),
+        default="true",
+        help="open the page in a browser (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="P", help="that the network uses (default: one per core)"
+    )
+
+
+def _run(options: argparse.Namespace) -> None:
+    """Serve a page on which rooms and relations are drawn, completed by a model and realised as
+    floor plans, and the same as a JSON API; see docs/studio.md. Ctrl-C ends it."""
+    _check(options)
+    import torch
+    import uvicorn
+
+    from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
+    from discrete_diffusion.domains.bubble_diagrams.studio.guards import JsonLines
+
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    app = create_app(options.load(options.checkpoint), token=options.token)
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"http://{host}:{options.port}/"
+    print(f"the studio is at {address}; Ctrl-C ends it", flush=True)
+    if options.open == "true":
+        threading.Timer(1.0, webbrowser.open, [address]).start()
+    uvicorn.run(
+        app,
+        host=options.host,
+        port=options.port,
+        log_config=None,
+        access_log=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+        server_header=False,
+    )
+
+
+def _check(options: argparse.Namespace) -> None:
+    """``ValueError`` before anything is loaded."""
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise ValueError('the studio takes FastAPI: pip install "discrete-diffusion[studio]"')
+    if not 0 < options.port < 2**16:
+        raise ValueError(f"port={options.port}: expected a number from 1 to 65535")
+    if options.threads is not None and options.threads < 1:
+        raise ValueError(f"threads={options.threads}: expected at least 1")
+    if options.host not in _LOCAL and not options.token:
+        raise ValueError(
+            f"host={options.host} can be reached by other machines, so it needs token=WORD, which "
+            "every request then has to say; leave host out to serve this machine alone"
+        )
+
+
+STUDIO = SubCommand(
+    "[checkpoint=RUN] [port=8765] [open=false]   draw, complete and realise on a local page",
+    _options,
+    _run,
+)

@@ -1,0 +1,83 @@
+"""Answers of the worker threads: waited for, or told as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeVar
+
+from fastapi.responses import StreamingResponse
+
+from discrete_diffusion.domains.bubble_diagrams.studio import answering
+from discrete_diffusion.domains.bubble_diagrams.studio.drawing import Answer, Ask, Revealed
+from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
+
+T = TypeVar("T")
+
+LATE = "this took too long and was given up; ask for fewer diagrams, or for less"
+
+
+async def answered(future: Future[T], seconds: float) -> T:
+    """``TimeoutError`` if it takes longer; what has not begun by then is never done."""
+    return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+
+
+async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> Any:
+    """The answer of the network, at once or as server-sent events."""
+    start = time.perf_counter()
+
+    async def finished(future: Future[Answer]) -> dict[str, Any]:
+        answer = await answered(future, studio.seconds)
+        return {
+            "diagrams": await asyncio.to_thread(
+                answering.diagrams_as_json, answer.diagrams, positions=positions
+            ),
+            "approximate": list(answer.approximate),
+            "seconds": round(time.perf_counter() - start, 3),
+        }
+
+    if not stream:
+        return await finished(studio.batcher.submit(ask))
+    loop = asyncio.get_running_loop()
+    steps: asyncio.Queue[list[Revealed] | None] = asyncio.Queue()
+    told = Ask(
+        ask.partials,
+        ask.num,
+        ask.seed,
+        lambda step: _from_thread(loop, partial(steps.put_nowait, step)),
+    )
+    future = studio.batcher.submit(told)  # here, so that a full queue is an answer of its own
+    return StreamingResponse(
+        _events(steps, asyncio.ensure_future(finished(future))), media_type="text/event-stream"
+    )
+
+
+def _from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call)
+
+
+async def _events(
+    steps: asyncio.Queue[list[Revealed] | None], finished: asyncio.Task[dict[str, Any]]
+) -> AsyncIterator[str]:
+    """``revealed`` for every step, then ``done`` with the answer, or ``error``. If nobody listens
+    any more, the request is taken back."""
+    finished.add_done_callback(lambda _: steps.put_nowait(None))
+    try:
+        while (step := await steps.get()) is not None:
+            yield _event("revealed", step)
+        yield _event("done", finished.result())
+    except TimeoutError:
+        yield _event("error", {"error": LATE})
+    except ValueError as error:
+        yield _event("error", {"error": str(error)})
+    finally:
+        finished.cancel()
+
+
+def _event(name: str, data: Any) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

@@ -1,0 +1,133 @@
+"""What every request passes: its line in the log, the token, and the limits of its body."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES = 256 * 1024
+"""Of a body."""
+
+BODY_SECONDS = 10.0
+"""In which it has to come."""
+
+
+def refusal(status: int, sentence: str, **headers: str) -> JSONResponse:
+    """``{"error": sentence}``."""
+    return JSONResponse({"error": sentence}, status, headers=headers)
+
+
+class JsonLines(logging.Formatter):
+    """A log in which every line is a JSON object; ``extra={"facts": {...}}`` are keys of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+class Logged:
+    """A line for every request: method, path, status, milliseconds."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 0
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noting)
+        finally:
+            facts: dict[str, Any] = {
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": status,
+                "milliseconds": round(1000 * (time.perf_counter() - start), 1),
+            }
+            logger.info("request", extra={"facts": facts})
+
+
+class TokenAsked:
+    """Refuses requests to /api without ``Authorization: Bearer TOKEN``."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self.expected = app, f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(("/api", "/openapi")):
+            given = Headers(scope=scope).get("authorization", "").encode()
+            if not hmac.compare_digest(given, self.expected):
+                sentence = (
+                    "the token is missing or wrong; open the page as /?token=TOKEN, or send "
+                    "Authorization: Bearer TOKEN"
+                )
+                await refusal(401, sentence)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+class BodyLimit:
+    """Reads a body before anything else does, so that it is neither too large nor too slow."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+            return
+        try:
+            body = await asyncio.wait_for(_read(receive), BODY_SECONDS)
+        except TimeoutError:
+            sentence = f"the body took longer than {BODY_SECONDS:g} s to arrive; send it at once"
+            await refusal(408, sentence)(scope, receive, send)
+            return
+        if body is None:
+            sentence = f"the body is larger than {MOST_BYTES // 1024} KiB; send a smaller one"
+            await refusal(413, sentence, Connection="close")(scope, receive, send)
+            return
+        first = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replayed() -> Message:
+            return first.pop() if first else await receive()
+
+        await self.app(scope, replayed, send)
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """All of a body; None if it is too large."""
+    body = b""
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > MOST_BYTES:
+            return None
+        if not message.get("more_body"):
+            return body

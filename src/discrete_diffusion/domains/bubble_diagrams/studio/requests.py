@@ -1,0 +1,122 @@
+"""What the JSON API takes: bodies of requests, and the diagrams in them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.fields import (
+    read_triple,
+    relation_code,
+    room_code,
+)
+from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import INVERSE
+
+MOST_ROOMS = 64
+"""In a body; a model takes as many as it was trained for."""
+
+MOST_DRAWN = 16
+
+_Seed = Annotated[int, Field(ge=0, lt=2**53, description="the same seed gives the same answer")]
+_Drawn = Annotated[int, Field(ge=1, le=MOST_DRAWN, description="how many diagrams")]
+
+
+class _Body(BaseModel):
+    """Other keys are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Drawing(_Body):
+    """Rooms and relations as in a line of a plans file. Of a partial diagram a room may be null,
+    and a pair that is not listed is unknown; "no-edge" says that there is no relation."""
+
+    rooms: list[str | None] = Field(min_length=1, max_length=MOST_ROOMS)
+    relations: list[tuple[int, int, str]] = Field(default=[], max_length=MOST_ROOMS**2)
+
+    def as_partial(self) -> PartialDiagram:
+        """``DiagramError`` naming the field that is wrong, or contradicts an earlier one."""
+        return PartialDiagram.from_json(self.model_dump())
+
+    def as_diagram(self) -> BubbleDiagram:
+        """Complete: a pair that is not listed has no relation."""
+        return BubbleDiagram.from_json(self.model_dump())
+
+    def as_drawn(self) -> PartialDiagram:
+        """``as_partial``, but relations may contradict each other."""
+        rooms = [
+            None if room is None else room_code(room, f"rooms[{k}]")
+            for k, room in enumerate(self.rooms)
+        ]
+        relations = []
+        for k, triple in enumerate(self.relations):
+            where = f"relations[{k}]"
+            i, j, name = read_triple(list(triple), len(rooms), where)
+            code = relation_code(name, where)
+            relations.append((i, j, code) if i < j else (j, i, INVERSE[code]))
+        return PartialDiagram(tuple(rooms), tuple(relations))
+
+
+class _Asked(_Body):
+    seed: _Seed = 0
+    positions: bool = Field(default=False, description="also where to draw the rooms")
+
+
+class _Streamed(_Asked):
+    stream: bool = Field(
+        default=False, description="answer with server-sent events, as tokens are revealed"
+    )
+
+
+class CompleteBody(_Streamed):
+    """Every given room and relation is kept, the rest is drawn."""
+
+    given: Drawing
+    completions: _Drawn = 4
+
+
+class SampleBody(_Streamed):
+    """Fresh diagrams."""
+
+    num: _Drawn = 4
+    num_rooms: int | None = Field(
+        default=None, ge=1, le=MOST_ROOMS, description="null: as in the training data"
+    )
+
+
+class BriefBody(_Asked):
+    """Diagrams that meet a brief, the keys of docs/briefs.md."""
+
+    brief: dict[str, Any]
+    num: _Drawn = 4
+    given: Drawing | None = Field(default=None, description="complete this so that it meets it")
+
+
+class CheckBody(_Body):
+    """A diagram, partial or complete, or a brief: whether it can be."""
+
+    diagram: Drawing | None = None
+    complete: bool = Field(
+        default=False, description="pairs that are not listed have no relation, else are unknown"
+    )
+    brief: dict[str, Any] | None = None
+
+
+class RealiseBody(_Body):
+    """A dimensioned plan of a complete diagram."""
+
+    diagram: Drawing
+    total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
+    ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
+    seed: _Seed = 0
+
+
+class ExportBody(_Body):
+    """The text of a file: of a diagram, or of a plan as /api/realise gives it."""
+
+    format: Literal["json", "svg", "graphml", "dxf", "geojson", "wkt"]
+    diagram: Drawing | None = None
+    plan: dict[str, Any] | None = None

@@ -1,0 +1,69 @@
+"""A model and those who work for its requests."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from discrete_diffusion import __version__
+from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
+from discrete_diffusion.domains.bubble_diagrams.studio.batching import Batcher, Errands
+from discrete_diffusion.domains.bubble_diagrams.studio.drawing import DiagramModel
+from discrete_diffusion.domains.bubble_diagrams.studio.requests import MOST_DRAWN
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
+
+
+class Studio:
+    """A model, and those who work for the requests: one thread draws, one realises and checks, one
+    answers briefs. ``seconds``: that a request may take, and ``brief_seconds`` one with a brief;
+    ``limits``: of ``Batcher``."""
+
+    def __init__(
+        self,
+        model: DiagramModel,
+        *,
+        seconds: float = 60.0,
+        brief_seconds: float = 120.0,
+        **limits: int,
+    ) -> None:
+        self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
+        self.batcher = Batcher(model, **limits)
+        self.solver, self.briefs = Errands("solver"), Errands("briefs", most_waiting=8)
+        self.began = time.monotonic()
+
+    def close(self) -> None:
+        for each in (self.batcher, self.solver, self.briefs):
+            each.close()
+
+    def about(self) -> dict[str, Any]:
+        """What the page has to know of the model."""
+        words, model = self.model.words, self.model
+        styles = [(name, ROOM_STYLES[ROOM_TYPES.index(name)]) for name in words.room_types]
+        return {
+            "version": __version__,
+            "backbone": model.checkpoint.config.algo.backbone,
+            "most_rooms": model.vocab.n_max,
+            "sizes": model.sizes,
+            "most_drawn": MOST_DRAWN,
+            "has_directions": words.has_directions,
+            "relations": [*words.relations, "no-edge"],
+            "unknown_colour": UNKNOWN_ROOM.colour,
+            "rooms": [
+                {
+                    "type": name,
+                    "label": s.label,
+                    "name": s.name,
+                    "colour": s.colour,
+                    "size": s.radius,
+                }
+                for name, s in styles
+            ],
+        }
+
+    def health(self) -> dict[str, Any]:
+        return {
+            "status": "ok",
+            "waiting": len(self.batcher),
+            "last_batch": self.batcher.last_batch,
+            "seconds": round(time.monotonic() - self.began, 1),
+        }

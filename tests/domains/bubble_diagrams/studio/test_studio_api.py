@@ -1,0 +1,335 @@
+"""The JSON API of the studio, in this process."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from fastapi.testclient import TestClient
+
+from discrete_diffusion import load
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
+from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
+from discrete_diffusion.domains.bubble_diagrams.studio.drawing import Ask
+
+GIVEN = {
+    "rooms": ["LivingRoom", "Kitchen", None, "Bathroom", None],
+    "relations": [[1, 0, "left-of"], [3, 1, "no-edge"]],
+}
+CIRCLE = {
+    "rooms": ["LivingRoom", "Kitchen", None],
+    "relations": [[0, 1, "left-of"], [1, 2, "left-of"], [2, 0, "left-of"]],
+}
+PLAN = {
+    "rooms": ["LivingRoom", "Kitchen", "MasterRoom"],
+    "relations": [[1, 0, "left-of"], [2, 0, "above"]],
+}
+LOCAL = "http://127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def app(studio_run):
+    return create_app(load(studio_run))
+
+
+@pytest.fixture(scope="module")
+def client(app):
+    with TestClient(app, base_url=LOCAL) as client:
+        yield client
+
+
+def asked(client, path, status=200, **body):
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def refused(client, path, **body):
+    return asked(client, path, 400, **body)["error"]
+
+
+def test_completions_keep_all_that_is_given(client):
+    found = asked(client, "complete", given=GIVEN, completions=3, seed=5)
+    assert len(found["diagrams"]) == 3
+    partial = PartialDiagram.from_json(GIVEN)
+    assert all(partial.agrees_with(BubbleDiagram.from_json(each)) for each in found["diagrams"])
+    assert found["approximate"] == []
+    again = asked(client, "complete", given=GIVEN, completions=3, seed=5)
+    assert again["diagrams"] == found["diagrams"]
+    other = asked(client, "complete", given=GIVEN, completions=3, seed=6)
+    assert other["diagrams"] != found["diagrams"]
+
+
+def test_the_events_reveal_every_token_of_the_answer(client):
+    body = {"given": GIVEN, "completions": 2, "stream": True, "positions": True}
+    events = []
+    with client.stream("POST", "/api/complete", json=body) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        for block in "".join(answer.iter_text()).strip().split("\n\n"):
+            name, data = block.split("\n")
+            events.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    assert [name for name, _ in events] == ["revealed"] * (len(events) - 1) + ["done"]
+    diagrams = events[-1][1]["diagrams"]
+    assert all(len(each["positions"]) == 5 for each in diagrams)
+    rooms = [[*GIVEN["rooms"]] for _ in diagrams]
+    relations = [{(0, 1): "right-of", (1, 3): "no-edge"} for _ in diagrams]
+    for _, step in events[:-1]:
+        for each in step:
+            if "room" in each:
+                assert rooms[each["completion"]][each["room"]] is None
+                rooms[each["completion"]][each["room"]] = each["type"]
+            else:
+                relations[each["completion"]][tuple(each["pair"])] = each["relation"]
+    for diagram, types, pairs in zip(diagrams, rooms, relations, strict=True):
+        assert diagram["rooms"] == types
+        assert len(pairs) == 10
+        listed = {(i, j): name for i, j, name in diagram["relations"]}
+        assert listed == {pair: name for pair, name in pairs.items() if name != "no-edge"}
+
+
+def test_samples_have_the_asked_number_of_rooms(client):
+    found = asked(client, "sample", num=3, num_rooms=6, seed=1)
+    assert [len(each["rooms"]) for each in found["diagrams"]] == [6, 6, 6]
+    assert len(asked(client, "sample", num=2)["diagrams"]) == 2
+
+
+def test_an_answer_does_not_depend_on_what_is_drawn_beside_it(app):
+    model = app.state.studio.model
+    asks = [
+        Ask([PartialDiagram.from_json(GIVEN)], 3, 7),
+        Ask(model.fresh(4, None, 1), 1, 1),
+        Ask([PartialDiagram.from_json({"rooms": [None] * 7})], 2, 7),
+    ]
+    together = model.draw(asks)
+    for ask, answer in zip(asks, together, strict=True):
+        assert model.draw([ask])[0].diagrams == answer.diagrams
+
+
+def test_requests_that_wait_are_answered_together(app, client, monkeypatch):
+    studio = app.state.studio
+    alone = {seed: asked(client, "complete", given=GIVEN, seed=seed) for seed in range(5)}
+    draw, begun, go = studio.model.draw, threading.Event(), threading.Event()
+    sizes = []
+
+    def held(asks):
+        sizes.append(len(asks))
+        begun.set()
+        assert go.wait(20)
+        return draw(asks)
+
+    monkeypatch.setattr(studio.model, "draw", held)
+    with ThreadPoolExecutor(5) as pool:
+        first = pool.submit(asked, client, "complete", given=GIVEN, seed=0)
+        assert begun.wait(20)
+        rest = [pool.submit(asked, client, "complete", given=GIVEN, seed=k) for k in range(1, 5)]
+        while client.get("/healthz").json()["waiting"] < 4:
+            pass
+        go.set()
+        found = [each.result()["diagrams"] for each in (first, *rest)]
+    assert sizes == [1, 4]
+    assert found == [alone[seed]["diagrams"] for seed in range(5)]
+
+
+def test_a_full_queue_sends_away(studio_run):
+    app = create_app(load(studio_run), most_waiting=1)
+    draw, begun, go = app.state.studio.model.draw, threading.Event(), threading.Event()
+
+    def held(asks):
+        begun.set()
+        assert go.wait(20)
+        return draw(asks)
+
+    app.state.studio.model.draw = held
+    with TestClient(app, base_url=LOCAL) as client, ThreadPoolExecutor(2) as pool:
+        first = pool.submit(asked, client, "complete", given=GIVEN)
+        assert begun.wait(20)
+        second = pool.submit(asked, client, "complete", given=GIVEN)
+        while client.get("/healthz").json()["waiting"] < 1:
+            pass
+        answer = client.post("/api/complete", json={"given": GIVEN})
+        assert answer.status_code == 429
+        assert answer.headers["retry-after"] == "2"
+        assert answer.json() == {"error": "too many requests are waiting; try again in 2 s"}
+        go.set()
+        assert first.result()["diagrams"] == second.result()["diagrams"]
+
+
+def test_what_takes_too_long_is_given_up(studio_run):
+    app = create_app(load(studio_run), seconds=0.3)
+    begun, go = threading.Event(), threading.Event()
+    draw = app.state.studio.model.draw
+
+    def held(asks):
+        begun.set()
+        assert go.wait(20)
+        return draw(asks)
+
+    app.state.studio.model.draw = held
+    with TestClient(app, base_url=LOCAL) as client:
+        answer = client.post("/api/complete", json={"given": GIVEN})
+        assert answer.status_code == 504
+        assert answer.json()["error"].startswith("this took too long")
+        body = {"given": GIVEN, "stream": True}
+        assert client.post("/api/complete", json=body).text.startswith("event: error")
+        assert begun.is_set()
+        go.set()
+
+
+def test_one_request_that_cannot_be_answered_takes_no_other_with_it(app, client, monkeypatch):
+    model = app.state.studio.model
+    draw = model.draw
+
+    def failing(asks):
+        if any(ask.seed == 13 for ask in asks):
+            raise ValueError("thirteen")
+        return draw(asks)
+
+    monkeypatch.setattr(model, "draw", failing)
+    with ThreadPoolExecutor(4) as pool:
+        answers = pool.map(
+            lambda seed: client.post("/api/complete", json={"given": GIVEN, "seed": seed}),
+            (12, 13, 14, 13),
+        )
+    assert [answer.status_code for answer in answers] == [200, 400, 200, 400]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("complete", {}, "given: field required"),
+        ("complete", {"given": GIVEN, "completions": 900}, "completions: input should be less"),
+        ("complete", {"given": GIVEN, "completion": 3}, "completion: extra inputs are not"),
+        ("complete", {"given": {"rooms": []}}, "given.rooms: list should have at least 1 item"),
+        ("complete", {"given": {"rooms": ["Kichen"]}}, "did you mean 'Kitchen'"),
+        ("complete", {"given": {"rooms": [None] * 9}}, "rooms: 9 of them, but the model was"),
+        ("complete", {"given": {"rooms": ["Garage"]}}, "rooms[0]: the model does not know"),
+        ("complete", {"given": CIRCLE}, "room 2 would be left of itself"),
+        ("sample", {"num_rooms": 9}, "rooms: 9 of them, but the model was"),
+        ("brief", {"brief": {"rooms": {"Bathrom": 1}}}, "did you mean 'Bathroom'"),
+        ("brief", {"brief": {"num_rooms": 3, "rooms": {"Kitchen": 4}}}, "meets these together"),
+        ("check", {}, "body: give a diagram or a brief, one of them"),
+        ("realise", {"diagram": PLAN, "ratio": 20}, "ratio: input should be less than or equal"),
+        ("realise", {"diagram": GIVEN}, "rooms[2]"),
+        ("export", {"diagram": PLAN, "format": "doc"}, "format: input should be 'json', 'svg'"),
+        ("export", {"diagram": PLAN, "format": "dxf"}, "realise the diagram first"),
+        ("export", {"diagram": GIVEN, "format": "svg"}, "complete it first"),
+    ],
+)
+def test_a_bad_request_gets_a_sentence(client, path, body, sentence):
+    found = refused(client, path, **body)
+    assert sentence in found
+    assert "Traceback" not in found
+
+
+def test_what_is_no_request_gets_a_sentence_too(client):
+    answer = client.post("/api/complete", content="{", headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"][:20]) == (400, "the body is no JSON:")
+    text = client.post("/api/complete", content=json.dumps({"given": GIVEN}))
+    assert text.status_code == 400  # a form of another site could send it, without asking first
+    assert client.get("/api/nothing").json() == {"error": "/api/nothing: Not Found"}
+    large = client.post("/api/complete", content=b" " * 300_000)
+    assert large.status_code == 413
+    assert large.json()["error"] == "the body is larger than 256 KiB; send a smaller one"
+
+
+def test_a_page_of_another_host_is_not_answered(client):
+    assert client.get("/api/model", headers={"host": "elsewhere.example"}).status_code == 400
+
+
+def test_the_token_is_asked(studio_run):
+    with TestClient(create_app(load(studio_run), token="secret")) as client:
+        assert client.get("/api/model").status_code == 401
+        assert "token" in client.get("/api/model").json()["error"]
+        wrong = {"authorization": "Bearer secreT"}
+        assert client.get("/api/model", headers=wrong).status_code == 401
+        right = {"authorization": "Bearer secret"}
+        assert client.get("/api/model", headers=right).status_code == 200
+        assert client.get("/healthz").status_code == 200
+
+
+def test_contradictions_are_named(client):
+    found = asked(client, "check", diagram=CIRCLE)
+    assert found["ok"] is False
+    assert sorted(found["contradiction"]["pairs"]) == [[0, 1], [0, 2], [1, 2]]
+    sentence = found["contradiction"]["sentence"]
+    assert "living room left-of kitchen" in sentence
+    assert sentence.endswith("these contradict each other, even if rooms may overlap")
+    assert found["can_be_built"] is False
+    partial = asked(client, "check", diagram=GIVEN)
+    assert (partial["ok"], partial["can_be_built"]) == (True, None)
+    whole = asked(client, "check", diagram=PLAN, complete=True)
+    assert (whole["ok"], whole["can_be_built"]) == (True, True)
+    twice = asked(client, "check", diagram={"rooms": ["LivingRoom", "LivingRoom"]})
+    assert twice["warning"].startswith("living room 1, living room 2 are each a LivingRoom")
+
+
+def test_a_contradiction_of_what_is_known_is_one_of_every_completion(client):
+    inside = [[0, 1, "inside"], [1, 2, "inside"], [2, 0, "left-of"]]
+    found = asked(client, "check", diagram={"rooms": [None] * 4, "relations": inside})
+    assert sorted(found["contradiction"]["pairs"]) == [[0, 1], [0, 2], [1, 2]]
+
+
+def test_briefs_are_checked_and_answered(client):
+    brief = {"num_rooms": "5-7", "rooms": {"Bathroom": "at least 1"}}
+    checked = asked(client, "check", brief=brief)
+    assert checked["ok"] is True
+    assert len(checked["rules"]) >= 2
+    found = asked(client, "brief", brief=brief, num=2, positions=True)
+    assert [each["rooms"].count("Bathroom") >= 1 for each in found["diagrams"]] == [True, True]
+    impossible = asked(client, "check", brief={"num_rooms": 3, "rooms": {"Kitchen": 4}})
+    assert impossible["ok"] is False
+    assert "rooms.Kitchen" in impossible["keys"]
+    assert "Kitchen: 4" in impossible["because"]
+
+
+def test_a_plan_is_realised_and_exported(client):
+    found = asked(client, "realise", diagram=PLAN, total_area=60)
+    assert found["plan"]["rooms"] == PLAN["rooms"]
+    assert sum(found["plan"]["areas"]) == pytest.approx(60, rel=0.15)
+    assert found["svg"].lstrip().startswith("<?xml")
+    for format, begins in (("dxf", "  0"), ("svg", "<?xml"), ("json", "{"), ("geojson", "{")):
+        answer = client.post("/api/export", json={"plan": found["plan"], "format": format})
+        assert answer.status_code == 200, answer.text
+        assert answer.text.startswith(begins)
+        assert answer.headers["content-disposition"] == f'attachment; filename="plan.{format}"'
+
+
+def test_a_diagram_is_exported(client):
+    complete = asked(client, "complete", given=PLAN, completions=1)["diagrams"][0]
+    said = {(i, j) for i, j, _ in complete["relations"]}
+    pairs = [(i, j) for i in range(3) for j in range(i + 1, 3)]
+    whole = [*complete["relations"], *([i, j, "no-edge"] for i, j in pairs if (i, j) not in said)]
+    diagram = {"rooms": complete["rooms"], "relations": whole}
+    answer = client.post("/api/export", json={"diagram": diagram, "format": "graphml"})
+    assert BubbleDiagram.from_graphml(answer.text) == BubbleDiagram.from_json(complete)
+    answer = client.post("/api/export", json={"diagram": diagram, "format": "json"})
+    assert PartialDiagram.from_json(answer.json()) == PartialDiagram.from_json(diagram)
+
+
+def test_a_diagram_without_a_plan_gets_the_reason(client):
+    found = asked(
+        client, "realise", diagram={**CIRCLE, "rooms": ["LivingRoom", "Kitchen", "Balcony"]}
+    )
+    assert found["plan"] is None
+    assert "contradict each other" in found["reason"]
+
+
+def test_the_api_documents_itself(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    for name in ("complete", "sample", "brief", "check", "realise", "export", "model"):
+        assert f"/api/{name}" in paths
+    assert client.get("/healthz").json()["status"] == "ok"
+    assert client.get("/").headers["content-security-policy"].startswith("default-src 'self'")
+
+
+def test_a_line_of_the_log_is_an_object(client, caplog):
+    from discrete_diffusion.domains.bubble_diagrams.studio.guards import JsonLines
+
+    with caplog.at_level("INFO"):
+        client.get("/healthz")
+    records = [each for each in caplog.records if each.getMessage() == "request"]
+    line = json.loads(JsonLines().format(records[-1]))
+    assert (line["method"], line["path"], line["status"]) == ("GET", "/healthz", 200)
+    assert line["milliseconds"] > 0

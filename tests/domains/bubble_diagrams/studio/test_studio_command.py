@@ -1,0 +1,71 @@
+"""``discrete-diffusion studio`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from discrete_diffusion.cli import main
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["checkpoint=plans-smal"], "did you mean 'plans-small'"),
+        (["checkpoint=nowhere"], "nowhere"),
+        (["checkpoint=x", "host=0.0.0.0"], "it needs token=WORD"),
+        (["checkpoint=x", "port=70000"], "port=70000: expected a number from 1 to 65535"),
+        (["checkpoint=x", "threads=0"], "threads=0: expected at least 1"),
+        (["checkpoint=x", "prt=8"], "did you mean 'port'"),
+        (["checkpoint=x", "open=maybe"], "invalid choice: 'maybe'"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(words, sentence, capsys):
+    with pytest.raises(SystemExit):
+        main(["studio", *words])
+    assert sentence in capsys.readouterr().err
+
+
+def test_it_has_help(capsys):
+    with pytest.raises(SystemExit):
+        main(["studio", "--help"])
+    assert "--checkpoint RUN" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_it_serves_until_it_is_stopped(studio_run):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["studio", f"checkpoint={studio_run}", f"port={port}", "open=false", "threads=1"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "discrete_diffusion", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONWARNINGS": ""},
+    )
+    assert server.stdout is not None
+    assert (
+        server.stdout.readline() == f"the studio is at http://127.0.0.1:{port}/; Ctrl-C ends it\n"
+    )
+    for _ in range(100):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
+                assert json.load(answer)["status"] == "ok"
+            break
+        except OSError:
+            time.sleep(0.1)
+    server.send_signal(signal.SIGTERM)
+    _, log = server.communicate(timeout=30)
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [line["path"] for line in lines if line["message"] == "request"] == ["/healthz"]
+    assert not any("trace" in line or line["level"] == "error" for line in lines), log

@@ -1,0 +1,294 @@
+"""The page of the studio in a browser without a screen: everything a person does with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from discrete_diffusion import load
+from discrete_diffusion.domains.bubble_diagrams import PartialDiagram, read_diagrams
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (BROWSER and DRIVER),
+        reason="no chromium and chromedriver are installed (apt-get install chromium-driver)",
+    ),
+]
+
+FLAGS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-dev-shm-usage", "--window-size=1400,1000"),
+)
+
+
+@pytest.fixture(scope="module")
+def address(studio_run: Path) -> Iterator[str]:
+    """Of a studio that is served by a thread."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = uvicorn.Config(
+        create_app(load(studio_run)), port=port, log_config=None, access_log=False, ws="none"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}/"
+    server.should_exit = True
+    thread.join()
+
+
+class Page:
+    """What a person sees and does."""
+
+    def __init__(self, driver: Any, address: str) -> None:
+        self.driver, self.address = driver, address
+
+    def open(self, fragment: str = "") -> None:
+        self.driver.get("about:blank")
+        self.driver.get(self.address + fragment)
+        self.wait(lambda: self.find("model").text)
+
+    def find(self, name: str) -> Any:
+        return self.driver.find_element(By.ID, name)
+
+    def all(self, selector: str) -> list[Any]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def wait(self, condition: Any, seconds: float = 60) -> Any:
+        return WebDriverWait(self.driver, seconds).until(lambda _: condition())
+
+    def add(self, *types: str) -> None:
+        for each in types:
+            Select(self.find("add-room")).select_by_value(each)
+
+    def choose(self, selector: str, index: int, value: str) -> None:
+        Select(self.all(selector)[index]).select_by_value(value)
+
+    def relate(self, number: int, a: int, relation: str, b: int) -> None:
+        """The relation of the row ``number``, which is new."""
+        self.find("add-relation").click()
+        row = f"#relations li:nth-child({number + 1}) select"
+        ends = {int(each.get_attribute("value")) for each in self.all(row)[::2]}
+        if ends != {a, b}:
+            raise AssertionError(f"the page proposed {ends}, not {a} and {b}")
+        if self.all(row)[0].get_attribute("value") != str(a):
+            relation = {"left-of": "right-of", "above": "below"}[relation]
+        self.choose(row, 1, relation)
+
+    @property
+    def said(self) -> str:
+        return self.find("said").text
+
+    def keys(self, *keys: str) -> None:
+        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
+
+    def undo(self, *, redo: bool = False) -> None:
+        held = [Keys.CONTROL, Keys.SHIFT] if redo else [Keys.CONTROL]
+        chain = webdriver.ActionChains(self.driver)
+        for key in held:
+            chain = chain.key_down(key)
+        chain = chain.send_keys("z")
+        for key in held:
+            chain = chain.key_up(key)
+        chain.perform()
+
+
+@pytest.fixture(scope="module")
+def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="module")
+def page(address: str, downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(BROWSER)
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
+        options.add_argument(flag)
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
+    yield Page(driver, address)
+    driver.quit()
+
+
+def test_draw_lock_complete_and_undo(page):
+    page.open()
+    page.add("LivingRoom", "Kitchen", "", "")
+    pills = page.all("#rooms .pill")
+    assert [each.text for each in pills] == ["given", "given", "open", "open"]
+    pills[1].click()  # a kitchen that may become something else
+    page.find("complete").click()
+    page.wait(lambda: "completions in" in page.said)
+    assert len(page.all("#cards li")) == 4
+    page.all("#cards button")[0].click()
+    types = [each.get_attribute("value") for each in page.all("#rooms li > select")]
+    assert types[0] == "LivingRoom"
+    assert "" not in types
+    assert [each.text for each in page.all("#rooms .pill")] == ["given", "open", "open", "open"]
+    page.keys(Keys.ESCAPE)
+    page.undo()
+    assert [each.get_attribute("value") for each in page.all("#rooms li > select")][2:] == ["", ""]
+    page.undo(redo=True)
+    assert [each.get_attribute("value") for each in page.all("#rooms li > select")] == types
+
+
+def test_rooms_are_related_as_they_lie_by_clicking_them(page):
+    page.open()
+    page.add("LivingRoom", "Kitchen")  # the kitchen is put left below
+
+    def click(x: int, y: int) -> None:
+        """A place on the board, from its middle."""
+        board = page.find("board")
+        webdriver.ActionChains(page.driver).move_to_element_with_offset(
+            board, x, y
+        ).click().perform()
+
+    click(40, -30)
+    assert "chosen" in page.all("#rooms li")[0].get_attribute("class")
+    page.find("relate").click()
+    click(-54, 43)
+    page.wait(lambda: len(page.all("#relations li")) == 1)
+    said = [each.get_attribute("value") for each in page.all("#relations li select")]
+    assert said == ["0", "right-above", "1"]
+    click(0, 200)
+    assert not page.all("#rooms li.chosen")
+
+
+def test_a_link_holds_the_drawing(page):
+    page.open()
+    page.add("LivingRoom", "Balcony")
+    fragment = page.driver.current_url.partition("#")[2]
+    page.open(f"#{fragment}")
+    types = [each.get_attribute("value") for each in page.all("#rooms li > select")]
+    assert types == ["LivingRoom", "Balcony"]
+    page.open("#nonsense")
+    assert page.said == "The link could not be read; here is an empty drawing."
+
+
+def test_a_plan_is_realised_and_saved(page, downloads):
+    page.open()
+    page.add("LivingRoom", "Kitchen")
+    page.relate(0, 1, "left-of", 0)
+    page.find("realise").click()
+    page.wait(lambda: page.said.startswith("A plan of"))
+    picture = page.find("picture")
+    page.wait(lambda: page.driver.execute_script("return arguments[0].naturalWidth", picture) > 0)
+    assert "Kitchen" in picture.get_attribute("alt")
+    for of, format in (
+        ("plan", "dxf"),
+        ("plan", "svg"),
+        ("diagram", "graphml"),
+        ("diagram", "json"),
+    ):
+        page.find("export").click()
+        (button,) = page.all(f"#export button[data-of={of}][data-format={format}]")
+        button.click()
+        page.wait(lambda name=f"{of}.{format}": (downloads / name).is_file())
+    page.wait(lambda: page.said == "Saved diagram.json.")
+    (drawn,) = read_diagrams(downloads / "diagram.graphml")
+    found = PartialDiagram.from_json(json.loads((downloads / "diagram.json").read_text()))
+    assert found.agrees_with(drawn)
+    plan = FloorPlan.of(read_diagrams(downloads / "plan.dxf")[0])
+    assert plan.diagram.relations == drawn.relations
+    assert "<svg" in (downloads / "plan.svg").read_text()
+
+
+def test_contradictions_glow_with_their_reason(page):
+    page.open()
+    page.add("LivingRoom", "Kitchen", "Bathroom")
+    rows = [f"#relations li:nth-child({k}) select" for k in (1, 2, 3)]
+    for row in rows:
+        page.find("add-relation").click()
+        a, _, b = (each.get_attribute("value") for each in page.all(row))
+        around = (int(b) - int(a)) % 3 == 1  # 0 left of 1, 1 left of 2, 2 left of 0
+        page.choose(row, 1, "left-of" if around else "right-of")
+    page.wait(lambda: "contradict each other" in page.said)
+    assert "wrong" in page.find("said").get_attribute("class")
+    assert len(page.all("#relations li.wrong")) == 3
+    page.find("complete").click()
+    page.wait(lambda: "would be left of itself" in page.said or "contradict" in page.said)
+    page.all("#relations li .x")[0].click()
+    page.wait(lambda: not page.all("#relations li.wrong"))
+
+
+def test_too_many_rooms_are_refused_in_a_sentence(page):
+    page.open()
+    page.add(*[""] * 9)
+    page.find("complete").click()
+    page.wait(lambda: "at most 8" in page.said)
+    assert not page.all("#cards li")
+
+
+def test_the_keyboard_suffices(page):
+    page.open()
+    page.keys("a", "k", Keys.TAB)  # the list of rooms, then its first that begins so
+    page.wait(lambda: len(page.all("#rooms li")) == 1)
+    page.keys(Keys.SHIFT + Keys.TAB)
+    page.find("add-room").send_keys("l")
+    page.find("add-room").send_keys(Keys.ENTER, Keys.TAB)
+    page.wait(lambda: len(page.all("#rooms li")) >= 2)
+    page.find("board").send_keys(Keys.ESCAPE, Keys.ARROW_RIGHT)
+    assert len(page.all("#rooms li.chosen")) == 1
+    page.find("board").send_keys("r", Keys.ARROW_RIGHT, Keys.ARROW_LEFT, Keys.ARROW_DOWN)
+    page.find("board").send_keys("r")
+    page.wait(lambda: len(page.all("#relations li")) == 1)
+    page.find("board").send_keys("g")
+    assert "open" in [each.text for each in page.all("#rooms .pill")]
+    page.find("board").send_keys("c")
+    page.wait(lambda: "completions in" in page.said)
+    page.find("board").send_keys(Keys.DELETE)
+    page.wait(lambda: len(page.all("#rooms li")) == 1)
+
+
+def test_a_brief_is_built_and_answered(page):
+    page.open()
+    page.find("tab-brief").click()
+    Select(page.find("add-count")).select_by_value("Balcony")
+    page.choose("#counts select", 0, "at most")
+    page.find("connected").click()
+    page.wait(lambda: "balcon" in page.find("meaning").text.lower())
+    page.find("answer").click()
+    page.wait(lambda: "diagrams that meet the brief" in page.said, 120)
+    assert len(page.all("#cards li")) == 4
+    page.choose("#counts select", 0, "exactly")
+    page.all("#counts input")[0].send_keys(Keys.BACKSPACE, "20", Keys.TAB)
+    page.wait(lambda: page.all("#counts li.wrong"))
+
+
+def test_it_fits_a_phone_and_sees_no_other_host(page):
+    size = {"width": 375, "height": 800, "deviceScaleFactor": 2, "mobile": True}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    page.open()
+    page.add("LivingRoom", "Kitchen", "Bathroom", "")
+    page.find("add-relation").click()
+    assert page.driver.execute_script("return document.documentElement.scrollWidth") == 375
+    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    loaded = page.driver.execute_script(
+        "return performance.getEntriesByType('resource').map((each) => each.name)"
+    )
+    assert loaded
+    assert all(name.startswith((page.address, "blob:")) for name in loaded)
+    shown = [each for each in page.driver.get_log("browser") if "400" not in each["message"]]
+    assert not shown, shown
