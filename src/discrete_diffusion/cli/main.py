@@ -37,6 +37,7 @@ discrete-diffusion: train and sample discrete diffusion models.
   discrete-diffusion plans   realise FILE out=DIR   floor plans in metres from diagrams
   discrete-diffusion brief   check FILE        what a brief asks of floor plans, if it can be met
   discrete-diffusion studio  [checkpoint=RUN]  a local page: draw, complete, realise
+  discrete-diffusion new     NAME              a package of your own, with a backbone and its tests
   discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
 
 Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sample it:
@@ -110,6 +111,13 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
 
         _import_named(arguments[1:])
         print_listing()
+    elif command == "new":
+        from discrete_diffusion.cli import new
+
+        if {*_HELP_FLAGS} & {*arguments[1:]}:
+            print(new.HELP, end="")
+            return
+        new.run(arguments[1:])
     elif command == "data":
         _look_at_data(arguments[1:])
     elif arguments == ["compare"]:
@@ -127,7 +135,9 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
         if command not in (kinds := kinds_with_commands()):
             from discrete_diffusion.naming import unknown_name
 
-            raise ValueError(unknown_name("command", command, [*COMMANDS, "data", "list", *kinds]))
+            raise ValueError(
+                unknown_name("command", command, [*COMMANDS, "data", "list", "new", *kinds])
+            )
         _look_at_data(arguments[1:], command)
 
 

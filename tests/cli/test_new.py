@@ -1,0 +1,61 @@
+"""A new package works at once: its tests pass, its backbone trains, its checkpoint loads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from discrete_diffusion import load
+from discrete_diffusion.cli import main
+from fake_packages import forget_imports
+
+
+def test_its_backbone_trains_and_comes_back(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main(["new", "plan_net"])
+    monkeypatch.chdir(tmp_path / "plan_net")
+    monkeypatch.syspath_prepend(tmp_path / "plan_net")
+    words = ["plugins=[plan_net]", "--config-dir", "configs", "algo.backbone=plan_net"]
+    try:
+        main(["train", *words, "debug=default", "hydra.run.dir=run"])
+        assert len(load("run").sample(2)) == 2
+    finally:
+        forget_imports(tmp_path)
+
+
+@pytest.mark.slow
+def test_its_own_tests_pass(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main(["new", "plan_net"])
+    words = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    places = os.pathsep.join([str(tmp_path / "plan_net"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        words,
+        cwd=tmp_path / "plan_net",
+        env={**os.environ, "PYTHONPATH": places, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "new takes one name"),
+        (["a-b"], "letters, digits and _"),
+        (["class"], "letters, digits and _"),
+        (["torch"], "a package of that name is installed"),
+        (["here"], "is there; choose another name"),
+    ],
+)
+def test_nothing_is_written_under_a_wrong_name(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    with pytest.raises(SystemExit):
+        main(["new", *words])
+    assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.rglob("*")] == ["here"]
