@@ -190,7 +190,7 @@ def main() -> None:
         for name in given.measured:
             measured[name] = measure(name, words, folder / f"{name}_measured")
     model = {"algorithm": config.algo.name, "backbone": config.algo.backbone}
-    results = {"model": {**model, "steps": checkpoint.step, "calls": calls}, **found}
+    results = {**found, "model": {**model, "steps": checkpoint.step, "calls": calls}}
     options = f"--num {given.num} --particles {given.particles} --threads {given.threads}"
     command = f"python benchmarks/briefs.py --checkpoint {given.checkpoint.name} {options}"
     publish("briefs", command=command, seed=0, results=results)
