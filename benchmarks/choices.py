@@ -5,11 +5,12 @@
     python benchmarks/choices.py real_plan_choices --steps 1000 --plans plans.jsonl
     python benchmarks/choices.py half_hour_choices --steps 20000 --seeds 1
 
-Writes ``benchmarks/results/<study>.json`` and its table in ``docs/results.md``. The runs of a study
-take the same number of steps; the bound is per unordered diagram, so that node orders compare.
-With ``--keep FOLDER`` the runs are kept there, and those that are there are not trained again. Two
-processes can share a folder, one with ``--share 0/2``, one with ``--share 1/2``; the call after
-them writes the results. ``--finished`` writes those of the runs that are there, and trains none.
+Writes ``benchmarks/results/<study>.json`` and its table in ``docs/results_networks.md``. The runs
+of a study take the same number of steps; the bound is per unordered diagram, so that node orders
+compare. With ``--keep FOLDER`` the runs are kept there, and those that are there are not trained
+again. Two processes can share a folder, one with ``--share 0/2``, one with ``--share 1/2``; the
+call after them writes the results. ``--finished`` writes those of the runs that are there, and
+trains none.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> 
 
 
 def sections(record: Record) -> Sections:
-    return {("results.md", record.name): table(COLUMNS[record.name], record.results)}
+    return {("results_networks.md", record.name): table(COLUMNS[record.name], record.results)}
 
 
 def main() -> None:

@@ -8,7 +8,7 @@
 
 ``diagrams`` has the flat and the pair denoiser wherever they can be used, ``dit`` one backbone for
 all algorithms, ``dialogue`` latent vectors and ids, ``early`` the same while they still learn.
-Writes ``benchmarks/results/comparison_STUDY.json``, a section of ``docs/results.md`` and its
+Writes ``benchmarks/results/comparison_STUDY.json``, a section of a page of results and its
 figure. With ``--folder`` an interrupted run goes on where it was when called again.
 """
 

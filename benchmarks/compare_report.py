@@ -26,6 +26,9 @@ from record import Figures, Record, Sections
 
 Row = Mapping[str, Any]
 
+_OF_OTHER_DATA = dict.fromkeys(("comparison early", "comparison dialogue"), "results_other_data.md")
+"""Sections that stand beside what else was measured on their data."""
+
 
 def sections(record: Record) -> Sections:
     results = record.results
@@ -35,7 +38,8 @@ def sections(record: Record) -> Sections:
     listed = "\n".join(f"* {note}" for note in notes)
     shown = f"![Bounds and samples by algorithm](images/{record.name}.png)"
     text = f"{markdown_table(heads, rows)}\n{listed}\n\n{shown}"
-    return {("results.md", record.name.replace("_", " ", 1)): text}
+    name = record.name.replace("_", " ", 1)
+    return {(_OF_OTHER_DATA.get(name, "results_algorithms.md"), name): text}
 
 
 def figures(record: Record) -> Figures:

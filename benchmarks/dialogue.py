@@ -2,10 +2,10 @@
 
     python benchmarks/dialogue.py [--seeds 3] [--threads 1] [--runs runs/dialogue] [--quick]
 
-Writes ``benchmarks/results/dialogue.json`` and its tables in ``docs/results.md``. Everything is
-measured on the test split, of which nothing is chosen. Runs are kept in ``--runs``; one that is
-there and whole is measured again and not made again. ``--quick`` makes a few steps of everything in
-a temporary folder and writes nothing.
+Writes ``benchmarks/results/dialogue.json`` and its tables in ``docs/results_other_data.md``.
+Everything is measured on the test split, of which nothing is chosen. Runs are kept in ``--runs``;
+one that is there and whole is measured again and not made again. ``--quick`` makes a few steps of
+everything in a temporary folder and writes nothing.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def table(results: dict[str, Any], hardware: str) -> str:
 
 def sections(record: Record) -> Sections:
     return {
-        ("results.md", "dialogue"): table(record.results, record.hardware),
-        ("results.md", "dialogue examples"): f"```\n{record.results['examples']}\n```",
+        ("results_other_data.md", "dialogue"): table(record.results, record.hardware),
+        ("results_other_data.md", "dialogue examples"): f"```\n{record.results['examples']}\n```",
     }
 
 

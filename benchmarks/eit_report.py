@@ -1,4 +1,4 @@
-"""What ``eit.py`` found, as sentences and tables of ``docs/results.md``."""
+"""What ``eit.py`` found, as sentences and tables of ``docs/results_other_data.md``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sections(record: Record) -> Sections:
         texts["eit shifts"] = _shifts(results["recipes"])
     if "arms" in results:
         texts["eit arms"] = _arms(results)
-    return {("results.md", name): text for name, text in texts.items()}
+    return {("results_other_data.md", name): text for name, text in texts.items()}
 
 
 def _simulator(found: dict[str, float], hardware: str) -> str:

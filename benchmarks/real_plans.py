@@ -3,10 +3,10 @@
     python benchmarks/real_plans.py plans.jsonl [--seeds 3] [--threads 2] [--keep FOLDER]
         [--networks NAME ...] [override ...]
 
-Writes ``benchmarks/results/real_plans.json``, tables of ``docs/results.md``, a table and the figure
-of ``docs/pair_denoiser.md``; samples are of the first seed's models, beside the held-out plans. The
-held-out fifth is chosen by distinct diagram, up to relabelling; the bound is of the averaged
-weights at the end of training, so nothing is selected on the held-out plans.
+Writes ``benchmarks/results/real_plans.json``, tables of ``docs/results_networks.md``, a table and
+the figure of ``docs/pair_denoiser.md``; samples are of the first seed's models, beside the held-out
+plans. The held-out fifth is chosen by distinct diagram, up to relabelling; the bound is of the
+averaged weights at the end of training, so nothing is selected on the held-out plans.
 
 ``--keep FOLDER`` keeps the runs; those that are there are not trained again.
 """
@@ -171,10 +171,10 @@ def sections(record: Record) -> Sections:
     found = record.results["networks"]
     evaluations = {network: results["evaluation"] for network, results in found.items()}
     return {
-        ("results.md", "real plans facts"): facts(found),
-        ("results.md", "real plans"): table(evaluations),
-        ("results.md", "real plans by rooms"): by_size_table(evaluations),
-        ("results.md", "real plans transitive by rooms"): transitive_table(found),
+        ("results_networks.md", "real plans facts"): facts(found),
+        ("results_networks.md", "real plans"): table(evaluations),
+        ("results_networks.md", "real plans by rooms"): by_size_table(evaluations),
+        ("results_networks.md", "real plans transitive by rooms"): transitive_table(found),
         ("pair_denoiser.md", "flat and pair"): summary(found),
     }
 

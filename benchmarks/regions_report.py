@@ -1,4 +1,4 @@
-"""What ``regions.py`` found, as sentences and tables of ``docs/results.md``."""
+"""What ``regions.py`` found, as sentences and tables of ``docs/results_other_data.md``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def sections(record: Record) -> Sections:
     """The recipe, the variants and what the flat correlation hides."""
     results = record.results
     return {
-        ("results.md", "regions facts"): _facts(results, record.hardware),
-        ("results.md", "regions"): _table_of_arms(results, "arms"),
-        ("results.md", "regions early"): _table_of_arms(results, "early"),
-        ("results.md", "regions flat"): _table_of_flat(results),
+        ("results_other_data.md", "regions facts"): _facts(results, record.hardware),
+        ("results_other_data.md", "regions"): _table_of_arms(results, "arms"),
+        ("results_other_data.md", "regions early"): _table_of_arms(results, "early"),
+        ("results_other_data.md", "regions flat"): _table_of_flat(results),
     }
 
 

@@ -5,7 +5,8 @@
 The world, its four processes and the Bayes-optimal denoiser are those of the tests
 (``tests/toy_world.py``): 3 positions, 24 sequences. What a sampler on a grid draws is enumerated,
 state by state (``tests/sampling/laws.py``, to which tests hold its samples); the others are drawn
-from. Writes ``benchmarks/results/sampler_distances.json`` and a table of ``docs/results.md``.
+from. Writes ``benchmarks/results/sampler_distances.json`` and a table of
+``docs/results_samplers.md``.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def sections(record: Record) -> Sections:
     drawn = "Samplers without steps, and `remdm` by confidence or in a loop: "
     drawn += f"{found['samples']:,} samples, of which exact ones have a total variation of "
     drawn += f"{found['floor']:.4f}. The rest is enumerated."
-    return {("results.md", "sampler distances"): f"{table(found['rows'])}\n\n{drawn}"}
+    return {("results_samplers.md", "sampler distances"): f"{table(found['rows'])}\n\n{drawn}"}
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ def sections(record: Record) -> Sections:
         "samplers sharpened": _table([cell for cell in once if _has_sharpened_peer(cell, once)]),
         "samplers other noise": _table([cell for cell in cells if cell["model"] != "mdlm"]),
     }
-    return {("results.md", name): text for name, text in texts.items()}
+    return {("results_samplers.md", name): text for name, text in texts.items()}
 
 
 def _seeds_table(cells: Sequence[Measured]) -> str:

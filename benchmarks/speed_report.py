@@ -14,7 +14,7 @@ Part = dict[str, Any]
 def sections(record: Record) -> Sections:
     """Of a CPU; the docs have no tables of a GPU."""
     texts = tables(record.results) if record.name == "speed" else {}
-    return {("results.md", name): text for name, text in texts.items()}
+    return {("results_speed.md", name): text for name, text in texts.items()}
 
 
 def tables(results: dict[str, Part]) -> dict[str, str]:

@@ -156,7 +156,7 @@ def test_a_comparison_is_shown_from_its_numbers_alone(num_seeds, tmp_path):
     }
     kept = json.loads(json.dumps(finite(kept)))
     found = record.Record("comparison_toys", "python benchmarks/compare.py toys", 0, "", kept)
-    text = compare_report.sections(found)["results.md", "comparison toys"]
+    text = compare_report.sections(found)["results_algorithms.md", "comparison toys"]
     table = markdown_table(*table_cells(comparison, {"exact_match": 1.0}))
     minutes = {1: "3", 2: "8"}[num_seeds]  # 3 of 60 s; and 3 of 90 s
     assert text == (
