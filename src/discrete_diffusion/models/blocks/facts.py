@@ -13,10 +13,11 @@ from discrete_diffusion.models.blocks.transformer import MultiHeadCrossAttention
 class FactTokens(nn.Module):
     """A token per fact, and which of them are known.
 
-        token_k = Linear_k(numbers of fact k)                            (B, D)
+        token_k = norm(mlp_k(numbers of fact k / sqrt(how many)))        (B, D)
 
-    In front of them stands a learned token that is always seen: what is attended to where nothing
-    is known.
+    All tokens have one scale, and a fact of hundreds of numbers learns no faster than one of a few:
+    otherwise a steep step of its token can shut the softmax to it for good. In front of them stands
+    a learned token that is always seen: what is attended to where nothing is known.
 
     ``sizes``: how many numbers each of the N facts has; they follow each other, S in all, and NaN
     is what is not known.
@@ -31,8 +32,14 @@ class FactTokens(nn.Module):
         if not sizes or min(sizes) < 1:
             raise ValueError(f"condition={list(sizes)}: expected the numbers of each fact, above 0")
         self.sizes, self.dropout = tuple(sizes), dropout
-        self.readers = nn.ModuleList(nn.Linear(size, d_model) for size in sizes)
-        self.nothing = nn.Parameter(torch.randn(d_model) * 0.2)
+        self.readers = nn.ModuleList(
+            nn.Sequential(nn.Linear(size, d_model), nn.SiLU(), nn.Linear(d_model, d_model))
+            for size in sizes
+        )
+        for reader in self.readers:
+            nn.init.normal_(reader[0].weight)
+        self.nothing = nn.Parameter(torch.randn(d_model))
+        self.norm = nn.LayerNorm(d_model)
 
     def forward(
         self, condition: Tensor | None, keep: Tensor | None, batch_size: int
@@ -45,7 +52,7 @@ class FactTokens(nn.Module):
         nothing = self.nothing.expand(batch_size, 1, -1)
         if condition is None:
             always = torch.ones(batch_size, 1, 1, 1, dtype=torch.bool, device=nothing.device)
-            return nothing, always
+            return self.norm(nothing), always
         if condition.shape != (batch_size, sum(self.sizes)):
             raise ValueError(
                 f"condition has shape {tuple(condition.shape)}; expected "
@@ -58,11 +65,11 @@ class FactTokens(nn.Module):
         if self.training and self.dropout > 0:
             known = known & (torch.rand(known.shape, device=known.device) >= self.dropout)
         tokens = [
-            reader(part.nan_to_num().to(nothing.dtype))
+            reader(part.nan_to_num().to(nothing.dtype) / part.shape[1] ** 0.5)
             for reader, part in zip(self.readers, parts, strict=True)
         ]
         seen = torch.cat([torch.ones_like(known[:, :1]), known], dim=1)
-        return torch.stack([nothing.squeeze(1), *tokens], dim=1), seen[:, None, None]
+        return self.norm(torch.stack([nothing.squeeze(1), *tokens], dim=1)), seen[:, None, None]
 
 
 class FactAttention(nn.Module):
