@@ -7,7 +7,7 @@ DEMO ?= demo
 PARALLEL ?= -n auto --dist loadfile
 PARALLEL_SLOW ?= -n auto --dist worksteal
 
-.PHONY: demo test test-slow lint types results install clean
+.PHONY: demo test test-slow lint types results docs install clean
 
 install: $(STAMP)
 
@@ -48,6 +48,11 @@ types: $(STAMP)
 # The tables and figures of docs/ from benchmarks/results/*.json; nothing is measured.
 results: $(STAMP)
 	$(BIN)/python benchmarks/results.py
+
+# The site, in build/site; a warning ends it.
+docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict -f site/mkdocs.yml
 
 clean:
 	rm -rf $(VENV) $(DEMO) $(DEMO).replaced-* dist .pytest_cache .mypy_cache .ruff_cache

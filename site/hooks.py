@@ -1,0 +1,93 @@
+"""What the site has beside ``docs/``: the README, the notebook, the Python reference, sources.
+
+Links of pages to files of the repository lead to copies of them, so that the site needs no other
+host.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+from nbconvert import MarkdownExporter
+
+ROOT = Path(__file__).resolve().parents[1]
+_LINK = re.compile(r"(\]\()(\.\./[^)#\s]+)")
+
+REFERENCE = {
+    "Load, sample, share": (
+        "loading.load",
+        "loading.SampleFunction",
+        "checkpoints.sharing.save_pretrained",
+        "checkpoints.sharing.push_to_hub",
+    ),
+    "Plug in": (
+        "models.registry.register_backbone",
+        "models.registry.build_backbone",
+        "algorithms.register_algorithm",
+        "sampling.register_sampler",
+        "noise_schedules.register_noise_schedule",
+        "domains.register_domain",
+    ),
+    "Contracts": (
+        "algorithms.base.Algorithm",
+        "algorithms.token_algorithm.TokenAlgorithm",
+        "sampling.tokens.TokenSampler",
+        "forward_process.base.ForwardProcess",
+        "noise_schedules.base.Schedule",
+        "domains.domain.Domain",
+        "layout.TokenLayout",
+        "layout.VocabConfig",
+        "types",
+    ),
+    "MDLM and its sampler": ("algorithms.mdlm.MDLM", "sampling.first_hitting.FirstHitting"),
+    "The flagship": (
+        "models.bd_denoiser_pair.BDDenoiserPair",
+        "models.bd_denoiser.BDDenoiser",
+        "domains.bubble_diagrams.BubbleDiagram",
+    ),
+}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    def add(path: str, content: str | bytes) -> None:
+        files.append(File.generated(config, path, content=content))
+
+    add("index.md", re.sub(r"\]\((?!#|\w+:)(?!docs/)", "](../", _readme()).replace("](docs/", "]("))
+    add("api.md", _reference())
+    notebook, pictures = MarkdownExporter().from_filename(ROOT / "examples" / "plans.ipynb")
+    for name, picture in pictures.get("outputs", {}).items():
+        add(name, picture)
+    add("notebook.md", notebook.replace("](../docs/", "]("))
+    pages = [file for file in files if file.is_documentation_page()]
+    linked = {link for page in pages for _, link in _LINK.findall(page.content_string)}
+    for link in sorted(linked):
+        source = ROOT / link.removeprefix("../")
+        if source.is_dir():
+            add(_place(link), "\n".join(sorted(file.name for file in source.iterdir())) + "\n")
+        elif source.is_file():  # others are left as they are, and end the build
+            add(_place(link), source.read_bytes())
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    return _LINK.sub(lambda match: match[1] + _place(match[2]), markdown)
+
+
+def _place(link: str) -> str:
+    """Where the copy of a file of the repository lies; browsers show text, not code."""
+    path = f"source/{link.removeprefix('../')}"
+    return path if path.endswith((".ipynb", ".png", ".svg", ".jsonl")) else f"{path}.txt"
+
+
+def _readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def _reference() -> str:
+    parts = ["# Python"]
+    for title, names in REFERENCE.items():
+        parts += [f"## {title}", *(f"::: discrete_diffusion.{name}" for name in names)]
+    return "\n\n".join(parts) + "\n"
