@@ -13,6 +13,7 @@ from fake_hub import FakeHub
 from discrete_diffusion import from_pretrained, load
 from discrete_diffusion.cli import main
 from discrete_diffusion.published import CARD, CONFIG, WEIGHTS, is_published
+from guide_code import run_python
 
 METRICS = {
     "valid": 0.97,
@@ -137,6 +138,17 @@ def test_up_to_the_hub_and_back(model, hub, monkeypatch, tmp_path):
     assert torch.equal(logits(load("me/plans")), logits(model))
     main(["sample", "checkpoint=me/plans", "num_samples=2", "out=drawn"])
     assert (tmp_path / "drawn" / "samples.jsonl").exists()
+
+
+def test_the_page_says_what_works(files, hub, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "first" / "checkpoints").mkdir(parents=True)
+    shutil.copy(files["ckpt"], tmp_path / "runs" / "first" / "checkpoints" / "best.ckpt")
+    (tmp_path / "runs" / "first" / "metrics.json").write_text(json.dumps(METRICS))
+    monkeypatch.setenv("HF_TOKEN", "hf_none")
+    run_python("sharing.md")
+    assert "me/first" in hub.models
+    assert "| valid | 0.97 |" in (tmp_path / "first" / CARD).read_text()
 
 
 def test_what_the_hub_has_not_is_said_in_a_sentence(hub, monkeypatch, tmp_path):
