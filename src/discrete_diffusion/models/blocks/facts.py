@@ -32,12 +32,7 @@ class FactTokens(nn.Module):
         if not sizes or min(sizes) < 1:
             raise ValueError(f"condition={list(sizes)}: expected the numbers of each fact, above 0")
         self.sizes, self.dropout = tuple(sizes), dropout
-        self.readers = nn.ModuleList(
-            nn.Sequential(nn.Linear(size, d_model), nn.SiLU(), nn.Linear(d_model, d_model))
-            for size in sizes
-        )
-        for reader in self.readers:
-            nn.init.normal_(reader[0].weight)
+        self.readers = nn.ModuleList(_reader(size, d_model) for size in sizes)
         self.nothing = nn.Parameter(torch.randn(d_model))
         self.norm = nn.LayerNorm(d_model)
 
@@ -70,6 +65,12 @@ class FactTokens(nn.Module):
         ]
         seen = torch.cat([torch.ones_like(known[:, :1]), known], dim=1)
         return self.norm(torch.stack([nothing.squeeze(1), *tokens], dim=1)), seen[:, None, None]
+
+
+def _reader(size: int, d_model: int) -> nn.Module:
+    first = nn.Linear(size, d_model)
+    nn.init.normal_(first.weight)
+    return nn.Sequential(first, nn.SiLU(), nn.Linear(d_model, d_model))
 
 
 class FactAttention(nn.Module):
