@@ -23,6 +23,8 @@ from record import Record, Sections, markdown_table, publish
 
 NAME = "told"
 MODELS = ("told", "plain")
+ASKED = (*BRIEFS, "kinds/counts")
+"""The last says exact counts, which are facts."""
 
 
 def measure(run: Path, threads: int, folder: Path) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def sections(record: Record) -> Sections:
     )
     rows = [
         [
-            f"[{name}](../examples/briefs/{name}.yaml)",
+            f"[{name.rpartition('/')[2]}](../examples/briefs/{name}.yaml)",
             model,
             f"{found['effective_samples']:.0f}",
             f"{found['network_calls_per_sample']:,.0f}",
@@ -84,15 +86,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     runs = {name: published(getattr(given, name)).absolute() for name in MODELS}
-    briefs: dict[str, Any] = {name: {} for name in BRIEFS}
+    briefs: dict[str, Any] = {name: {} for name in ASKED}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         models = {name: measure(run, given.threads, folder / name) for name, run in runs.items()}
-        for name in BRIEFS:
+        for name in ASKED:
             for model, run in runs.items():
                 words = [f"checkpoint={run}", f"num_samples={given.num}"]
                 words += [f"threads={given.threads}", f"particles={given.particles}"]
-                out = folder / f"{model}_{name}"
+                out = folder / f"{model}_{name.replace('/', '_')}"
                 briefs[name][model] = answer(name, [*words, "method=particles"], out)
     options = f"--num {given.num} --particles {given.particles} --threads {given.threads}"
     command = f"python benchmarks/told.py --told {given.told.name} --plain {given.plain.name}"
