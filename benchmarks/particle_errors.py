@@ -23,6 +23,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling.particles import Particles
 from discrete_diffusion.viz import chart_style
 from record import Record, Sections, publish
+from sampler_distances import mean_floor
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "sampling")]
@@ -52,19 +53,11 @@ def measure(name: str, guess: str, num: int, sets: int) -> dict[str, float]:
     return {
         "num_particles": num,
         "total_variation": total_variation(found / sets, law),
-        "floor": _floor(law, num * sets),
+        "floor": mean_floor(law, num * sets),
         "estimate": float(estimates.mean()) / p,
         "estimate_standard_error": float(estimates.std()) / sets**0.5 / p,
         "estimate_spread": float(estimates.std()) / p,
     }
-
-
-def _floor(law: torch.Tensor, num: int, draws: int = 20) -> float:
-    """Mean total variation of ``num`` exact draws."""
-    generator = make_generator(0)
-    rows = [torch.multinomial(law, num, True, generator=generator) for _ in range(draws)]
-    shares = [torch.bincount(drawn, minlength=len(law)).double() / num for drawn in rows]
-    return sum(total_variation(share, law) for share in shares) / draws
 
 
 def sections(record: Record) -> Sections:

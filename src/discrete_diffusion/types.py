@@ -106,3 +106,8 @@ class SampleOutput:
     nfe: Tensor
     log_weights: Tensor
     trajectory: Tensor | None = None
+
+    def cpu(self) -> SampleOutput:
+        """The same on the CPU."""
+        trajectory = None if self.trajectory is None else self.trajectory.cpu()
+        return SampleOutput(self.x0.cpu(), self.nfe.cpu(), self.log_weights.cpu(), trajectory)

@@ -9,8 +9,9 @@ import networkx
 import pytest
 
 from discrete_diffusion import load
-from discrete_diffusion.checkpoints import in_the_box, read_checkpoint
+from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import main
+from discrete_diffusion.published import in_the_box
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "plans-small"

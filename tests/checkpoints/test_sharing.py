@@ -36,7 +36,7 @@ def model(untrained):
 def hub(monkeypatch, tmp_path_factory):
     """A Hub that has nothing yet; what is downloaded is kept apart, as the libraries read it."""
     found = FakeHub()
-    constants = pytest.importorskip("huggingface_hub.constants")
+    constants = pytest.importorskip("huggingface_hub.constants", reason="the Hub takes it")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path_factory.mktemp("hub")))
     with found.serving() as address:
         monkeypatch.setenv("HF_ENDPOINT", address)

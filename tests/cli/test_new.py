@@ -52,10 +52,8 @@ def test_its_own_tests_pass(tmp_path, monkeypatch):
         (["here"], "is there; choose another name"),
     ],
 )
-def test_nothing_is_written_under_a_wrong_name(words, said, tmp_path, monkeypatch, capsys):
+def test_nothing_is_written_under_a_wrong_name(words, said, tmp_path, monkeypatch, failure):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
-    with pytest.raises(SystemExit):
-        main(["new", *words])
-    assert said in capsys.readouterr().err
+    assert said in failure("new", *words)
     assert [path.name for path in tmp_path.rglob("*")] == ["here"]

@@ -21,7 +21,6 @@ from discrete_diffusion.checkpoints.initialising import (
 )
 from discrete_diffusion.checkpoints.resuming import ResumePoint, check_resumable
 from discrete_diffusion.checkpoints.sharing import push_to_hub, save_pretrained
-from discrete_diffusion.published import in_the_box, is_published
 
 __all__ = [
     "FORMAT",
@@ -33,9 +32,7 @@ __all__ = [
     "check_resumable",
     "checkpoint_file",
     "checkpoint_info",
-    "in_the_box",
     "initialise",
-    "is_published",
     "push_to_hub",
     "read_checkpoint",
     "read_starting_weights",

@@ -205,8 +205,7 @@ def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
             f"{info.get('version', '?')}; this version ({__version__}) reads up to {FORMAT}: "
             "upgrade discrete-diffusion"
         )
-    content = {key: value for key, value in info.items() if key != "digest"}
-    if info.get("digest") != _digest(content, weights):
+    if info.get("digest") != resealed(info, weights)["digest"]:
         raise ValueError(f"{path} is a damaged checkpoint: its contents do not match its digest")
     if missing := [key for key in _INFO_KEYS if key not in info]:
         raise ValueError(

@@ -36,7 +36,7 @@ def read_metrics(path: str | Path) -> dict[str, Any]:
     """What a ``metrics.json`` holds; ``ValueError`` for another file."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"metrics={path} is no JSON; give a metrics.json") from error
     if not isinstance(found, dict):
         raise ValueError(f"metrics={path} is no object; give a metrics.json")

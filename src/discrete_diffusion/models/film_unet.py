@@ -121,9 +121,7 @@ class FiLMUNet(nn.Module):
         Raises ``ValueError`` for other shapes, and if H or W cannot be halved at every level.
         """
         self._check(x, cond, tokens, keep)
-        time_emb = self.time_embedder(
-            distinct_time(process_t(t, x.shape[0], x.device))
-        )  # (B or 1, E)
+        time_emb = self.time_embedder(distinct_time(process_t(t, len(x), x.device)))  # (B or 1, E)
         cond_emb = torch.zeros_like(time_emb[:1])
         if cond is not None:
             cond_emb = self.gate * self.cond_proj(cond.to(time_emb.dtype))  # (B, E)
@@ -191,20 +189,20 @@ class FiLMUNet(nn.Module):
                 f"x has shape {tuple(x.shape)}; expected (B, {self.in_channels}, H, W)"
             )
         self.check_size(*x.shape[2:])
-        if cond is not None and cond.shape != (x.shape[0], self.cond_dim):
+        if cond is not None and cond.shape != (len(x), self.cond_dim):
             raise ValueError(
-                f"cond has shape {tuple(cond.shape)}; expected {(x.shape[0], self.cond_dim)}"
+                f"cond has shape {tuple(cond.shape)}; expected {(len(x), self.cond_dim)}"
             )
         if self.token_dim is not None and cond is not None:
-            expected = (x.shape[0], "N", self.token_dim)
+            expected = (len(x), "N", self.token_dim)
             if tokens is None:
                 raise ValueError(f"cross-attention needs the tokens of cond, {expected}")
             if tokens.ndim != 3 or tokens.shape[::2] != expected[::2]:
                 raise ValueError(f"tokens have shape {tuple(tokens.shape)}; expected {expected}")
         if keep is not None and (keep.shape != x.shape[:1] or keep.dtype != torch.bool):
             raise ValueError(
-                f"keep is {keep.dtype} {tuple(keep.shape)}; expected torch.bool "
-                f"({x.shape[0]},), one flag per sample"
+                f"keep is {keep.dtype} {tuple(keep.shape)}; expected torch.bool ({len(x)},), one "
+                "flag per sample"
             )
 
 

@@ -124,7 +124,7 @@ class GetRegion(nn.Module):
         mask = packing.key_mask
         if mask is not None:
             mask = F.pad(mask, (1, 0), value=True)  # every row sees CLS
-        t = distinct_time(process_t(corrupted_share(sigma), x_t.shape[0], x_t.device))  # (B or 1,)
+        t = distinct_time(process_t(corrupted_share(sigma), len(x_t), x_t.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(t))
         for block in self.blocks:
             x = block(x, c, mask)
@@ -154,7 +154,7 @@ class GetRegion(nn.Module):
             if rows is None:
                 rows = torch.arange(x.shape[1], device=x.device)
             x = x + sinusoid(rows.float(), x.shape[2]).to(self.mask_token.dtype)
-        return torch.cat([self.cls_token.expand(x.shape[0], 1, -1), x], dim=1)
+        return torch.cat([self.cls_token.expand(len(x), 1, -1), x], dim=1)
 
     def _check(self, x_t: Tensor, **flags: Tensor | None) -> None:
         if x_t.ndim != 3 or x_t.shape[2] != self.num_features:

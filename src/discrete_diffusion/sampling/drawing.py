@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -82,13 +83,9 @@ def draw_samples(
             conditions={name: x[rows].to(device) for name, x in (conditions or {}).items()},
             keep_trajectory=bool(kept.any()),
         )
-        states = output.trajectory
-        finished = SampleOutput(
-            output.x0.cpu(),
-            output.nfe.cpu(),
-            output.log_weights.cpu(),
-            None if states is None else states.cpu()[:, kept],
-        )
+        finished = output.cpu()
+        if finished.trajectory is not None:
+            finished = replace(finished, trajectory=finished.trajectory[:, kept])
         if on_drawn is not None:
             drawn.append((rows, finished))
             on_drawn(rows, finished)

@@ -251,13 +251,12 @@ class Asked:
         ]
 
         def draw(repeat: int) -> SampleOutput:
-            output = sampler.sample(
+            return sampler.sample(
                 trained.algorithm,
                 real[repeat].to(device),
                 generator=make_generator(self.config.seed, 1, repeat, 1, device=device),
                 conditions=self.model.told_to(num),
-            )
-            return SampleOutput(output.x0.cpu(), output.nfe.cpu(), output.log_weights.cpu())
+            ).cpu()
 
         tokens = sum(int(each.sum()) for each in real)
         with progress.task("steering particles", tokens, "tokens") as drawing:

@@ -22,6 +22,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from discrete_diffusion import __version__
 from discrete_diffusion.domains.bubble_diagrams.studio import answering
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
+from discrete_diffusion.domains.bubble_diagrams.studio.command import LOCAL
 from discrete_diffusion.domains.bubble_diagrams.studio.drawing import Ask, DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.studio.events import LATE, answered, drawn
 from discrete_diffusion.domains.bubble_diagrams.studio.guards import (
@@ -46,9 +47,6 @@ PAGE = Path(__file__).parent / "page"
 
 RETRY_AFTER = 2
 """Seconds that one who is sent away is asked to wait."""
-
-LOCAL = ("127.0.0.1", "localhost", "::1")
-"""Hosts that only this machine reaches."""
 
 _CONTENT_TYPES = {"json": "application/json", "svg": "image/svg+xml", "geojson": "application/json"}
 

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 
 from discrete_diffusion.domains.domain import SubCommand
 
-_LOCAL = ("127.0.0.1", "localhost", "::1")
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""Hosts that only this machine reaches."""
 
 _MOST_CONNECTIONS = 256
 _STOP_SECONDS = 10
@@ -27,7 +28,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8765, help="default: %(default)s")
     parser.add_argument(
         "--host",
-        default=_LOCAL[0],
+        default=LOCAL[0],
         help="default: %(default)s, which this machine alone reaches; another one needs --token",
     )
     parser.add_argument("--token", metavar="WORD", help="asked of every request")
@@ -85,7 +86,7 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"port={options.port}: expected a number from 1 to 65535")
     if options.threads is not None and options.threads < 1:
         raise ValueError(f"threads={options.threads}: expected at least 1")
-    if options.host not in _LOCAL and not options.token:
+    if options.host not in LOCAL and not options.token:
         raise ValueError(
             f"host={options.host} can be reached by other machines, so it needs token=WORD, which "
             "every request then has to say; leave host out to serve this machine alone"

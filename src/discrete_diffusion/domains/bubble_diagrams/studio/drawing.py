@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.data import draw_sizes
 from discrete_diffusion.domains.bubble_diagrams.arranging import Arranged, Arranger, known_and_real
 from discrete_diffusion.domains.bubble_diagrams.completion import approximations, numbered_as_given
@@ -71,7 +71,7 @@ class RowByRow(FirstHitting):
     def _uniform(self, draft: Draft, where: Tensor) -> Tensor:
         counts = where.sum(dim=1).tolist()
         draws = [
-            torch.rand(count, generator=generator, dtype=torch.float64)
+            uniform_draws((count,), generator)
             for count, generator in zip(counts, self.generators, strict=True)
         ]
         return torch.cat(draws).to(where.device)
@@ -153,9 +153,7 @@ class DiagramModel:
             generator=make_generator(0),
             clamp=torch.where(known, tokens, -1).to(self.device),
         )
-        output = replace(
-            output, x0=output.x0.cpu(), nfe=output.nfe.cpu(), log_weights=output.log_weights.cpu()
-        )
+        output = output.cpu()
         num_unknown = (real & ~known).sum(dim=1)
         everything = numbered_as_given(
             output, arranged, num_unknown, torch.arange(len(real)), Way("", self.vocab)

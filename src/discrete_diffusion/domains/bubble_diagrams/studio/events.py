@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -44,11 +45,8 @@ async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> A
         return await finished(studio.batcher.submit(ask))
     loop = asyncio.get_running_loop()
     steps: asyncio.Queue[list[Revealed] | None] = asyncio.Queue()
-    told = Ask(
-        ask.partials,
-        ask.num,
-        ask.seed,
-        lambda step: _from_thread(loop, partial(steps.put_nowait, step)),
+    told = replace(
+        ask, on_revealed=lambda step: _from_thread(loop, partial(steps.put_nowait, step))
     )
     future = studio.batcher.submit(told)  # here, so that a full queue is an answer of its own
     return StreamingResponse(
