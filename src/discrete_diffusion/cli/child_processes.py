@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -80,9 +81,11 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Cal
         take_over()
         for other in others if failed else ():
             other.kill()
-        leaves_the_group = is_first() or not failed  # others first print what went wrong
-        if leaves_the_group and dist.is_available() and dist.is_initialized():
-            dist.destroy_process_group()
+        if dist.is_available() and dist.is_initialized():
+            if is_first() or not failed:
+                dist.destroy_process_group()
+            else:  # others first print what went wrong; a group left behind may abort the process
+                atexit.register(dist.destroy_process_group)
         for other in others:
             other.wait()
         os.environ.clear()
