@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.algorithms.bd3lm import BD3LM as BD3LM
     from discrete_diffusion.algorithms.bounds import general_bound as general_bound
     from discrete_diffusion.algorithms.d3pm import D3PM as D3PM
+    from discrete_diffusion.algorithms.distill import Distill as Distill
     from discrete_diffusion.algorithms.flow_matching import FlowMatching as FlowMatching
     from discrete_diffusion.algorithms.gidd import GIDD as GIDD
     from discrete_diffusion.algorithms.interpolating import UDLM as UDLM
@@ -63,6 +64,7 @@ _BUILT_IN = {
         samplers=("autoregressive", "first-hitting"),
     ),
     "meld": _declared("meld:MELD", "absorbing"),
+    "distill": _declared("distill:Distill", "absorbing", samplers=("few-call",)),
     "masked-features": _declared(
         "masked_features:MaskedFeatures",
         "absorbing",

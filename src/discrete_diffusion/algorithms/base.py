@@ -145,6 +145,10 @@ class Algorithm(nn.Module, ABC):
         if fit_conditions is not None:
             fit_conditions(train.conditions)
 
+    def begin(self, train: Batch, generator: torch.Generator) -> None:
+        """What a new run decides once before its first step, with the weights that it starts from;
+        here nothing."""
+
     def prepared(self, batch: Batch) -> Batch:
         """A batch on the CPU, before it goes to a device from where it would have to be read back:
         with the columns that hold no data (``packing``), if the backbone takes them."""

@@ -5,6 +5,7 @@ from discrete_diffusion.checkpoints.contents import (
     Checkpoint,
     checkpoint_info,
     read_checkpoint,
+    read_contents,
     sealed,
 )
 from discrete_diffusion.checkpoints.files import (
@@ -35,6 +36,7 @@ __all__ = [
     "initialise",
     "push_to_hub",
     "read_checkpoint",
+    "read_contents",
     "read_starting_weights",
     "read_training_file",
     "save_pretrained",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -67,8 +67,9 @@ def initialise(
 
     ``parts``: names of modules or tensors, wherever they lie: ``encoder`` of one backbone goes into
     ``network.encoder`` of another. Tensors that only one of the two has are left out. None: all of
-    the backbone, which must have the same tensors. ``config``: of this run, to name the settings
-    that differ.
+    the backbone, which must have the same tensors, but for those of modules that start as nothing
+    (``starts_as_nothing``), which a checkpoint may lack. ``config``: of this run, to name the
+    settings that differ.
 
     Raises ``ValueError`` for a part that one of the two does not have, or has several times, parts
     without a common tensor, other tensors if ``parts`` is None, and other shapes.
@@ -77,8 +78,9 @@ def initialise(
     sources: dict[str, str] = {}  # by the name here, the name there
     unused: list[str] = []
     if parts is None:
-        _check_same(start, state, config)
-        parts, sources = (), {name: name for name in state}
+        added = _added(backbone) - start.weights.keys()
+        _check_same(start, state.keys() - added, config)
+        parts, sources = (), {name: name for name in state if name not in added}
     for part in parts:
         there = _where(part, start.weights, f"the backbone of {start.path}")
         here = _where(part, state, "this backbone")
@@ -96,6 +98,16 @@ def initialise(
     backbone.load_state_dict({**state, **found})
     missing = tuple(name for name in sources if name not in found)
     return Initialised(tuple(found), missing, tuple(unused))
+
+
+def _added(backbone: nn.Module) -> set[str]:
+    """Names of the tensors of modules that start as nothing."""
+    return {
+        f"{path}.{name}"
+        for path, module in backbone.named_modules()
+        if getattr(module, "starts_as_nothing", False)
+        for name in module.state_dict()
+    }
 
 
 def _where(part: str, names: Iterable[str], owner: str) -> str:
@@ -120,9 +132,9 @@ def _inside(path: str, names: Iterable[str]) -> list[str]:
 
 
 def _check_same(
-    start: StartingWeights, state: Mapping[str, Tensor], config: Mapping[str, Any]
+    start: StartingWeights, names: Set[str], config: Mapping[str, Any]
 ) -> None:
-    if other := sorted(start.weights.keys() ^ state.keys()):
+    if other := sorted(start.weights.keys() ^ names):
         parts = ", ".join(sorted({name.split(".")[0] for name in start.weights}))
         differing = _differing(start.config, config)
         settings = f"set {', '.join(differing)} as it has, or " if differing else ""

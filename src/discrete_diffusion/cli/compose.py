@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
-from discrete_diffusion.config_files import config_dir, model_presets
+from discrete_diffusion.config_files import config_dir, model_presets, plain
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_kinds, check_whole_number
@@ -71,6 +71,9 @@ def _completed(
     chosen += [o for o in overrides if o.lstrip("+").startswith(("algo.backbone=", "plugins="))]
     defaults = _defaults(config_name, tuple(chosen), user_config_dir)
     import_plugins(defaults.get("plugins"))
+    if config_name == "train" and (words := _teacher_words(defaults, overrides)):
+        config, added = _completed(config_name, [*overrides, *words], user_config_dir)
+        return config, [*words, *added]
     preset = missing_preset(defaults, overrides)
     added = [] if preset is None else [f"model={preset}"]
     config = compose_plainly(config_name, [*overrides, *added], user_config_dir)
@@ -177,6 +180,42 @@ def own_hydra(user_config_dir: str | Path | None = None) -> Iterator[list[str]]:
 def quoted(text: str) -> str:
     """``text`` quoted as a value of an override of Hydra."""
     return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), text) + "'"
+
+
+def written(value: Any) -> str:
+    """A value as Hydra reads it back from an override."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(written, value))}]"
+    return "null" if value is None else str(value)
+
+
+def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
+    """Overrides that give ``algo=distill`` the data, noise, model and backbone of the checkpoint that
+    it starts from, but for what the command says itself; none for other algorithms.
+
+    Raises the errors of reading a checkpoint.
+    """
+    said = dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
+    path = said.get("init.checkpoint", "null").strip("'\"")
+    if (defaults.get("algo") or {}).get("name") != "distill" or path == "null":
+        return []
+    from discrete_diffusion.checkpoints import read_contents
+
+    was, words = read_contents(path).info["config"], []
+    for group in ("data", "noise", "model"):
+        name = was[group].get("name")
+        if group in said or name not in choices(group):
+            continue
+        own = plain(_defaults("train", (f"{group}={name}",), None)[group])
+        words.append(f"{group}={name}")
+        kept = {k: v for k, v in was[group].items() if k in own and own[k] != v}
+        words += [f"{group}.{k}={written(v)}" for k, v in kept.items()]
+    for key in ("backbone", "time_conditioning", "condition_dropout"):
+        if key in was["algo"]:
+            words.append(f"algo.{key}={written(was['algo'][key])}")
+    return [word for word in words if word.partition("=")[0] not in said]
 
 
 def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:

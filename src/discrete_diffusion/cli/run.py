@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from discrete_diffusion.shards import Shard
     from discrete_diffusion.training import DiffusionModule
 
-SAMPLE_STREAM, BOUND_STREAM = 2, 3
-"""Keep the draws of samples and of the final bound apart from those of training."""
+SAMPLE_STREAM, BOUND_STREAM, BEGIN_STREAM = 2, 3, 4
+"""Keep the draws of samples, of the final bound and of what comes before the first step apart from
+those of training."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,13 @@ class Run:
         return SplitBatches(
             self.data, "val", batch_size=config.data.batch_size, seed=config.seed, **options
         )
+
+    def begin(self) -> None:
+        """Before the first step of a new run, see ``Algorithm.begin``."""
+        from discrete_diffusion.categorical import make_generator
+
+        generator = make_generator(self.config.seed, BEGIN_STREAM)
+        self.algorithm.begin(self.data.splits["train"].batch(), generator)
 
     def fit(self, trainer: Trainer, resumed: ResumePoint | None) -> None:
         """Train, from where ``resumed`` says."""

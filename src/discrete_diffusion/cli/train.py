@@ -89,8 +89,10 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
     resumed = None
     if config.resume is not None:
         resumed = resume_point(config, built.algorithm, built.fingerprint)
-    elif start is not None:
-        start_from(start, built.algorithm, config)
+    else:
+        if start is not None:
+            start_from(start, built.algorithm, config)
+        built.begin()
     from discrete_diffusion.cli.lightning_setup import build_trainer  # slow: after all refusals
     from discrete_diffusion.training import RunCheckpoints
 

@@ -102,11 +102,16 @@ def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: i
     from discrete_diffusion.domains import domain_of
     from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
 
-    options = _options(config, build, "vocab_config", "condition")
+    options = _options(config, build, "vocab_config", "condition", "components")
     vocab_config = _graph_vocabulary(config, vocab_size)
     data = section(config, "data")
     condition = domain_of(data).condition_sizes(data)
-    denoiser = build(vocab_config=vocab_config, condition=condition, **options)
+    denoiser = build(
+        vocab_config=vocab_config,
+        condition=condition,
+        components=_components(config),
+        **options,
+    )
     return BDDenoiserBackbone(denoiser, legal_only=section(config, "model").get("legal_only", True))
 
 
@@ -134,13 +139,21 @@ def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.dit import DiT
 
-    options = _options(config, DiT, "vocab_size", "causal", "pad_id")
+    options = _options(config, DiT, "vocab_size", "causal", "pad_id", "components")
     return DiT(
         vocab_size=vocab_size,
         causal=section(config, "algo").get("causal_attention", False),
         pad_id=build_layout(section(config, "data")).pad_id,
+        components=_components(config),
         **options,
     )
+
+
+def _components(config: DictConfig) -> int:
+    """``algo.components``, of a student of few calls; 0 for a product, and for other algorithms."""
+    num = section(config, "algo").get("components") or 0
+    check_whole_number("algo.components", num, least=0)
+    return num if num > 1 else 0
 
 
 def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:

@@ -8,6 +8,12 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.models.blocks.attention import LayerCache, RotaryEmbedding
+from discrete_diffusion.models.blocks.components import (
+    Component,
+    ComponentHead,
+    by_component,
+    of_component,
+)
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
     AdaLNFinal,
@@ -33,6 +39,7 @@ class DiT(nn.Module):
     ``tie_word_embeddings``: the head shares the embedding's weights; otherwise it starts at 0.
     ``pad_id``: an id that is neither attended nor predicted; None if there is no such id.
     ``cond_dim``: width of c; None means ``hidden_size``.
+    ``components``: of a mixture (``ComponentHead``); 0: none. With or without, it starts the same.
     """
 
     def __init__(
@@ -50,6 +57,7 @@ class DiT(nn.Module):
         causal: bool = False,
         tie_word_embeddings: bool = False,
         pad_id: int | None = None,
+        components: int = 0,
     ) -> None:
         super().__init__()
         cond_dim = hidden_size if cond_dim is None else cond_dim
@@ -78,6 +86,9 @@ class DiT(nn.Module):
             # Small, or the first logits would have the scale of sqrt(hidden_size).
             nn.init.normal_(self.token_embedding.weight, std=0.02)
             self.head.weight = self.token_embedding.weight
+        self.components = None
+        if components:
+            self.components = ComponentHead(components, hidden_size, vocab_size)
 
     def forward(
         self,
@@ -87,6 +98,7 @@ class DiT(nn.Module):
         group_idxs: Tensor | None = None,
         context: Tensor | None = None,
         cache: KeyValueCache | None = None,
+        component: Component = None,
         packing: ColumnPacking | None = None,
     ) -> Tensor:
         """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V].
@@ -99,6 +111,7 @@ class DiT(nn.Module):
         earlier blocks is their clean tokens instead of x_t (block diffusion, arXiv 2503.09573). It
         gives the logits of every block at once that x_t with clean earlier blocks gives for one.
         ``cache``: of ``new_cache``, for a causal network; x_t then holds the new columns, no PAD.
+        ``component``: of the mixture, see ``Component``; of ``all`` M, logits are Float[B, M, L, V].
         ``packing``: which columns hold PAD, if it is known already.
         """
         self._check(x_t, group_idxs, context, cache)
@@ -131,10 +144,11 @@ class DiT(nn.Module):
                 num_queries = num_columns  # nothing reads what becomes of the clean columns
                 mask = mask[:, :, :num_queries]
             x = block(x, c, mask, rotary, None if cache is None else cache.layers[k], num_queries)
-        logits = packing.unpack(self.head(self.final(x, c)))  # (B, L, V)
+        x = self.final(x, c)
+        logits = packing.unpack(of_component(self.components, self.head(x), x, component))
         if self.pad_id is not None:
             logits[..., self.pad_id] = neg_inf(logits.dtype)
-        return logits
+        return by_component(logits, len(x_t), component)  # (B, L, V) or (B, M, L, V)
 
     def new_cache(self, positions: Tensor) -> KeyValueCache:
         """An empty cache for the columns at ``positions`` Int[K], given in that order.

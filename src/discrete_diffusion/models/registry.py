@@ -159,7 +159,7 @@ def _registry() -> Registry[Builder]:
     return Registry("backbone", ENTRY_POINT_GROUP, _BACKBONE_BUILDERS)
 
 
-_TOLD = ("condition", "keep")
+_TOLD = ("condition", "keep", "component")
 register_backbone("bd-denoiser", conditions=_TOLD, default_model="bd_small", graph=True)(
     builders.build_bd_denoiser
 )
@@ -169,7 +169,7 @@ register_backbone("bd-denoiser-pair", conditions=_TOLD, default_model="bd_pair_s
 register_backbone(
     "dit",
     causal=True,
-    conditions=("group_idxs", "context", "cache"),
+    conditions=("group_idxs", "context", "cache", "component"),
     default_model="dit_small",
 )(builders.build_dit)
 register_backbone("my-transformer", default_model="my_transformer_small")(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.drawing import OnDrawn as OnDrawn
     from discrete_diffusion.sampling.drawing import draw_samples as draw_samples
     from discrete_diffusion.sampling.drawing import rows_at_once as rows_at_once
+    from discrete_diffusion.sampling.few_call import FewCall as FewCall
     from discrete_diffusion.sampling.fields import Direct as Direct
     from discrete_diffusion.sampling.fields import Ode as Ode
     from discrete_diffusion.sampling.first_hitting import FirstHitting as FirstHitting
@@ -50,6 +51,7 @@ _BUILT_IN = {
     "confidence": _declared("unmasking:Confidence", absorbing_only=True),
     "entropy": _declared("unmasking:Entropy", absorbing_only=True),
     "entropy-bounded": _declared("unmasking:EntropyBounded", absorbing_only=True),
+    "few-call": _declared("few_call:FewCall", absorbing_only=True, algorithms=("distill",)),
     "first-hitting": _declared(
         "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
     ),

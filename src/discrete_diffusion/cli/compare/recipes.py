@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from omegaconf import DictConfig
 
 from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state
 from discrete_diffusion.cli.compare.request import key_of
-from discrete_diffusion.cli.compose import quoted
+from discrete_diffusion.cli.compose import written
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.domains import (
     available_domains,
@@ -132,7 +131,7 @@ def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compos
         )
     own = plain(compose([f"data={forms[state]}"]).data)
     changed = {k: v for k, v in plain(base).items() if k in own and v != own[k] and k != "name"}
-    return [f"data={forms[state]}", *(f"data.{key}={_value(v)}" for key, v in changed.items())]
+    return [f"data={forms[state]}", *(f"data.{key}={written(v)}" for key, v in changed.items())]
 
 
 def _data_sets_with(state: str) -> list[str]:
@@ -145,15 +144,6 @@ def _data_sets_with(state: str) -> list[str]:
     ]
 
 
-def _value(value: Any) -> str:
-    """A value as Hydra reads it back."""
-    if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, list):
-        return f"[{','.join(map(_value, value))}]"
-    return "null" if value is None else str(value)
-
-
 def _without_experiment(
     name: str, config: DictConfig, shared: Sequence[str], compose: Compose
 ) -> list[str]:
@@ -163,7 +153,7 @@ def _without_experiment(
     if not of_experiment or compose(shared).algo.name == config.algo.name:
         return []
     own, found = plain(compose([f"algo={name}"]).algo), plain(config.algo)
-    undone = [f"algo.{k}={_value(v)}" for k, v in own.items() if found[k] != v]
+    undone = [f"algo.{k}={written(v)}" for k, v in own.items() if found[k] != v]
     return undone + [f"~algo.{key}" for key in found if key not in own]
 
 

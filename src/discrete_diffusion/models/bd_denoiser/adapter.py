@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import BDDenoiser
+from discrete_diffusion.models.blocks.components import Component, by_component
 from discrete_diffusion.models.blocks.packing import ColumnPacking
 from discrete_diffusion.models.blocks.transformer import corrupted_share
 
@@ -66,11 +67,13 @@ class BDDenoiserBackbone(nn.Module):
         *,
         condition: Tensor | None = None,
         keep: Tensor | None = None,
+        component: Component = None,
         packing: ColumnPacking | None = None,
     ) -> Tensor:
         """x_t Int[B, L] concatenated ids, sigma Float[B] or None (read as 0) -> Float[B, L, V].
 
         ``condition``, ``keep``: what the denoiser is told, see ``BDDenoiser``.
+        ``component``: of its mixture, see ``Component``; of ``all`` M, Float[B, M, L, V].
 
         ``packing``: which columns hold PAD, if it is known already.
         """
@@ -83,15 +86,21 @@ class BDDenoiserBackbone(nn.Module):
         pad_mask = (x_t != vocab.pad_id) & (x_t != vocab.edge_offset + vocab.edge_pad_id)
         tokens = self.lookup[self.position, x_t]  # (B, L), separate vocabularies
         node_logits, edge_logits = self.denoiser(
-            tokens, pad_mask, corrupted_share(sigma), condition, keep=keep, packing=packing
+            tokens,
+            pad_mask,
+            corrupted_share(sigma),
+            condition,
+            keep=keep,
+            component=component,
+            packing=packing,
         )
 
         nodes, edges = vocab.num_node_types, vocab.num_edge_types
         if not self.legal_only:
             nodes, edges = vocab.node_vocab_size, vocab.edge_vocab_size
         n_max, first = vocab.n_max, vocab.edge_offset
-        shape = (x_t.shape[0], vocab.length, vocab.vocab_size)
+        shape = (len(node_logits), vocab.length, vocab.vocab_size)
         logits = node_logits.new_full(shape, neg_inf(node_logits.dtype))
         logits[:, :n_max, :nodes] = node_logits[..., :nodes]
         logits[:, n_max:, first : first + edges] = edge_logits[..., :edges]
-        return logits
+        return by_component(logits, len(x_t), component)

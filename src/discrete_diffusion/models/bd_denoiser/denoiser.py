@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.models.blocks.components import Component, ComponentHead, of_component
 from discrete_diffusion.models.blocks.facts import Facts, attended, told
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
@@ -73,6 +74,7 @@ class BDDenoiser(nn.Module):
     ``condition``: the numbers of every fact that it can be told of a sample, see ``FactTokens``, of
     which training hides a share ``fact_dropout``; None: it is told nothing. Told or not, it starts
     as the same function, bit for bit.
+    ``components``: of a mixture (``ComponentHead``); 0: none. With or without, it starts the same.
 
     Deviation: ``time_scale`` is 1000, not the literal 1, with which t = 0 and t = 1 look alike.
     Deviation: embeddings start at std 0.2, not at PyTorch's 1, and learn faster in short runs.
@@ -95,6 +97,7 @@ class BDDenoiser(nn.Module):
         time_scale: float = 1000.0,
         condition: Sequence[int] | None = None,
         fact_dropout: float = 0.3,
+        components: int = 0,
     ) -> None:
         super().__init__()
         cond_dim = d_model if cond_dim is None else cond_dim
@@ -120,6 +123,10 @@ class BDDenoiser(nn.Module):
             self.facts = Facts(
                 condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
             )
+        self.node_components = self.edge_components = None
+        if components:
+            self.node_components = ComponentHead(components, d_model, vocab_config.node_vocab_size)
+            self.edge_components = ComponentHead(components, d_model, vocab_config.edge_vocab_size)
 
     def forward(
         self,
@@ -129,6 +136,7 @@ class BDDenoiser(nn.Module):
         condition: Tensor | None = None,
         *,
         keep: Tensor | None = None,
+        component: Component = None,
         packing: ColumnPacking | None = None,
     ) -> tuple[Tensor, Tensor]:
         """(node_logits (B, n_max, 15), edge_logits (B, E, 13)), sizes of the room vocabularies.
@@ -137,6 +145,7 @@ class BDDenoiser(nn.Module):
         ``pad_mask``: Bool[B, L], True at real positions. Logits at the others are unspecified.
         ``t``: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
         ``condition``, ``keep``: what it is told, as for ``FactTokens``.
+        ``component``: of the mixture, see ``Component``; of ``all`` M, logits are (B M, ...).
 
         ``packing``: that of ``pad_mask``, if it is known already.
 
@@ -160,10 +169,10 @@ class BDDenoiser(nn.Module):
         for k, block in enumerate(self.blocks):
             x = block(attended(self.facts, x, facts, k), c, packing.key_mask)
         x = self.final(x, c)
-        return (
-            packing.unpack(self.node_head(x[:, :num_nodes]), 0, n_max),
-            packing.unpack(self.edge_head(x[:, num_nodes:]), n_max, length),
-        )
+        nodes, edges = x[:, :num_nodes], x[:, num_nodes:]
+        node_logits = of_component(self.node_components, self.node_head(nodes), nodes, component)
+        edge_logits = of_component(self.edge_components, self.edge_head(edges), edges, component)
+        return packing.unpack(node_logits, 0, n_max), packing.unpack(edge_logits, n_max, length)
 
     @staticmethod
     def _process_t(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import check_graph
+from discrete_diffusion.models.blocks.components import Component, ComponentHead, of_component
 from discrete_diffusion.models.blocks.facts import Facts, attended, told
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
@@ -174,6 +175,7 @@ class BDDenoiserPair(nn.Module):
         time_scale: float = 1000.0,
         condition: Sequence[int] | None = None,
         fact_dropout: float = 0.3,
+        components: int = 0,
     ) -> None:
         super().__init__()
         if unknown := [name for name in triangles if name not in TRIANGLES]:
@@ -218,6 +220,10 @@ class BDDenoiserPair(nn.Module):
             self.facts = Facts(
                 condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
             )
+        self.node_components = self.edge_components = None
+        if components:
+            self.node_components = ComponentHead(components, d_model, vocab_config.node_vocab_size)
+            self.edge_components = ComponentHead(components, d_pair, vocab_config.edge_vocab_size)
 
     def _register_pairs(self, vocab: VocabConfig) -> None:
         """The tables of pairs: where (i, j) stands in a sequence, and how an id is read there."""
@@ -246,6 +252,7 @@ class BDDenoiserPair(nn.Module):
         condition: Tensor | None = None,
         *,
         keep: Tensor | None = None,
+        component: Component = None,
         packing: ColumnPacking | None = None,
     ) -> tuple[Tensor, Tensor]:
         """(node_logits (B, n_max, 15), edge_logits (B, E, 13)) of ids Int[B, L], with the arguments
@@ -268,14 +275,16 @@ class BDDenoiserPair(nn.Module):
         facts = told(self.facts, condition, keep, tokens.shape[0])
         for k, block in enumerate(self.blocks):
             h, z = block(attended(self.facts, h, facts, k), z, c, real)
-        node_logits = self.node_head(self.node_final(h, c))  # (B, N, 15)
-        pairs = self.edge_head(self.pair_final(z, c))  # (B, N N, 13)
+        h, z = self.node_final(h, c), self.pair_final(z, c)  # (B, N, D), (B, N N, P)
+        # (B or B M, N, 15), (B or B M, N N, 13)
+        node_logits = of_component(self.node_components, self.node_head(h), h, component)
+        pairs = of_component(self.edge_components, self.edge_head(z), z, component)
 
         first, second = torch.triu_indices(n, n, offset=1, device=tokens.device)
         ahead, back = pairs[:, first * n + second], pairs[:, second * n + first]
         edge_logits = ahead + back[..., self.inverse]  # (B, N (N - 1) / 2, 13)
         if packing.columns is not None:
-            shape = (tokens.shape[0], self.vocab_config.num_edges, edge_logits.shape[-1])
+            shape = (len(edge_logits), self.vocab_config.num_edges, edge_logits.shape[-1])
             slots = position[first, second] - n_max
             edge_logits = edge_logits.new_zeros(shape).index_copy(1, slots, edge_logits)
         return packing.unpack(node_logits, 0, n_max), edge_logits

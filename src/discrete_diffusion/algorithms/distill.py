@@ -1,0 +1,131 @@
+"""Distill: a student that draws what its teacher draws in a few network calls."""
+
+from __future__ import annotations
+
+import math
+from typing import Unpack
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms.base import AlgorithmOptions
+from discrete_diffusion.algorithms.plan import even_plan, plan_calls
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess
+from discrete_diffusion.naming import check_name
+from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.types import Batch, Conditions, LossOutput
+
+DRAWS = ("one_call", "exact")
+
+
+class Distill(TokenAlgorithm):
+    """A student of K network calls, each of which draws a set of tokens from a mixture of products:
+
+        p(x0) = product over k of  1/M sum_z  product over l in A_k of  D_l(x0_l | x0_{<k}, z)
+
+    A_1, ..., A_K are fixed sets of positions, x0_{<k} the tokens of those before A_k, and z one of
+    M components, one for all tokens of a call. Tokens of one call that are drawn apart (M = 1) miss
+    what they say of each other; a mixture of enough products is any joint distribution. The loss
+    is -log p(x0) itself, no bound on it.
+
+    Training starts from the weights of a teacher (``init.checkpoint``), a masked diffusion model of
+    the same backbone, and before the first step from its predictions: ``begin`` chooses the sets so
+    that drawing the tokens of a set apart loses few nats (``plan_calls``).
+
+    ``calls``: K. ``components``: M; 1 is a product, for any backbone, more need one that takes
+    ``component``. ``draw``: ``one_call`` trains each sample on one of its calls, K times its term,
+    all calls equally often in a batch; ``exact`` on all of them.
+
+    ``denoise`` is D of the component among the conditions, else the mean over all of them. The
+    network's t is the time at which as many tokens are masked as are.
+
+    Sources: mixtures of products for few steps, Di4C (Hayakawa et al., arXiv 2410.08709); sets that
+    cost least by dynamic programming, Watson et al. (arXiv 2106.03802).
+    Deviation: Di4C fits the mixture to the teacher's steps; here it is fitted to data by maximum
+    likelihood, the gradient of which needs no bound with so few components.
+
+    Raises ``ValueError`` for a number that is no whole number above 0, more calls than positions, an
+    unknown draw, and components that the backbone does not take.
+    """
+
+    name = "distill"
+    processes = ("absorbing",)
+    samplers = ("few-call",)
+    evaluation_draw = "exact"
+    process: Absorbing
+    plan: Tensor
+    """Int[L]: the call, from 0, that draws a position."""
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        process: ForwardProcess,
+        *,
+        calls: int = 4,
+        components: int = 64,
+        draw: str = "one_call",
+        **options: Unpack[AlgorithmOptions],
+    ) -> None:
+        super().__init__(backbone, process, **options)
+        check_whole_number("algo.calls", calls, least=1)
+        check_whole_number("algo.components", components, least=1)
+        check_name("algo.draw", draw, DRAWS)
+        length = self.layout.length
+        if calls > length:
+            raise ValueError(
+                f"algo.calls={calls}: samples have {length} tokens at most; take algo.calls={length}"
+            )
+        if components > 1 and not self.takes("component"):
+            raise ValueError(
+                f"algo.components={components} needs a backbone whose forward takes component, and "
+                f"that of {type(backbone).__name__} does not; set algo.components=1"
+            )
+        self.calls, self.components, self.draw = calls, components, draw
+        device = self.layout.support.device
+        self.register_buffer("plan", even_plan(length, calls).to(device))
+
+    def begin(self, train: Batch, generator: torch.Generator) -> None:
+        """Choose the sets of positions by what the network, now the teacher, predicts."""
+        self.plan.copy_(plan_calls(self, train, self.calls, generator))
+
+    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        how, num = draw or self.draw, self.calls
+        check_name("draw", how, DRAWS)
+        if how == "exact":
+            terms = [self.call_nll(batch, torch.full_like(batch.x0[:, 0], k)) for k in range(num)]
+            return self.output(torch.stack(terms).sum(dim=0), batch)
+        order = torch.randperm(len(batch), generator=generator, device=generator.device)
+        first = torch.randint(num, (1,), generator=generator, device=generator.device)
+        return self.output(num * self.call_nll(batch, (order + first).to(batch.x0) % num), batch)
+
+    def call_nll(self, batch: Batch, call: Tensor) -> Tensor:
+        """-log p(x0 of the set ``call`` | x0 of the sets before it): Float[B]; ``call``: Int[B]."""
+        later = (self.plan >= call.unsqueeze(1)) & batch.real
+        rows, position = ((self.plan == call.unsqueeze(1)) & batch.real).nonzero(as_tuple=True)
+        x_t = batch.x0.masked_fill(later, self.layout.mask_id)
+        t = self.process.time_of_masked(later, batch.real)
+        logits = self.by_component(x_t, t, batch.real, batch.conditions)[rows, :, position]
+        log_d0 = log_softmax_on(logits, self.layout.support[position].unsqueeze(1))  # (N, M, V)
+        tokens = batch.x0[rows, position].view(-1, 1, 1).expand(-1, logits.shape[1], 1)
+        log_p = log_d0.new_zeros(len(batch), logits.shape[1])
+        log_p = log_p.index_add(0, rows, log_d0.gather(-1, tokens).squeeze(-1))  # (B, M)
+        return math.log(logits.shape[1]) - log_p.logsumexp(dim=1)
+
+    def by_component(
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
+    ) -> Tensor:
+        """The backbone's logits of every component: Float32[B, M, L, V]."""
+        if self.components == 1:
+            return self.logits(x_t, t, real, conditions).unsqueeze(1)
+        return self.logits(x_t, t, real, {**(conditions or {}), "component": "all"})
+
+    def denoise(
+        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
+    ) -> Tensor:
+        if "component" in (conditions or {}):
+            return super().denoise(x_t, t, real, conditions)
+        logits = self.by_component(x_t, t, real, conditions)
+        log_d0 = log_softmax_on(logits, self.layout.support)
+        return log_d0.logsumexp(dim=1) - math.log(logits.shape[1])

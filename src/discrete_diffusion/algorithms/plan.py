@@ -1,0 +1,101 @@
+"""Which positions a model of few calls draws in which call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion import progress
+from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.types import Batch
+
+if TYPE_CHECKING:
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+
+ORDERS, SAMPLES, MOST_CUTS = 6, 256, 64
+"""How many random orders are tried, on how many samples; of long sequences, so many places where an
+order may be cut."""
+_AT_ONCE = 64
+
+
+def even_plan(length: int, calls: int) -> Tensor:
+    """Int[L]: the call of each position, sets of equal size spread over the sequence."""
+    return torch.arange(length) % calls
+
+
+def plan_calls(
+    algorithm: TokenAlgorithm, train: Batch, calls: int, generator: torch.Generator
+) -> Tensor:
+    """Int[L]: the call of each position, by the cheapest of some random orders, cut where it costs
+    least.
+
+    An order of the positions and the network say how many nats e_l(i) position l takes given the
+    first i ones. Drawn in calls that begin at i_1 = 0 < i_2 < ..., all tokens of a call apart, a
+    sample takes sum over k of sum of e_l(i_k) over i_k <= l < i_{k+1} nats, and dynamic programming
+    finds the i_k for which that is least (Watson et al., arXiv 2106.03802).
+    """
+    some = torch.randperm(len(train), generator=generator, device=generator.device)[:SAMPLES]
+    examples = _rows(train, some.to(train.x0.device))
+    length, device = train.x0.shape[1], algorithm.layout.support.device
+    cuts = torch.linspace(0, length, min(length, MOST_CUTS) + 1).round().long()
+    found: list[tuple[float, Tensor]] = []
+    with progress.task("planning the calls", ORDERS, "orders") as trying, eval_mode(algorithm):
+        for _ in range(ORDERS):
+            order = torch.randperm(length, generator=generator, device=generator.device).cpu()
+            cost = _costs(algorithm, examples, order, cuts)
+            nats, starts = cheapest_cuts(cost, calls)
+            call = torch.zeros(length, dtype=torch.long)
+            call[order] = torch.bucketize(torch.arange(length), cuts[starts], right=True) - 1
+            found.append((nats, call))
+            trying.advance(1)
+    return min(found, key=lambda each: each[0])[1].to(device)
+
+
+def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
+    """The least sum of ``cost`` Float[G, G + 1] of ``calls`` runs i..j-1 of 0..G-1, one behind the
+    other, and where they start, Int[calls]; ``cost[i, j]``: of the run i..j-1."""
+    num = len(cost)
+    best = torch.full((calls + 1, num + 1), torch.inf, dtype=cost.dtype)
+    before = torch.zeros(calls + 1, num + 1, dtype=torch.long)
+    best[0, 0] = 0
+    for k in range(1, calls + 1):
+        for j in range(1, num + 1):
+            best[k, j], before[k, j] = (best[k - 1, :j] + cost[:j, j]).min(dim=0)
+    starts, end = [], num
+    for k in range(calls, 0, -1):
+        end = int(before[k, end])
+        starts.append(end)
+    return float(best[calls, num]), torch.tensor(starts[::-1])
+
+
+def _costs(algorithm: TokenAlgorithm, batch: Batch, order: Tensor, cuts: Tensor) -> Tensor:
+    """Float64[G, G + 1]: nats per sample of the positions of an order between two ``cuts``
+    Int[G + 1], drawn apart given those before the first."""
+    nats = torch.stack([_nats(algorithm, batch, order[:cut]) for cut in cuts[:-1].tolist()])
+    so_far = torch.cat([torch.zeros(len(nats), 1).to(nats), nats[:, order].cumsum(dim=1)], dim=1)
+    so_far = so_far[:, cuts]  # (G, G + 1), from the start of the order
+    return so_far - so_far.diagonal().unsqueeze(1)
+
+
+def _nats(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
+    """Float64[L]: mean nats of every position given those ``shown``, 0 where it is not real."""
+    layout, total = algorithm.layout, 0.0
+    process = algorithm.process
+    for rows in torch.arange(len(batch)).split(_AT_ONCE):
+        part = _rows(batch, rows).to(layout.support.device)
+        hidden = part.real.clone()
+        hidden[:, shown] = False
+        x_t = part.x0.masked_fill(hidden, layout.mask_id)
+        t = process.time_of_masked(hidden, part.real)  # type: ignore[attr-defined]
+        logits = algorithm.logits(x_t, t, part.real, part.conditions)
+        log_d0 = log_softmax_on(logits, layout.support)
+        total = total + algorithm.cross_entropy(log_d0, part).double().sum(dim=0)
+    return torch.as_tensor(total).cpu() / len(batch)
+
+
+def _rows(batch: Batch, rows: Tensor) -> Batch:
+    conditions = {name: value[rows] for name, value in batch.conditions.items()}
+    return Batch(batch.x0[rows], batch.real[rows], conditions=conditions)

@@ -1,0 +1,51 @@
+"""Few-call sampling of students: as many network calls as they were distilled to."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from discrete_diffusion.algorithms import Distill, TokenAlgorithm
+from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.tokens import TokenSampler
+
+
+class FewCall(TokenSampler):
+    """Few-call sampling of students: as many network calls as they were distilled to.
+
+    Call after call a component z is drawn for each sample, all equally likely, then the tokens of
+    the call's set from D(. | z): exactly the distribution whose -log p ``Distill`` minimises.
+
+    Clamped tokens are visible from the first call on, which the student did not see in training,
+    and z does not heed them: an approximation.
+
+    Raises ``ValueError`` for an algorithm other than ``distill``, or if ``steps`` is given.
+    """
+
+    name = "few-call"
+    absorbing_only = True
+    algorithms = ("distill",)
+
+    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
+        if steps is not None:
+            raise ValueError(
+                f"few-call sampling makes the calls that the student was distilled to; leave "
+                f"steps={steps} unset, or train with algo=distill algo.calls={steps}"
+            )
+        super().check(algorithm, steps)
+
+    def _run(self, draft: Draft) -> None:
+        algorithm = cast(Distill, draft.algorithm)
+        given = draft.conditions
+        for call in range(algorithm.calls):
+            if algorithm.components > 1:
+                u = uniform_draws((len(draft.x),), draft.generator, draft.x.device)
+                component = (u * algorithm.components).long()
+                draft.conditions = {**given, "component": component}
+            masked = draft.masked
+            t = algorithm.process.time_of_masked(masked & draft.real, draft.real)
+            self._reveal(draft, masked & draft.free & (algorithm.plan == call), t)
+            draft.record()
+        draft.conditions = given
+
+
