@@ -46,8 +46,8 @@ class Distill(TokenAlgorithm):
     Deviation: Di4C fits the mixture to the teacher's steps; here it is fitted to data by maximum
     likelihood, the gradient of which needs no bound with so few components.
 
-    Raises ``ValueError`` for a number that is no whole number above 0, more calls than positions, an
-    unknown draw, and components that the backbone does not take.
+    Raises ``ValueError`` for a number that is no whole number above 0, more calls than positions,
+    an unknown draw, and components that the backbone does not take.
     """
 
     name = "distill"
@@ -75,7 +75,7 @@ class Distill(TokenAlgorithm):
         length = self.layout.length
         if calls > length:
             raise ValueError(
-                f"algo.calls={calls}: samples have {length} tokens at most; take algo.calls={length}"
+                f"algo.calls={calls}: samples have {length} tokens at most; take calls={length}"
             )
         if components > 1 and not self.takes("component"):
             raise ValueError(

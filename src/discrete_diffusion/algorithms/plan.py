@@ -10,6 +10,7 @@ from torch import Tensor
 from discrete_diffusion import progress
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.types import Batch
 
 if TYPE_CHECKING:
@@ -82,18 +83,19 @@ def _costs(algorithm: TokenAlgorithm, batch: Batch, order: Tensor, cuts: Tensor)
 
 def _nats(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
     """Float64[L]: mean nats of every position given those ``shown``, 0 where it is not real."""
-    layout, total = algorithm.layout, 0.0
-    process = algorithm.process
+    layout, process = algorithm.layout, algorithm.process
+    assert isinstance(process, Absorbing)
+    total = torch.zeros(layout.length, dtype=torch.float64)
     for rows in torch.arange(len(batch)).split(_AT_ONCE):
         part = _rows(batch, rows).to(layout.support.device)
         hidden = part.real.clone()
         hidden[:, shown] = False
         x_t = part.x0.masked_fill(hidden, layout.mask_id)
-        t = process.time_of_masked(hidden, part.real)  # type: ignore[attr-defined]
+        t = process.time_of_masked(hidden, part.real)
         logits = algorithm.logits(x_t, t, part.real, part.conditions)
         log_d0 = log_softmax_on(logits, layout.support)
-        total = total + algorithm.cross_entropy(log_d0, part).double().sum(dim=0)
-    return torch.as_tensor(total).cpu() / len(batch)
+        total += algorithm.cross_entropy(log_d0, part).double().sum(dim=0).cpu()
+    return total / len(batch)
 
 
 def _rows(batch: Batch, rows: Tensor) -> Batch:

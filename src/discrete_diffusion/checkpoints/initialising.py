@@ -131,9 +131,7 @@ def _inside(path: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name == path or name.startswith(f"{path}.")]
 
 
-def _check_same(
-    start: StartingWeights, names: Set[str], config: Mapping[str, Any]
-) -> None:
+def _check_same(start: StartingWeights, names: Set[str], config: Mapping[str, Any]) -> None:
     if other := sorted(start.weights.keys() ^ names):
         parts = ", ".join(sorted({name.split(".")[0] for name in start.weights}))
         differing = _differing(start.config, config)

@@ -192,8 +192,8 @@ def written(value: Any) -> str:
 
 
 def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
-    """Overrides that give ``algo=distill`` the data, noise, model and backbone of the checkpoint that
-    it starts from, but for what the command says itself; none for other algorithms.
+    """Overrides that give ``algo=distill`` the data, noise, model and backbone of the checkpoint
+    that it starts from, but for what the command says itself; none for other algorithms.
 
     Raises the errors of reading a checkpoint.
     """

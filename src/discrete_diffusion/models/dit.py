@@ -111,7 +111,7 @@ class DiT(nn.Module):
         earlier blocks is their clean tokens instead of x_t (block diffusion, arXiv 2503.09573). It
         gives the logits of every block at once that x_t with clean earlier blocks gives for one.
         ``cache``: of ``new_cache``, for a causal network; x_t then holds the new columns, no PAD.
-        ``component``: of the mixture, see ``Component``; of ``all`` M, logits are Float[B, M, L, V].
+        ``component``: of the mixture, see ``Component``; of ``all`` M, (B, M, L, V) comes back.
         ``packing``: which columns hold PAD, if it is known already.
         """
         self._check(x_t, group_idxs, context, cache)

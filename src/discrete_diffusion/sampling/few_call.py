@@ -47,5 +47,3 @@ class FewCall(TokenSampler):
             self._reveal(draft, masked & draft.free & (algorithm.plan == call), t)
             draft.record()
         draft.conditions = given
-
-
