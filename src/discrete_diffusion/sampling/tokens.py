@@ -223,12 +223,13 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         log_kept[asked] = torch.log1p(-lost.clamp(max=1.0)).clamp(min=neg_inf(lost.dtype))
         return log_kept
 
-    def _log_d0(self, draft: Draft, rows: Tensor, t: Tensor) -> Tensor:
+    def _log_d0(self, draft: Draft, rows: Tensor, t: Tensor, x: Tensor | None = None) -> Tensor:
         """log D Float[R, L, V], guided, of the samples ``rows`` Int[R] at times t Float64[R]: one
-        network call, two with guidance."""
+        network call, two with guidance. ``x``: Int[R, L], what to show of them instead, in which
+        case a sample may have several rows."""
         algorithm = draft.algorithm
-        draft.nfe[rows] += self._guidance.calls
-        x, real = draft.x[rows], draft.real[rows]
+        draft.nfe.index_add_(0, rows, torch.full_like(rows, self._guidance.calls))
+        x, real = draft.x[rows] if x is None else x, draft.real[rows]
         inputs = self._guidance.inputs(draft.conditions_of(rows), x)
         found = [algorithm.denoise(x, t, real, conditions) for conditions in inputs]
         return self._guidance.mix_log_probs(found, algorithm.layout.support)
