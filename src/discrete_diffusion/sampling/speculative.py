@@ -55,7 +55,7 @@ class Speculative(TokenSampler):
         r(v) proportional to max(p_j(v) - q_j(v), 0),
 
     and the round ends. Token after token is thus distributed as p_j, whatever q is (Leviathan et
-    al., arXiv 2211.17192, theorem 1), and a round that keeps n proposals draws n + 1 tokens. The
+    al., arXiv 2211.17192, section 2.3), and a round that keeps n proposals draws n + 1 tokens. The
     first round has nothing to propose from: it draws one token.
 
     The samples are those of one token per call in this order, D being told the time at which as

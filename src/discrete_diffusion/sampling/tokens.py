@@ -101,14 +101,14 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         ``support``: Bool[B, L, V], a narrowing of the legal ids, which is always satisfied. The
         ``log_weights`` of the result, the log of the mass kept at every draw, undo its tilt where
         tokens are drawn one by one in an order that does not read them (``first-hitting``,
-        ``autoregressive``, ``margin``, ``entropy``, ``entropy-bounded`` at budget 0), and as steps
-        grow of ``ancestral``, and of ``predictor-corrector`` where noise is not absorbing; of other
-        samplers they do not.
+        ``speculative``, ``autoregressive``, ``margin``, ``entropy``, ``entropy-bounded`` at budget
+        0), and as steps grow of ``ancestral``, and of ``predictor-corrector`` where noise is not
+        absorbing; of other samplers they do not.
         ``narrowing``: a narrowing that reads the tokens drawn so far. It is always satisfied, but
         for samples of weight 0: the tokens of one call are drawn one after the other from what D
         says of each, so that they heed each other. The weights undo its tilt as they do that of
-        ``support``. Of noise that leaves no MASK, and of orders that read the tokens drawn, it is
-        refused.
+        ``support``. Of noise that leaves no MASK, of orders that read the tokens drawn, and of
+        ``speculative`` it is refused.
         ``conditions``: what the network makes of them alone is computed once
         (``Algorithm.encoded``).
         ``keep_trajectory``: return the states on the way, too.
