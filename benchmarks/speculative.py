@@ -104,7 +104,7 @@ def of_plans(num: int) -> dict[str, Any]:
 
 def of_text(file: str, folder: Path, steps: int, num: int) -> dict[str, Any]:
     words = (*TRAINING, f"data.path={file}", f"trainer.max_steps={steps}")
-    checkpoint = read_checkpoint(kept_run(folder, words) / "last.ckpt")
+    checkpoint = read_checkpoint(kept_run(folder, words) / "checkpoints" / "last.ckpt")
     real = torch.ones(num, checkpoint.algorithm.layout.length, dtype=torch.bool)
     costs, _ = measure(checkpoint.algorithm, real, TEXTS)
     return {"samples": num, "steps": checkpoint.step, "data": Path(file).name, "ways": costs}
