@@ -20,7 +20,7 @@ from discrete_diffusion.sampling import build_sampler, draw_samples, fitting_sam
 from discrete_diffusion.sampling.ancestral import GridSampler
 
 TEMPERATURES = (0.1, 1.0, 10.0)
-WITHOUT_STEPS = ("autoregressive", "entropy-bounded")
+WITHOUT_STEPS = ("autoregressive", "entropy-bounded", "speculative")
 MILLION = 1_000_000
 
 

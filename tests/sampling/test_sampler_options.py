@@ -97,6 +97,9 @@ def test_options_of_k_per_call(name):
         ("remdm", {"loop_from": 1.2}, r"sampling\.loop_from=1\.2"),
         ("remdm", {"loop_until": -0.1}, r"sampling\.loop_until=-0\.1"),
         ("margin", {"groups_in_turn": "yes"}, r"sampling\.groups_in_turn=yes: expected true or f"),
+        ("speculative", {"tokens_per_round": 0}, r"sampling\.tokens_per_round=0: expected a whole"),
+        ("speculative", {"tokens_per_round": 1.5}, r"tokens_per_round=1\.5"),
+        ("speculative", {"tokens_per_call": 2}, "no setting 'tokens_per_call'"),
         ("first_hitting", {}, "did you mean 'first-hitting'"),
     ],
 )

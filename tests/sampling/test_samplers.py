@@ -41,7 +41,7 @@ def test_low_temperature_and_small_top_p_follow_the_mode(case):
     where noise leaves doubt, the last step ends in the mode of D."""
     name, sampler = case
     algorithm, real = exact(name), FULL.expand(100, -1)
-    in_turn = {"corrections": 0} if sampler == "predictor-corrector" else {}
+    in_turn = {"predictor-corrector": {"corrections": 0}, "speculative": {"tokens_per_round": 1}}
     for options in ({"temperature": 1e-5}, {"top_p": 1e-6}):
         output = draw_from(
             algorithm,
@@ -51,7 +51,7 @@ def test_low_temperature_and_small_top_p_follow_the_mode(case):
             keep_trajectory=True,
             **few(name, sampler),
             **options,
-            **in_turn,  # or there would be rounds between the frames
+            **in_turn.get(sampler, {}),  # or there would be states between the frames
         )
         frames = output.trajectory
         if algorithm.process.absorbing:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.narrowing import Narrowing as Narrowing
     from discrete_diffusion.sampling.remdm import ReMDM as ReMDM
     from discrete_diffusion.sampling.row_ancestral import RowAncestral as RowAncestral
+    from discrete_diffusion.sampling.speculative import Speculative as Speculative
     from discrete_diffusion.sampling.tokens import TokenSampler as TokenSampler
     from discrete_diffusion.sampling.unmasking import Confidence as Confidence
     from discrete_diffusion.sampling.unmasking import Entropy as Entropy
@@ -62,6 +63,7 @@ _BUILT_IN = {
     "row-ancestral": _declared(
         "row_ancestral:RowAncestral", state="features", algorithms=("masked-features",)
     ),
+    "speculative": _declared("speculative:Speculative", absorbing_only=True),
     "ode": _declared("fields:Ode", state="field", algorithms=("flow-matching",)),
     "direct": _declared("fields:Direct", state="field", algorithms=("regression",)),
     "generate": _declared("generate:Generate", state="latent", algorithms=("latent-seq2seq",)),

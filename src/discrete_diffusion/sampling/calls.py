@@ -21,6 +21,12 @@ def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Ten
     return -(-num // tokens_per_call) if steps is None else num.clamp(max=steps)
 
 
+def order_of_unmasking(times: Tensor, free: Tensor) -> Tensor:
+    """Int[B, L]: the positions ``free`` Bool[B, L] by their unmask times Float64[B, L], latest
+    first, then the others."""
+    return times.masked_fill(~free, -1.0).argsort(dim=1, descending=True, stable=True)
+
+
 def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, real: Tensor) -> Tensor:
     """Float64[B]: the time at which as many of the positions ``real`` Bool[B, L] are masked as now
     are, ``masked`` Bool[B, L]; for a model of discrete steps the next later of its own times."""

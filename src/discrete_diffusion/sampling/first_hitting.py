@@ -10,7 +10,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms import AR, TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.options import check_whole_number
-from discrete_diffusion.sampling.calls import number_of_calls
+from discrete_diffusion.sampling.calls import number_of_calls, order_of_unmasking
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
 
@@ -74,10 +74,7 @@ class FirstHitting(TokenSampler):
         call = torch.full_like(free, -1, dtype=torch.long)
         calls = torch.zeros_like(call[:, :1])
         for block in draft.blocks:
-            order = times.masked_fill(~block.free, -1.0).argsort(
-                dim=1, descending=True, stable=True
-            )
-            rank = order.argsort(dim=1)  # among the positions of the block, latest time first
+            rank = order_of_unmasking(times, block.free).argsort(dim=1)  # in the block, from 0
             num = block.free.sum(dim=1, keepdim=True)  # (B, 1)
             number = number_of_calls(self.tokens_per_call, draft.steps, num)
             call = torch.where(block.free, calls + rank * number // num.clamp(min=1), call)

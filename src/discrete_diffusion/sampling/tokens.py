@@ -101,14 +101,14 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         ``support``: Bool[B, L, V], a narrowing of the legal ids, which is always satisfied. The
         ``log_weights`` of the result, the log of the mass kept at every draw, undo its tilt where
         tokens are drawn one by one in an order that does not read them (``first-hitting``,
-        ``autoregressive``, ``margin``, ``entropy``, ``entropy-bounded`` at budget 0), and as steps
-        grow of ``ancestral``, and of ``predictor-corrector`` where noise is not absorbing; of other
-        samplers they do not.
+        ``speculative``, ``autoregressive``, ``margin``, ``entropy``, ``entropy-bounded`` at budget
+        0), and as steps grow of ``ancestral``, and of ``predictor-corrector`` where noise is not
+        absorbing; of other samplers they do not.
         ``narrowing``: a narrowing that reads the tokens drawn so far. It is always satisfied, but
         for samples of weight 0: the tokens of one call are drawn one after the other from what D
         says of each, so that they heed each other. The weights undo its tilt as they do that of
-        ``support``. Of noise that leaves no MASK, and of orders that read the tokens drawn, it is
-        refused.
+        ``support``. Of noise that leaves no MASK, of orders that read the tokens drawn, and of
+        ``speculative`` it is refused.
         ``conditions``: what the network makes of them alone is computed once
         (``Algorithm.encoded``).
         ``keep_trajectory``: return the states on the way, too.
@@ -223,12 +223,13 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         log_kept[asked] = torch.log1p(-lost.clamp(max=1.0)).clamp(min=neg_inf(lost.dtype))
         return log_kept
 
-    def _log_d0(self, draft: Draft, rows: Tensor, t: Tensor) -> Tensor:
+    def _log_d0(self, draft: Draft, rows: Tensor, t: Tensor, x: Tensor | None = None) -> Tensor:
         """log D Float[R, L, V], guided, of the samples ``rows`` Int[R] at times t Float64[R]: one
-        network call, two with guidance."""
+        network call, two with guidance. ``x``: Int[R, L], what to show of them instead, in which
+        case a sample may have several rows."""
         algorithm = draft.algorithm
-        draft.nfe[rows] += self._guidance.calls
-        x, real = draft.x[rows], draft.real[rows]
+        draft.nfe.index_add_(0, rows, torch.full_like(rows, self._guidance.calls))
+        x, real = draft.x[rows] if x is None else x, draft.real[rows]
         inputs = self._guidance.inputs(draft.conditions_of(rows), x)
         found = [algorithm.denoise(x, t, real, conditions) for conditions in inputs]
         return self._guidance.mix_log_probs(found, algorithm.layout.support)

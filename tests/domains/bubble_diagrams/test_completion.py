@@ -29,6 +29,7 @@ from discrete_diffusion.sampling import (
     EntropyBounded,
     FirstHitting,
     Margin,
+    Speculative,
 )
 from fake_processes import in_processes
 from tabulated_model import misleading_mdlm, random_diagrams, tabulated_mdlm
@@ -206,6 +207,7 @@ def test_lines_are_called_as_they_are_numbered():
         (FirstHitting(), {"node_order": "canonic"}, "node order 'canonic'; did you mean 'canonica"),
         (FirstHitting(), {"steps": 0}, "steps=0: expected at least 1"),
         (EntropyBounded(), {"steps": 3}, "leave steps unset"),
+        (Speculative(), {"steps": 3}, "set sampling.tokens_per_round"),
         (Autoregressive(), {}, "autoregressive sampling needs algo=ar, got mdlm"),
     ],
 )
@@ -251,7 +253,8 @@ def test_orders_that_read_no_tokens_are_exact_for_networks_that_are_not_told_t()
     told.time_conditioning = True
     untold = copy.copy(MODEL)
     untold.time_conditioning = False
-    for sampler in (Margin(), Entropy(), EntropyBounded(budget=0.0, order="entropy")):
+    in_order = (Margin(), Entropy(), EntropyBounded(budget=0.0, order="entropy"), Speculative())
+    for sampler in in_order:
         output = drawn_by(sampler)
         assert reasons(sampler, output, untold) == []
         (reason,) = reasons(sampler, output, told)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _EXACT_SAMPLERS = ("first-hitting", "autoregressive")
 """One token per call, they draw from the model."""
-_EXACT_ORDERS = ("margin", "entropy", "entropy-bounded")
+_EXACT_ORDERS = ("margin", "entropy", "entropy-bounded", "speculative")
 """They too, if the network is not told t and the order does not read the tokens drawn."""
 
 
