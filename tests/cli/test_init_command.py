@@ -102,3 +102,37 @@ def test_settings_that_make_no_sense(init, says):
     config.init.update(init)
     with pytest.raises(ValueError, match=says):
         starting_weights(config)
+
+
+PAIR = [
+    *("algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny", "model.d_pair=8", "model.n_layers=1"),
+    *("data.num_plans=200", "data.n_max=6", "data.num_rooms=[4,6]", "noise=cosine"),
+]
+
+
+def test_a_student_takes_after_its_teacher(caplog):
+    """Data, noise, model and backbone are those of the checkpoint; what the command says is not."""
+    caplog.set_level(logging.INFO)
+    teacher = run("teacher", *PAIR, *QUICK)
+    words = ["algo=distill", f"init.checkpoint={teacher}", "calls=3", "algo.components=4", *QUICK]
+    config = compose("train", [*words, "data.num_plans=100"])
+    assert (config.model.d_pair, config.data.n_max, config.data.num_plans) == (8, 6, 100)
+    assert (config.noise.name, config.algo.backbone) == ("cosine", "bd-denoiser-pair")
+    assert compose("train", [*words, "model=bd_pair_tiny"]).model.d_pair != 8
+    student = run("student", *words, *STILL)
+    taught, found = load(teacher).backbone.state_dict(), load(student).backbone.state_dict()
+    for name, value in taught.items():
+        torch.testing.assert_close(found[name], value, rtol=0, atol=1e-6)
+    plan = load(student).plan
+    assert sorted(plan.unique().tolist()) == [0, 1, 2]
+    assert len(load(student).sample(4, rooms=5)) == 4
+    teacher.unlink()
+    again = run("again", *words, *STILL, f"resume={student}", "trainer.max_steps=2")
+    assert torch.equal(load(again).plan, plan)
+
+
+def test_a_student_with_another_network_is_told_how_it_differs():
+    teacher = run("teacher", *PAIR, *QUICK)
+    words = ["algo=distill", f"init.checkpoint={teacher}", "model=bd_pair_tiny", *QUICK]
+    with pytest.raises(ValueError, match=r"set model.d_pair=8"):
+        run("student", *words)

@@ -10,6 +10,7 @@ from discrete_diffusion.checkpoints.contents import (
 )
 from discrete_diffusion.checkpoints.files import (
     INFO_KEY,
+    LAST,
     checkpoint_file,
     read_training_file,
     write_weights_file,
@@ -26,6 +27,7 @@ from discrete_diffusion.checkpoints.sharing import push_to_hub, save_pretrained
 __all__ = [
     "FORMAT",
     "INFO_KEY",
+    "LAST",
     "Checkpoint",
     "Initialised",
     "ResumePoint",

@@ -193,17 +193,19 @@ def written(value: Any) -> str:
 
 def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
     """Overrides that give ``algo=distill`` the data, noise, model and backbone of the checkpoint
-    that it starts from, but for what the command says itself; none for other algorithms.
+    that it starts from, or of the run that it goes on with, but for what the command says itself;
+    none for other algorithms.
 
     Raises the errors of reading a checkpoint.
     """
     said = dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
-    path = said.get("init.checkpoint", "null").strip("'\"")
-    if (defaults.get("algo") or {}).get("name") != "distill" or path == "null":
+    files = (said.get(key, "null").strip("'\"") for key in ("resume", "init.checkpoint"))
+    path = next((file for file in files if file != "null"), None)
+    if (defaults.get("algo") or {}).get("name") != "distill" or path is None:
         return []
-    from discrete_diffusion.checkpoints import read_contents
+    from discrete_diffusion.checkpoints import LAST, read_contents
 
-    was, words = read_contents(path).info["config"], []
+    was, words = read_contents(path, of_folder=LAST).info["config"], []
     for group in ("data", "noise", "model"):
         name = was[group].get("name")
         if group in said or name not in choices(group):

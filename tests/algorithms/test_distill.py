@@ -1,0 +1,257 @@
+"""The student of few calls: its loss is the -log p of its sampler, and a mixture can be any law."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms import MDLM, Distill
+from discrete_diffusion.algorithms.plan import cheapest_cuts, even_plan, plan_calls
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.types import Batch
+from toy_algorithms import ZeroBackbone
+from toy_world import (
+    FULL,
+    LENGTH,
+    MASK,
+    PADDED,
+    VOCAB_SIZE,
+    ExactBackbone,
+    ToyWorld,
+    noise_floor,
+    total_variation,
+)
+
+CODE = torch.tensor([VOCAB_SIZE**2, VOCAB_SIZE, 1])
+NUM = 200_000
+
+
+class TabularMixture(nn.Module):
+    """A free table of logits for every state and component, in float64."""
+
+    def __init__(self, components: int, scale: float = 1.0, seed: int = 0) -> None:
+        super().__init__()
+        shape = (VOCAB_SIZE**LENGTH, components, LENGTH, VOCAB_SIZE)
+        table = torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+        self.table = nn.Parameter(scale * table)
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None, *, component=None) -> Tensor:
+        logits = self.table[(x_t * CODE).sum(-1)]
+        if isinstance(component, str):
+            return logits
+        return logits[:, 0] if component is None else logits[torch.arange(len(x_t)), component]
+
+
+class Told(Distill):
+    """In float64, as the table is."""
+
+    def ask(self, x_t, sigma, conditions=None):
+        return self.call(self.backbone, x_t, sigma, self.accepted(conditions))
+
+
+def student(components: int = 8, plan=(0, 1, 1), **options) -> Told:
+    world = ToyWorld.make()
+    calls = max(plan) + 1
+    made = Told(
+        TabularMixture(components, **options),
+        Absorbing(world.layout, LogLinear()),
+        calls=calls,
+        components=components,
+    )
+    made.plan.copy_(torch.tensor(plan))
+    return made
+
+
+def everything(world: ToyWorld) -> Batch:
+    return Batch(world.x0, world.real.expand(len(world.x0), -1))
+
+
+def law(algorithm: Distill, world: ToyWorld) -> Tensor:
+    """p of every clean sequence, from the loss: Float64[K]."""
+    with torch.no_grad():
+        return (-algorithm.loss(everything(world), make_generator(0), "exact").nelbo.double()).exp()
+
+
+@pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
+@pytest.mark.parametrize("plan", [(0, 1, 1), (1, 0, 0), (0, 0, 0), (2, 0, 1)])
+def test_the_loss_is_minus_log_p_of_the_sampler(real, plan):
+    world, algorithm = ToyWorld.make(real), student(3, plan)
+    p = law(algorithm, world)
+    assert float(p.sum()) == pytest.approx(1, abs=1e-6)  # nelbo is float32
+    drawn = build_sampler({"name": "few-call"}).sample(
+        algorithm, real.expand(NUM, -1), generator=make_generator(1)
+    )
+    assert total_variation(world.distribution(drawn.x0), p / p.sum()) < noise_floor(p, NUM)
+    used = len(set(torch.tensor(plan)[real].tolist()))
+    assert (drawn.nfe == used).all()
+
+
+def test_one_call_is_an_unbiased_draw_of_the_whole():
+    world, algorithm = ToyWorld.make(), student(4, (2, 0, 1))
+    batch, num = everything(world), 3
+    exact = algorithm.loss(batch, make_generator(0), "exact").nelbo
+    seen = [algorithm.call_nll(batch, torch.full((len(batch),), k)) for k in range(num)]
+    torch.testing.assert_close(torch.stack(seen).sum(dim=0).float(), exact)
+    drawn = [algorithm.loss(batch, make_generator(k), "one_call").nelbo for k in range(3000)]
+    mean, spread = torch.stack(drawn).mean(dim=0), torch.stack(drawn).std(dim=0)
+    assert ((mean - exact).abs() < 5 * spread / 3000**0.5).all()
+    for row in drawn[:50]:  # of every batch each call has a third
+        nearest = (row / num - torch.stack(seen)).abs().argmin(dim=0)
+        assert nearest.bincount(minlength=num).tolist() == [8, 8, 8]
+
+
+def best_product(world: ToyWorld, plan: tuple[int, ...]) -> float:
+    """The least total variation from the world that gradient steps on the tables of a product of
+    two calls find, from its own conditionals and from random starts."""
+    found = []
+    for seed in range(4):
+        algorithm = student(1, plan, scale=0.3, seed=seed)
+        if seed == 0:
+            exact = ExactBackbone(Absorbing(world.layout, LogLinear())).table
+            algorithm.backbone.table.data.copy_(exact.unsqueeze(1))
+        optimizer = torch.optim.Adam(algorithm.parameters(), lr=0.03)
+        for _ in range(400):
+            batch = everything(world)
+            terms = [
+                algorithm.call_nll(batch, torch.full((len(batch),), k))
+                for k in range(max(plan) + 1)
+            ]
+            distance = (torch.stack(terms).sum(dim=0).neg().exp() - world.prob).abs().sum() / 2
+            found.append(float(distance.detach()))
+            optimizer.zero_grad()
+            distance.backward()
+            optimizer.step()
+    return min(found)
+
+
+@pytest.mark.slow
+def test_a_mixture_draws_in_two_calls_what_no_product_does():
+    """The student of eight components ends at the law itself; the best product of each of the six
+    ways to draw three tokens in two calls, by total variation, does not come near."""
+    world = ToyWorld.make()
+    plans = [plan for plan in itertools.product((0, 1), repeat=3) if 0 < sum(plan) < 3]
+    products = {plan: best_product(world, plan) for plan in plans}
+    algorithm = student(8, min(products, key=products.__getitem__), scale=0.3)
+    optimizer = torch.optim.Adam(algorithm.parameters(), lr=0.05)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3000)
+    batch = everything(world)
+    for _ in range(3000):
+        terms = [algorithm.call_nll(batch, torch.full((len(batch),), k)) for k in range(2)]
+        (world.prob * torch.stack(terms).sum(dim=0)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+    p = law(algorithm, world)
+    print(f"products: {products}; mixture: {total_variation(p, world.prob):.5f}")
+    assert total_variation(p, world.prob) < 1e-3
+    assert min(products.values()) > 0.05
+    drawn = build_sampler({"name": "few-call"}).sample(
+        algorithm, FULL.expand(NUM, -1), generator=make_generator(1)
+    )
+    distance = total_variation(world.distribution(drawn.x0), world.prob)
+    assert distance < noise_floor(world.prob, NUM) + 1e-3
+    assert (drawn.nfe == 2).all()
+
+
+def test_one_token_a_call_of_the_exact_network_is_the_joint():
+    world = ToyWorld.make()
+    process = Absorbing(world.layout, LogLinear())
+    algorithm = Distill(ExactBackbone(process), process, calls=3, components=1)
+    torch.testing.assert_close(law(algorithm, world), world.prob, atol=1e-6, rtol=0)
+
+
+def test_clamped_tokens_stay_and_are_seen_from_the_first_call():
+    algorithm = student(8)
+    clamp = torch.tensor([-1, -1, 3]).expand(500, -1)
+    drawn = build_sampler({"name": "few-call"}).sample(
+        algorithm, FULL.expand(500, -1), generator=make_generator(1), clamp=clamp
+    )
+    assert (drawn.x0[:, 2] == 3).all()
+    first = algorithm.backbone.table[(torch.tensor([MASK, MASK, 3]) * CODE).sum(), :, 0, :3]
+    share = drawn.x0[:, 0].bincount(minlength=3).double() / 500
+    assert ((share - first.softmax(dim=-1).mean(dim=0)).abs() < 0.12).all()
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5, 8])
+def test_cheapest_cuts_are_those_of_trying_all(calls):
+    cost = torch.rand(8, 9, generator=make_generator(calls), dtype=torch.float64)
+    nats, starts = cheapest_cuts(cost, calls)
+    tried = {
+        (0, *inner): sum(float(cost[i, j]) for i, j in itertools.pairwise((0, *inner, 8)))
+        for inner in itertools.combinations(range(1, 8), calls - 1)
+    }
+    best = min(tried, key=tried.__getitem__)
+    assert nats == pytest.approx(tried[best])
+    assert tuple(starts.tolist()) == best
+
+
+class Copies(nn.Module):
+    """x1 = x0, and x2 = x3 are as free: what is seen of a pair says the other one."""
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+        logits = torch.zeros(*x_t.shape, 4)
+        for one, other in ((0, 1), (1, 0), (2, 3), (3, 2)):
+            seen = x_t[:, other]
+            logits[:, one].scatter_(1, seen.clamp(max=1).unsqueeze(1), 20.0 * (seen < 2)[:, None])
+        return logits
+
+
+def test_a_plan_draws_copies_in_different_calls():
+    """Of two pairs of equal bits each call of two takes one of either pair, at the least nats."""
+    from discrete_diffusion.layout import TokenLayout
+
+    support = torch.zeros(4, 4, dtype=torch.bool)
+    support[:, :2] = True
+    layout = TokenLayout(support, mask_id=2, pad_id=3)
+    algorithm = MDLM(Copies(), Absorbing(layout, LogLinear()))
+    x0 = torch.randint(2, (300, 2), generator=make_generator(0)).repeat_interleave(2, dim=1)
+    batch = Batch(x0, torch.ones_like(x0, dtype=torch.bool))
+    plan = plan_calls(algorithm, batch, 2, make_generator(0))
+    assert plan.bincount().tolist() == [2, 2]
+    assert plan[0] != plan[1]
+    assert plan[2] != plan[3]
+    again = plan_calls(algorithm, batch, 2, make_generator(0))
+    assert torch.equal(plan, again)
+
+
+def test_even_plans_use_every_call():
+    assert even_plan(7, 3).bincount().tolist() == [3, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"calls": 0}, "algo.calls=0"),
+        ({"calls": 4}, "calls=3"),
+        ({"components": 0}, "algo.components=0"),
+        ({"draw": "some"}, "one_call"),
+    ],
+)
+def test_what_is_refused(options, named):
+    process = Absorbing(ToyWorld.make().layout, LogLinear())
+    with pytest.raises(ValueError, match=named):
+        Distill(ZeroBackbone(), process, **{"calls": 2, **options})
+
+
+def test_components_need_a_backbone_that_has_them():
+    process = Absorbing(ToyWorld.make().layout, LogLinear())
+    with pytest.raises(ValueError, match=r"takes component.*set algo.components=1"):
+        Distill(ExactBackbone(process), process, calls=2)
+    with pytest.raises(ValueError, match="algo=distill"):
+        build_sampler({"name": "few-call"}).check(MDLM(ExactBackbone(process), process))
+    with pytest.raises(ValueError, match="calls=5"):
+        build_sampler({"name": "few-call"}).check(student(2), steps=5)
+
+
+def test_uniform_predictions_cost_log_k():
+    world = ToyWorld.make()
+    algorithm = student(5, scale=0.0)
+    found = algorithm.loss(everything(world), make_generator(0), "exact").nelbo
+    torch.testing.assert_close(found, torch.full_like(found, math.log(3 * 4 * 2)))
