@@ -36,6 +36,7 @@ GOES_WITH = {
     ("forward_process", "hybrid"): ["algo=gidd"],
     ("noise", "learned"): ["algo=meld"],
     ("sampling", "autoregressive"): ["algo=ar"],
+    ("sampling", "few-call"): ["algo=distill"],
     ("data", "text"): ["algo.backbone=dit"],
     ("data", "dialogue-tokens"): ["algo.backbone=dit"],
     ("data", "graphs"): ["data.n_max=20"],
@@ -88,7 +89,8 @@ def test_names_are_the_choices():
     """Files are called what users type, and what the registries know."""
     for group in ("noise", "forward_process", "sampling", "algo"):
         for name in GROUPS[group]:
-            assert OmegaConf.load(config_dir() / group / f"{name}.yaml").name == name
+            config = OmegaConf.load(config_dir() / group / f"{name}.yaml")
+            assert config.get(group, config).name == name  # of a file that sets more, under its group
     assert set(GROUPS["data"]) == {
         name for domain in available_domains() for name in get_domain(domain).data_sets
     }
@@ -114,6 +116,7 @@ def test_a_backbone_brings_its_preset_of_the_nearest_size(overrides, preset):
         ([], "ancestral"),
         (["sampling=margin"], "margin"),
         (["algo=ar"], "autoregressive"),
+        (["algo=distill"], "few-call"),
     ],
 )
 def test_data_brings_its_sampler_unless_the_algorithm_or_the_user_does(overrides, sampler):
