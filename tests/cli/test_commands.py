@@ -201,7 +201,7 @@ def test_help_list_and_the_composed_config(capsys):
     assert rows["sedd"] == ["sedd", "absorbing,", "uniform", "any"]
     assert rows["ar"] == ["ar", "absorbing", "dit"]
     assert rows["first-hitting"][1:4] == ["absorbing", "ar,", "bd3lm,"]
-    assert rows["renoise"][1:7] == ["any", "any", "but", "ar", "predict", "clean"]
+    assert rows["renoise"][1:7] == ["any", "any", "but", "ar,", "distill", "predict"]
     assert rows["autoregressive"][1:4] == ["absorbing", "ar", "left"]
     main(["train", "algo.backbone=dit", "--cfg", "job"])
     shown = yaml.safe_load(capsys.readouterr().out)

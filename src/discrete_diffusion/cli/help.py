@@ -58,8 +58,7 @@ def print_help(
     meanings = {key: said for file in files for key, said in comments(file.read_text()).items()}
     for group, choice in chosen.items():
         if choice is not None:
-            own = _comments_of_choice(group, choice, user_config_dir)
-            meanings |= {f"{group}.{key}": said for key, said in own.items()}
+            meanings |= _comments_of_choice(group, choice, user_config_dir)
     table = _table("Keys, each with its default")
     options = options_by_title(command)
     for key, value in _leaves(_container(config)):
@@ -114,7 +113,8 @@ def comments(text: str) -> dict[str, str]:
 def _comments_of_choice(
     group: str, choice: str, user_config_dir: str | Path | None
 ) -> dict[str, str]:
-    """Of a group's YAML and of those of the same group that it starts from."""
+    """Of a group's YAML and of those of the same group that it starts from, by key of the whole
+    config."""
     from omegaconf import OmegaConf
 
     folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
@@ -124,7 +124,9 @@ def _comments_of_choice(
             for base in plain(OmegaConf.load(path)).get("defaults", ()):
                 if isinstance(base, str) and base != "_self_":
                     found |= _comments_of_choice(group, base, user_config_dir)
-            found |= comments(path.read_text())
+            text = path.read_text()
+            inside = "" if text.startswith("# @package _global_") else f"{group}."
+            found |= {f"{inside}{key}": said for key, said in comments(text).items()}
     return found
 
 
