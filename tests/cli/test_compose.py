@@ -90,7 +90,9 @@ def test_names_are_the_choices():
     for group in ("noise", "forward_process", "sampling", "algo"):
         for name in GROUPS[group]:
             config = OmegaConf.load(config_dir() / group / f"{name}.yaml")
-            assert config.get(group, config).name == name  # of a file that sets more, under its group
+            assert (
+                config.get(group, config).name == name
+            )  # of a file that sets more, under its group
     assert set(GROUPS["data"]) == {
         name for domain in available_domains() for name in get_domain(domain).data_sets
     }

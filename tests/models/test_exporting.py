@@ -53,9 +53,16 @@ def test_the_logits_are_the_same(name, tmp_path):
     assert json.loads(said["mask_id"]) == layout.mask_id
 
 
-def test_a_network_that_needs_more_is_refused(tmp_path):
-    algorithm = build_algorithm(compose("train", ["algo=masked-features", "data.num_features=5"]))
-    with pytest.raises(ValueError, match="format=onnx: this network"):
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["algo=masked-features", "data.num_features=5"], "this network"),
+        (["algo=distill", "model=bd_tiny"], "needs component beside"),
+    ],
+)
+def test_a_network_that_needs_more_is_refused(words, why, tmp_path):
+    algorithm = build_algorithm(compose("train", words))
+    with pytest.raises(ValueError, match=f"format=onnx: .*{why}"):
         export_onnx(algorithm, {}, tmp_path / "network.onnx")
     assert not (tmp_path / "network.onnx").exists()
     assert logging.getLogger("onnxscript").level in (logging.NOTSET, logging.ERROR)

@@ -83,6 +83,7 @@ class Distill(TokenAlgorithm):
                 f"that of {type(backbone).__name__} does not; set algo.components=1"
             )
         self.calls, self.components, self.draw = calls, components, draw
+        self.gives = ("component",) if components > 1 else ()
         device = self.layout.support.device
         self.register_buffer("plan", even_plan(length, calls).to(device))
 

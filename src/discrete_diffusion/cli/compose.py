@@ -206,7 +206,8 @@ def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
     from discrete_diffusion.checkpoints import LAST, read_contents
 
     was, words = read_contents(path, of_folder=LAST).info["config"], []
-    for group in ("data", "noise", "model"):
+    other = said.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
+    for group in ("data", "noise") if other else ("data", "noise", "model"):
         name = was[group].get("name")
         if group in said or name not in choices(group):
             continue

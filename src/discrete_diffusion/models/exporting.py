@@ -55,7 +55,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
     except ImportError as error:
         raise ValueError(f"format=onnx takes onnxruntime and onnxscript: {INSTALL}") from error
     layout = getattr(algorithm, "layout", None)
-    needed = algorithm.call.required
+    needed = (*algorithm.call.required, *algorithm.gives)
     if layout is None or needed:
         why = f"needs {', '.join(needed)} beside x_t and sigma" if needed else "is not on tokens"
         raise ValueError(f"format=onnx: this network {why}, which files of ours cannot be given")
