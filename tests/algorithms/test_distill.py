@@ -160,6 +160,28 @@ def test_a_mixture_draws_in_two_calls_what_no_product_does():
     assert (drawn.nfe == 2).all()
 
 
+def test_a_product_learns_nothing_from_the_steps_of_its_own_teacher():
+    """Self-distillation through time: the targets of a token are what the teacher says after it has
+    drawn others. Their mean is what it said before, if its predictions are those of one law."""
+    world = ToyWorld.make()
+    process = Absorbing(world.layout, LogLinear())
+    teacher = MDLM(ExactBackbone(process), process, time_conditioning=False)
+
+    def says(x_t: list[int]) -> Tensor:
+        state = torch.tensor([x_t])
+        return teacher.denoise(state, torch.full((1,), 0.5), FULL.unsqueeze(0))[0].double().exp()
+
+    first = says([MASK, MASK, MASK])
+    after_one = sum(first[0, v] * says([v, MASK, MASK]) for v in range(3))
+    torch.testing.assert_close(after_one[1:], first[1:], atol=1e-6, rtol=0)
+    after_two = sum(
+        first[0, v] * says([v, MASK, MASK])[2, w] * says([v, MASK, w])
+        for v in range(3)
+        for w in (2, 3)
+    )
+    torch.testing.assert_close(after_two[1], first[1], atol=1e-6, rtol=0)
+
+
 def test_one_token_a_call_of_the_exact_network_is_the_joint():
     world = ToyWorld.make()
     process = Absorbing(world.layout, LogLinear())
