@@ -16,9 +16,10 @@ from discrete_diffusion.types import Batch
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 
-ORDERS, SAMPLES, MOST_CUTS = 6, 256, 64
-"""How many random orders are tried, on how many samples; of long sequences, so many places where an
-order may be cut."""
+ORDERS, MOST_CUTS = 6, 64
+"""How many random orders are tried, and of long sequences, in how many places one may be cut."""
+MOST_SAMPLES, FEWEST_SAMPLES, TOKENS = 256, 32, 2**14
+"""Samples that an order is tried on: as many as have so many tokens, within these limits."""
 _AT_ONCE = 64
 
 
@@ -38,9 +39,10 @@ def plan_calls(
     sample takes sum over k of sum of e_l(i_k) over i_k <= l < i_{k+1} nats, and dynamic programming
     finds the i_k for which that is least (Watson et al., arXiv 2106.03802).
     """
-    some = torch.randperm(len(train), generator=generator, device=generator.device)[:SAMPLES]
-    examples = _rows(train, some.to(train.x0.device))
     length, device = train.x0.shape[1], algorithm.layout.support.device
+    num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
+    some = torch.randperm(len(train), generator=generator, device=generator.device)[:num]
+    examples = _rows(train, some.to(train.x0.device))
     cuts = torch.linspace(0, length, min(length, MOST_CUTS) + 1).round().long()
     found: list[tuple[float, Tensor]] = []
     with progress.task("planning the calls", ORDERS, "orders") as trying, eval_mode(algorithm):
