@@ -34,6 +34,7 @@ OF_ALGORITHMS = {
     "samplers": None,
     "backbone_needs": (),
     "discrete_time": False,
+    "has_teacher": False,
 }
 OF_SAMPLERS = {
     "state": "tokens",

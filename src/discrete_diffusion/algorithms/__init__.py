@@ -64,7 +64,7 @@ _BUILT_IN = {
         samplers=("autoregressive", "first-hitting"),
     ),
     "meld": _declared("meld:MELD", "absorbing"),
-    "distill": _declared("distill:Distill", "absorbing", samplers=("few-call",)),
+    "distill": _declared("distill:Distill", "absorbing", samplers=("few-call",), has_teacher=True),
     "masked-features": _declared(
         "masked_features:MaskedFeatures",
         "absorbing",

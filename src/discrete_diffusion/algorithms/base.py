@@ -73,6 +73,8 @@ class Algorithm(nn.Module, ABC):
     """True if it calls modules of the backbone and never its ``forward``."""
     learns_schedule: ClassVar[bool] = False
     """True if ``loss`` has the gradient of a learned schedule."""
+    has_teacher: ClassVar[bool] = False
+    """True if it starts from another model, ``init.checkpoint``, and takes after it."""
     bound: str | None = None
     """What its NELBO bounds, unless the data says so (``Dataset.bound``)."""
     backbone: nn.Module

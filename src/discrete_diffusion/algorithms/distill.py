@@ -53,6 +53,7 @@ class Distill(TokenAlgorithm):
     name = "distill"
     processes = ("absorbing",)
     samplers = ("few-call",)
+    has_teacher = True
     evaluation_draw = "exact"
     process: Absorbing
     plan: Tensor

@@ -192,16 +192,20 @@ def written(value: Any) -> str:
 
 
 def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
-    """Overrides that give ``algo=distill`` the data, noise, model and backbone of the checkpoint
-    that it starts from, or of the run that it goes on with, but for what the command says itself;
-    none for other algorithms.
+    """Overrides that give an algorithm with a teacher (``distill``) the data, noise, model and
+    backbone of the checkpoint that it starts from, or of the run that it goes on with, but for what
+    the command says itself; none for other algorithms.
 
     Raises the errors of reading a checkpoint.
     """
     said = dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
     files = (said.get(key, "null").strip("'\"") for key in ("resume", "init.checkpoint"))
     path = next((file for file in files if file != "null"), None)
-    if (defaults.get("algo") or {}).get("name") != "distill" or path is None:
+    if path is None or "algo" not in defaults:
+        return []
+    from discrete_diffusion.algorithms import ALGORITHMS
+
+    if not getattr(ALGORITHMS.known(defaults.algo.name), "has_teacher", False):
         return []
     from discrete_diffusion.checkpoints import LAST, read_contents
 

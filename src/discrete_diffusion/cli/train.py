@@ -92,6 +92,10 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
     else:
         if start is not None:
             start_from(start, built.algorithm, config)
+        elif built.algorithm.has_teacher:
+            logger.warning(
+                "%s without init.checkpoint=TEACHER learns from the data alone", config.algo.name
+            )
         built.begin()
     from discrete_diffusion.cli.lightning_setup import build_trainer  # slow: after all refusals
     from discrete_diffusion.training import RunCheckpoints
