@@ -1,16 +1,16 @@
 """Students of few calls beside their teacher, on the embedded plans: quality, calls and time.
 
-    python benchmarks/distilled.py [--teacher plans-small] [--calls 4 6] [--steps 4000]
+    python benchmarks/distilled.py [--teacher plans-small] [--calls 4 6] [--steps 4000 ...]
         [--seeds 5] [--threads 1] [--keep runs/distilled] [--quick]
         [--students RUN ... [--cpu-minutes N ...]]
 
-Trains a student for each number of calls, from the teacher's weights on the teacher's data, unless
-``--students`` names runs of the same words; ``--cpu-minutes`` then says what each of them took, if
-its run does not. The reference is the test split, which training never saw. Every cell
-(sampler, steps, seed) is kept in ``--keep`` as soon as it is measured, so that a call that adds a
-student measures that alone. Writes ``benchmarks/results/distilled.json``, the tables of
-``docs/results_samplers.md`` and their figure; with ``--quick``, few steps and samples, into the
-folder only.
+Trains a student for each number of calls, from the teacher's weights on the teacher's data, all for
+``--steps`` or, of several, each for its own; unless ``--students`` names runs of the same words.
+``--cpu-minutes`` then says what each of them took, if its run does not. The reference is the test
+split, which training never saw. Every cell (sampler, steps, seed) is kept in ``--keep`` as soon as
+it is measured, so that a call that adds a student measures that alone. Writes
+``benchmarks/results/distilled.json``, the tables of ``docs/results_samplers.md`` and their figure;
+with ``--quick``, few steps and samples, into the folder only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RECIPE = (
     *("callbacks.ema_decay=0.999", "callbacks.num_samples=0", "eval.num_samples=0", "logger=none"),
 )
 BOUND_DRAWS, VERDICTS, KNOWN, FLOOR_DRAWS = 4, 300, 20_000, 20
-QUICK_STEPS, QUICK_VERDICTS = 4, 10
+QUICK_STEPS, QUICK_VERDICTS = [4], 10
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,10 @@ class Student:
 def trained(given: argparse.Namespace, folder: Path) -> list[Student]:
     """A student for each number of calls."""
     found = []
-    for calls in given.calls:
+    each = given.steps if len(given.steps) > 1 else given.steps * len(given.calls)
+    for calls, steps in zip(given.calls, each, strict=True):
         words = (*RECIPE, f"init.checkpoint={given.teacher}", f"calls={calls}")
-        words += (f"trainer.max_steps={given.steps}", f"trainer.val_check_interval={given.steps}")
+        words += (f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}")
         run = kept_run(folder / f"calls_{calls}", (*words, f"threads={given.threads}"))
         found.append(Student(run, cpu_minutes(run)))
     return found
@@ -82,13 +83,15 @@ def cpu_minutes(run: Path) -> float | None:
 
 
 def cells_of(students: Sequence[str], num_seeds: int) -> list[Cell]:
-    """Seed after seed, so that what runs beside slows all samplers alike."""
+    """Seed after seed, so that what runs beside slows all samplers alike. Speculative sampling, the
+    slowest, has one seed: its samples are of the distribution of first-hitting."""
     cells = []
     for seed in range(num_seeds):
         cells.append(Cell(TEACHER, "first-hitting", "first-hitting", seed=seed))
         bounded = (("budget", 1.2),)
         cells.append(Cell(TEACHER, "entropy-bounded", "entropy-bounded", bounded, seed=seed))
-        cells.append(Cell(TEACHER, "speculative", "speculative", seed=seed))
+        if seed == 0:
+            cells.append(Cell(TEACHER, "speculative", "speculative"))
         cells += [
             Cell(TEACHER, "first-hitting", "first-hitting", steps=k, seed=seed) for k in STEPS
         ]
@@ -178,7 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--teacher", default="plans-small")
     parser.add_argument("--calls", type=int, nargs="+", default=[4, 6])
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, nargs="+", default=[4000])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("runs/distilled"))
@@ -195,11 +198,11 @@ def main() -> None:
         (folder / "distilled.json").write_text(json.dumps(results, indent=1) + "\n")
         draw(results, folder / FIGURE)
         return
-    calls = sorted(int(name) for name in results["models"] if name != TEACHER)
-    steps = max(results["models"][str(k)]["steps"] for k in calls)
-    command = f"python benchmarks/distilled.py --teacher {Path(given.teacher).name} --calls "
-    command += f"{' '.join(map(str, calls))} --steps {steps} --seeds {given.seeds}"
-    command += f" --threads {given.threads}"
+    calls = [name for name in results["models"] if name != TEACHER]
+    steps = [str(results["models"][name]["steps"]) for name in calls]
+    command = f"python benchmarks/distilled.py --teacher {Path(given.teacher).name}"
+    command += f" --calls {' '.join(calls)} --steps {' '.join(steps)}"
+    command += f" --seeds {given.seeds} --threads {given.threads}"
     publish("distilled", command=command, seed=list(range(given.seeds)), results=results)
 
 
