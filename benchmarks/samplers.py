@@ -21,8 +21,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,12 +30,13 @@ from typing import Any
 import torch
 
 import discrete_diffusion
+from buildable import buildable
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import train
-from discrete_diffusion.data import draw_sizes
+from discrete_diffusion.data import TokenDataset, draw_sizes
 from discrete_diffusion.domains import build_data, domain_of
 from discrete_diffusion.domains.bubble_diagrams import decode
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
@@ -46,6 +46,8 @@ from discrete_diffusion.sampling import build_sampler, draw_samples
 from record import publish
 from sampler_cells import Cell, all_cells, quick_cells
 from samplers_report import FIGURE, draw
+from speculative import counted
+from speed_clock import Stopwatch
 
 NUM, QUICK_NUM, BATCH = 2000, 100, 256
 FLAT = (
@@ -62,46 +64,56 @@ QUICK = ("model=bd_tiny", "trainer.max_steps=300", "data.num_plans=5000", "eval.
 
 @dataclass(frozen=True)
 class Model:
-    """A trained model, what its weights are called in cells, and the plans it is measured on."""
+    """A trained model, what its weights are called in cells, its data, and the plans it is measured
+    on."""
 
     checkpoint: Checkpoint
     digest: str
+    data: TokenDataset
     reference: DiagramSet
 
     @classmethod
-    def read(cls, path: Path) -> Model:
+    def read(cls, path: str | Path) -> Model:
+        """Of a run, a file, or the name of a model in the box."""
         checkpoint = read_checkpoint(path)
         data = build_data(checkpoint.config)
         vocab = VocabConfig(n_max=checkpoint.config.data.n_max)
         reference = DiagramSet(decode(data.splits["test"].x0, vocab)).prepare()
-        return cls(checkpoint, digest_of(checkpoint.algorithm), reference)
+        return cls(checkpoint, digest_of(checkpoint.algorithm), data, reference)
 
-    def measure(self, cell: Cell, num: int) -> dict[str, float]:
-        """Draw and measure; the room counts are a function of the seed alone."""
-        checkpoint = self.checkpoint
+    def measure(self, cell: Cell, num: int, verdicts: int = 0) -> dict[str, float]:
+        """Draw and measure; the room counts are a function of the seed alone. ``verdicts``: of how
+        many samples it is asked whether they can be built."""
+        checkpoint, data = self.checkpoint, self.checkpoint.config.data
         sizes = draw_sizes(checkpoint.size_counts, num, make_generator(cell.seed, 0))
-        data = checkpoint.config.data
         real = domain_of(data).real_positions(data, sizes)
-        sampler = build_sampler(cell.sampling)
-        start = time.perf_counter()
+        in_rounds, watch = cell.name == "speculative", Stopwatch(torch.device("cpu"))
         output = draw_samples(
-            sampler,
+            build_sampler(cell.sampling),
             checkpoint.algorithm,
             real,
             generator=make_generator(cell.seed, 1),
             steps=cell.steps,
             batch_size=BATCH,
+            trajectories=num if in_rounds else 0,
         )
-        seconds = time.perf_counter() - start
-        vocab = VocabConfig(n_max=checkpoint.config.data.n_max)
-        samples = DiagramSet(decode(output.x0, vocab))
-        found = bubble_metrics(samples, self.reference)
-        return {
+        spent = watch.stop(num)
+        diagrams = decode(output.x0, VocabConfig(n_max=data.n_max))
+        found = bubble_metrics(DiagramSet(diagrams), self.reference)
+        numbers = {
             "calls": float(output.nfe.double().mean()),
             "most_calls": int(output.nfe.max()),
             **{name: found[name] for name in METRICS},
-            "seconds": seconds,
+            "seconds": spent.wall,
+            "cpu_seconds": spent.cpu,
         }
+        if in_rounds:
+            most = cell.sampling.get("tokens_per_round", 8)
+            numbers["rounds"] = counted(output, real.sum(dim=1), most)["rounds"]
+        if verdicts:
+            some = diagrams[:verdicts]
+            numbers["buildable"] = len(buildable(some)) / len(some)
+        return numbers
 
 
 def digest_of(algorithm: TokenAlgorithm) -> str:
@@ -131,7 +143,7 @@ def digest_of_code() -> str:
     return digest.hexdigest()[:16]
 
 
-def place_of(folder: Path, cell: Cell, digest: str, num: int) -> Path:
+def place_of(folder: Path, cell: Cell, digest: str, num: int, verdicts: int = 0) -> Path:
     """The file of a cell: named by all that its numbers depend on, code included."""
     facts = {
         **cell.facts,
@@ -139,6 +151,7 @@ def place_of(folder: Path, cell: Cell, digest: str, num: int) -> Path:
         "samples": num,
         "batch": BATCH,
         "code": digest_of_code(),
+        **({"verdicts": verdicts} if verdicts else {}),
     }
     name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     return folder / "cells" / f"{name}.json"
@@ -151,14 +164,25 @@ def share_of(cells: Sequence[Cell], share: str) -> Iterator[Cell]:
 
 
 def fill(
-    models: dict[str, Model], cells: Sequence[Cell], folder: Path, share: str, num: int
+    models: Mapping[str, Model],
+    cells: Sequence[Cell],
+    folder: Path,
+    share: str,
+    num: int,
+    verdicts: Mapping[Cell, int] | None = None,
 ) -> list[dict[str, Any]] | None:
-    """Measure what this share lacks; all cells with their numbers, or None if any is lacking."""
-    places = {cell: place_of(folder, cell, models[cell.model].digest, num) for cell in cells}
+    """Measure what this share lacks; all cells with their numbers, or None if any is lacking.
+
+    ``verdicts``: of the cells that it is not 0 for, see ``Model.measure``."""
+    asked = verdicts or {}
+    places = {
+        cell: place_of(folder, cell, models[cell.model].digest, num, asked.get(cell, 0))
+        for cell in cells
+    }
     for cell in share_of(cells, share):
         if places[cell].exists():
             continue
-        numbers = models[cell.model].measure(cell, num)
+        numbers = models[cell.model].measure(cell, num, asked.get(cell, 0))
         places[cell].parent.mkdir(parents=True, exist_ok=True)
         half = places[cell].with_suffix(".part")
         half.write_text(json.dumps({**cell.facts, **numbers}, indent=1) + "\n")

@@ -127,9 +127,14 @@ def _sampling(found: Part) -> str:
             row["name"],
             f"{row['calls']:.1f}",
             *_speed(found, row),
-            _interval(row["relation_tv"], 1, 4),
-            _interval(row["valid"], 100, 1),
-            _interval(row["transitive"], 100, 1),
+            *(
+                _interval(row[name], scale, digits) if name in row else ""
+                for name, scale, digits in (
+                    ("relation_tv", 1, 4),
+                    ("valid", 100, 1),
+                    ("transitive", 100, 1),
+                )
+            ),
         ]
         for row in found["rows"]
     ]

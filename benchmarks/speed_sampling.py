@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import OmegaConf
 from scipy.stats import binomtest
 from torch import Tensor
 
+from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli import compose
 from discrete_diffusion.data import draw_sizes
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.bubble_diagrams import decode
@@ -34,13 +37,15 @@ SIZE_STREAM, DRAW_STREAM, BOOTSTRAP_STREAM = 40, 41, 42
 @dataclass(frozen=True)
 class Way:
     """``sampler``: a name of the package's; None is the baseline's dense ancestral sampling.
-    ``plain``: which of the package's layers are PyTorch's own instead."""
+    ``plain``: which of the package's layers are PyTorch's own instead. ``calls``: not of the model,
+    but of an untrained student with its backbone, which costs as much as a trained one."""
 
     name: str
     sampler: str | None
     steps: int | None = None
     plain: tuple[str, ...] = ()
     bfloat16: bool = False
+    calls: int | None = None
 
 
 WAYS = (
@@ -52,6 +57,9 @@ WAYS = (
     Way("first-hitting", "first-hitting"),
     Way("first-hitting, steps=12", "first-hitting", 12),
     Way("entropy-bounded", "entropy-bounded"),
+    Way("speculative", "speculative"),
+    Way("few-call, a student of 6 calls", "few-call", calls=6),
+    Way("few-call, a student of 4 calls", "few-call", calls=4),
     Way("first-hitting, bfloat16", "first-hitting", bfloat16=True),
     Way("first-hitting, steps=12, bfloat16", "first-hitting", 12, bfloat16=True),
     Way("entropy-bounded, bfloat16", "entropy-bounded", bfloat16=True),
@@ -71,6 +79,13 @@ class Painter:
         self.config = model.checkpoint.config
         self.algorithm = model.checkpoint.algorithm.to(device).eval()
         self.dense = DenseDenoiser(self.algorithm.backbone.denoiser).eval()
+        self.students = {way.calls: self._student(way.calls) for way in WAYS if way.calls}
+
+    def _student(self, calls: int) -> TokenAlgorithm:
+        config, words = self.config.copy(), ["algo=distill", f"calls={calls}"]
+        config.algo = OmegaConf.to_container(compose("train", words).algo, resolve=True)
+        config.algo.backbone = self.config.algo.backbone
+        return build_algorithm(config).to(self.device).eval()
 
     def real(self, num: int, *stream: int) -> Tensor:
         """Bool[num, L]: sizes at the mix of the training data."""
@@ -93,7 +108,7 @@ class Painter:
                 return torch.cat(parts).cpu(), float(way.steps)
             output = draw_samples(
                 build_sampler({"name": way.sampler}),
-                self.algorithm,
+                self.algorithm if way.calls is None else self.students[way.calls],
                 real,
                 generator=generator,
                 steps=way.steps,
@@ -151,10 +166,10 @@ def sampling(
             "name": way.name,
             "calls": calls,
             **rates(spent[way.name], spent[WAYS[0].name]),
-            **painter.quality(tokens),
+            **(painter.quality(tokens) if way.calls is None else {}),
         }
         rows.append(row)
-        print(f"{way.name}: {calls:.1f} calls, relation TV {row['relation_tv'][0]:.4f}", flush=True)
+        print(f"{way.name}: {calls:.1f} calls", flush=True)
     each = {}
     for way in WAYS:
         real = painter.real(diagrams, 1, 0)

@@ -1,0 +1,87 @@
+"""The table and the figure of students show the numbers of their teacher beside theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from distilled import STEPS, cells_of, is_judged
+from distilled_figure import CostPanel, CostPoint, QualityRow, draw_costs
+from distilled_report import FIGURE, TEACHER, figures, sections
+from record import Record
+
+QUALITY = {"relation_tv": 0.02, "node_tv": 0.01, "valid": 0.99, "mode_coverage_weighted": 0.9}
+
+
+def results():
+    cells = []
+    for cell in cells_of(["4"], 2):
+        numbers = {**QUALITY, "calls": 27.0 if cell.steps is None else cell.steps}
+        numbers |= {"transitive": 0.9 + 0.02 * cell.seed, "cpu_seconds": numbers["calls"]}
+        numbers |= {"rounds": 6.0} if cell.name == "speculative" else {}
+        numbers |= {"buildable": 0.8} if is_judged(cell, [4]) else {}
+        cells.append({"line": cell.line, **cell.facts, **numbers})
+    model = {"steps": 10, "batch_size": 64, "parameters": 1000, "nats_standard_error": 0.1}
+    return {
+        "num_samples": 1000,
+        "num_reference": 500,
+        "num_verdicts": 50,
+        "floors": {**QUALITY, "transitive": 1.0, "buildable": 1.0},
+        "models": {
+            TEACHER: {**model, "nats": 18.0},
+            "4": {**model, "nats": 19.0, "cpu_minutes": None},
+        },
+        "cells": cells,
+    }
+
+
+@pytest.fixture
+def record():
+    return Record("distilled", "python benchmarks/distilled.py", [0, 1], "a processor", results())
+
+
+def test_the_table_has_a_row_per_sampler_with_means_over_seeds(record):
+    table = sections(record)["results_samplers.md", "distilled"].split("\n\n")[0]
+    rows = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in table.splitlines()[2:]}
+    assert len(rows) == 3 + len(STEPS) + 1 + 1
+    assert rows["teacher, speculative"][1:4] == ["6.0", "27.0", ""]
+    assert rows["teacher, first-hitting"][1:4] == ["27.0", "", "≤ 18.00 ± 0.20"]
+    student = rows["student, few-call"]
+    assert student[3] == "19.00 ± 0.20"
+    assert student[4] == "0.0200 ± 0.0000"
+    assert student[7] == "91.0 ± 12.7"  # 90 and 92: 12.706 * 1
+    assert student[9].startswith("80.0 (")
+    assert student[10].startswith("27.0 ± 0.0")
+    judged = {name for name, row in rows.items() if row[9]}
+    assert judged == {
+        *("teacher, first-hitting", "teacher, first-hitting, steps=4", "teacher, entropy-bounded"),
+        *("student, few-call", "real plans"),
+    }
+
+
+def test_what_training_took_is_left_out_where_it_is_not_known(record):
+    said = sections(record)["results_samplers.md", "distilled training"]
+    assert said == "* 4 calls: 1,000 parameters, 10 steps of 64."
+    record.results["models"]["4"]["cpu_minutes"] = 30.4
+    assert "30 CPU-minutes" in sections(record)["results_samplers.md", "distilled training"]
+
+
+def test_the_figure_is_drawn_from_the_record(record, tmp_path):
+    ((name, draw),) = figures(record).items()
+    assert name == FIGURE
+    draw(tmp_path / name)
+    assert (tmp_path / name).stat().st_size > 0
+
+
+def test_curves_run_by_cost_and_floors_are_lines():
+    costs, rows = [CostPanel("calls", "calls")], [QualityRow("tv", "TV"), QualityRow("bad", "bad")]
+    points = [
+        CostPoint({"calls": calls, "tv": tv, "bad": 1.0}, {"tv": 0.01, "bad": 0.0})
+        for calls, tv in ((27.0, 0.02), (4.0, 0.05))
+    ]
+    figure = draw_costs({"one": points}, costs, rows, floors={"tv": 0.015})
+    tv, bad = figure.axes
+    assert tv.lines[0].get_xydata().tolist() == [[4, 0.05], [27, 0.02]]
+    assert list(tv.lines[1].get_ydata()) == [0.015, 0.015]
+    assert len(bad.lines) == 1
+    with pytest.raises(ValueError, match="0 curves"):
+        draw_costs({}, costs, rows, floors={})
