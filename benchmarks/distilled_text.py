@@ -40,7 +40,7 @@ from kept_runs import facts, kept_run
 from record import Record, Sections, markdown_table, percent, publish
 from speed_clock import Stopwatch
 
-SEED, BATCH, BOUND_DRAWS, RUN_OF = 0, 64, 4, 4
+SEED, BATCH, BOUND_DRAWS, RUN_OF, HELD_OUT = 0, 64, 4, 4, 256
 TEXT = (
     *(*SHARED, "data=text", "data.length=128", "data.batch_size=32"),
     *("algo.backbone=dit", "model=dit_tiny"),
@@ -75,8 +75,9 @@ def weights(run: Path) -> Path:
 
 
 def about(run: Path, model: Checkpoint, data: TokenDataset) -> dict[str, Any]:
-    """What a run was, and its bits per character of the test split, with their standard error."""
-    batches = SplitBatches(data, "test", batch_size=BATCH, seed=SEED)
+    """What a run was, and its bits per character of ``HELD_OUT`` windows of the test split, with
+    their standard error."""
+    batches = SplitBatches(data, "test", batch_size=BATCH, seed=SEED, most=HELD_OUT)
     found = estimate_bound(
         model.algorithm, batches, quantity=data.bound, draws=BOUND_DRAWS, seed=SEED
     )
@@ -187,7 +188,7 @@ def sections(record: Record) -> Sections:
     said = (
         f"{results['num_samples']:,} samples, {results['rows']['real text']['num']:,} windows of "
         f"{results['data']}. Teacher and judge: {teacher['steps']:,} steps; the judge takes "
-        f"{_bits(judge, 'bits')} bits per character of all held-out text. Students: "
+        f"{_bits(judge, 'bits')} bits per character of {HELD_OUT} held-out windows. Students: "
         f"{results['components']} components, {students[0]['steps']:,} steps, {minutes} "
         f"CPU-minutes with the choice of their sets. {record.hardware}, one thread."
     )
