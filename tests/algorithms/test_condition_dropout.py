@@ -45,6 +45,8 @@ def toy(name: str = "mdlm", backbone: nn.Module | None = None, **options) -> Tok
     learned = getattr(build, "learns_schedule", False)
     schedule = Learned(layout, per="token") if learned else LogLinear()
     process = _PROCESS_BUILDERS[build.processes[0]](layout, schedule)
+    if name == "distill":  # of three tokens at most, and a network without components
+        options |= {"calls": 3, "components": 1}
     return build(backbone or Listener(), process, **options)
 
 

@@ -148,7 +148,7 @@ class DiT(nn.Module):
         logits = packing.unpack(of_component(self.components, self.head(x), x, component))
         if self.pad_id is not None:
             logits[..., self.pad_id] = neg_inf(logits.dtype)
-        return by_component(logits, len(x_t), component)  # (B, L, V) or (B, M, L, V)
+        return by_component(logits, x_t.shape[0], component)  # (B, L, V) or (B, M, L, V)
 
     def new_cache(self, positions: Tensor) -> KeyValueCache:
         """An empty cache for the columns at ``positions`` Int[K], given in that order.

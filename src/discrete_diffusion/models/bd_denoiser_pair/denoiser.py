@@ -284,7 +284,8 @@ class BDDenoiserPair(nn.Module):
         ahead, back = pairs[:, first * n + second], pairs[:, second * n + first]
         edge_logits = ahead + back[..., self.inverse]  # (B, N (N - 1) / 2, 13)
         if packing.columns is not None:
-            shape = (len(edge_logits), self.vocab_config.num_edges, edge_logits.shape[-1])
+            num, edge_ids = edge_logits.shape[0], edge_logits.shape[-1]
+            shape = (num, self.vocab_config.num_edges, edge_ids)
             slots = position[first, second] - n_max
             edge_logits = edge_logits.new_zeros(shape).index_copy(1, slots, edge_logits)
         return packing.unpack(node_logits, 0, n_max), edge_logits
