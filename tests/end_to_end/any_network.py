@@ -25,6 +25,9 @@ PROCESSES_OF = [
 ]
 
 
+COMPONENTS = 4
+
+
 class Columns:
     """The positions of the columns that an autoregressive sampler hands over one after another."""
 
@@ -53,13 +56,20 @@ class TableNetwork(nn.Module):
     def new_cache(self, positions: Tensor) -> Columns:
         return Columns(positions)
 
-    def forward(self, x_t, sigma=None, *, cache=None, group_idxs=None, context=None):
+    def forward(
+        self, x_t, sigma=None, *, cache=None, group_idxs=None, context=None, component=None
+    ):
         num = x_t.shape[1]
         positions = torch.arange(num) if cache is None else cache.take(num)
         logits = self.table[positions, x_t]
         if sigma is not None:
             logits = logits * (0.5 + torch.exp(-sigma))[:, None, None]
-        return logits
+        if component is None:
+            return logits
+        spread = 1 + torch.arange(COMPONENTS) / COMPONENTS
+        if isinstance(component, str):
+            return logits.unsqueeze(1) * spread[:, None, None]
+        return logits * spread[component][:, None, None]
 
 
 def algorithm_on(
@@ -75,7 +85,8 @@ def algorithm_on(
     noise = _PROCESS_BUILDERS[process](layout, schedule)
     x0 = torch.multinomial(layout.support.double(), 5, True, generator=generator).T
     noise.fit(x0, torch.rand(x0.shape, generator=generator) < 0.5)
-    return build(TableNetwork(layout, scale=scale, seed=seed), noise)
+    few = {"calls": min(3, layout.length), "components": COMPONENTS} if name == "distill" else {}
+    return build(TableNetwork(layout, scale=scale, seed=seed), noise, **few)
 
 
 def random_layout(

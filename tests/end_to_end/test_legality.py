@@ -20,7 +20,7 @@ from discrete_diffusion.sampling import build_sampler, draw_samples, fitting_sam
 from discrete_diffusion.sampling.ancestral import GridSampler
 
 TEMPERATURES = (0.1, 1.0, 10.0)
-WITHOUT_STEPS = ("autoregressive", "entropy-bounded", "speculative")
+WITHOUT_STEPS = ("autoregressive", "entropy-bounded", "few-call", "speculative")
 MILLION = 1_000_000
 
 
@@ -138,7 +138,7 @@ def test_random_pair_denoisers(name):
     with torch.no_grad():
         for parameter in algorithm.backbone.parameters():
             noise = torch.empty_like(parameter).normal_(generator=generator)
-            parameter.copy_(2 * noise / parameter.shape[-1] ** 0.5)
+            parameter.copy_(2 * noise / (1, *parameter.shape)[-1] ** 0.5)
     vocab = VocabConfig(n_max=8)
     real = vocab.real_positions(torch.randint(1, 9, (100,), generator=generator))
     for sampler in fitting_samplers(algorithm):
