@@ -1,4 +1,4 @@
-"""Ctrl-C at a known moment of ``sample``."""
+"""Ctrl-C at a known moment of ``sample`` and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from discrete_diffusion.cli import main
+from discrete_diffusion.evaluation import model_evaluation, sample_sets
 
 
 def stop_at_call(patch: pytest.MonkeyPatch, sampler: type, call: int, number=signal.SIGINT) -> None:
@@ -20,6 +21,16 @@ def stop_at_call(patch: pytest.MonkeyPatch, sampler: type, call: int, number=sig
         return whole(self, *arguments, **options)
 
     patch.setattr(sampler, "sample", sample)
+
+
+def stop_when_measuring(patch: pytest.MonkeyPatch) -> None:
+    """Raise Ctrl-C when ``evaluate`` begins to measure a model of tokens."""
+
+    def measure(*arguments: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    patch.setattr(model_evaluation, "measure_model", measure)
+    patch.setattr(sample_sets, "measure_model", measure)
 
 
 def stopped(capsys, *words: str, status: int = 130) -> str:

@@ -29,6 +29,7 @@ from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import TIME_BINS
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.layout import TokenLayout
+from interrupting import stop_when_measuring, stopped
 
 QUICK = ["floor_draws=2", "bound_draws=1", "time_bins=2", "num_samples=6", "seeds=2"]
 QUICK.append("verdicts=0")
@@ -124,6 +125,12 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
     assert "| node_tv |" in table
     assert "| nelbo_unordered |" in table
     assert "| rooms | nelbo_unordered | held-out samples | per token |" in table
+
+
+def test_samples_are_kept_if_the_measuring_is_stopped(plans_model, monkeypatch, capsys):
+    stop_when_measuring(monkeypatch)
+    stopped(capsys, "evaluate", f"checkpoint={plans_model}", *PLAIN)
+    assert len(read_diagrams("evaluation/samples.jsonl")) == 6
 
 
 def test_quick_measures_less_and_says_so(plans_model, capsys):

@@ -16,10 +16,11 @@ from discrete_diffusion.types import Batch
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 
-ORDERS, MOST_CUTS = 6, 64
-"""How many random orders are tried, and of long sequences, in how many places one may be cut."""
-MOST_SAMPLES, FEWEST_SAMPLES, TOKENS = 256, 32, 2**14
-"""Samples that an order is tried on: as many as have so many tokens, within these limits."""
+ORDERS, MOST_CUTS, MOST_MOVES = 4, 64, 200
+"""How many random orders are tried, of long sequences, in how many places one may be cut, and how
+many moves of one position follow."""
+MOST_SAMPLES, FEWEST_SAMPLES, TOKENS = 128, 32, 2**13
+"""Samples that a plan is tried on: as many as have so many tokens, within these limits."""
 _AT_ONCE = 64
 
 
@@ -31,30 +32,57 @@ def even_plan(length: int, calls: int) -> Tensor:
 def plan_calls(
     algorithm: TokenAlgorithm, train: Batch, calls: int, generator: torch.Generator
 ) -> Tensor:
-    """Int[L]: the call of each position, by the cheapest of some random orders, cut where it costs
-    least.
+    """Int[L]: the call of each position, such that few nats are lost by drawing the tokens of a
+    call apart.
 
-    An order of the positions and the network say how many nats e_l(i) position l takes given the
-    first i ones. Drawn in calls that begin at i_1 = 0 < i_2 < ..., all tokens of a call apart, a
-    sample takes sum over k of sum of e_l(i_k) over i_k <= l < i_{k+1} nats, and dynamic programming
-    finds the i_k for which that is least (Watson et al., arXiv 2106.03802).
+    The network says how many nats e_l(S) position l takes given the positions of a set S, so a
+    sample drawn by a plan takes the sum over l of e_l(the positions of all earlier calls). Of some
+    random orders that are cut into calls where it costs least, by dynamic programming (Watson et
+    al., arXiv 2106.03802), the cheapest is kept; then single positions are moved to the call before
+    or behind theirs, as long as that is cheaper.
     """
     length, device = train.x0.shape[1], algorithm.layout.support.device
     num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
     some = torch.randperm(len(train), generator=generator, device=generator.device)[:num]
     examples = _rows(train, some.to(train.x0.device))
     cuts = torch.linspace(0, length, min(length, MOST_CUTS) + 1).round().long()
+    moves = min(4 * length, MOST_MOVES)  # each position twice either way
     found: list[tuple[float, Tensor]] = []
-    with progress.task("planning the calls", ORDERS, "orders") as trying, eval_mode(algorithm):
+    with (
+        progress.task("planning the calls", ORDERS * (len(cuts) - 1) + moves, "states") as trying,
+        eval_mode(algorithm),
+    ):
         for _ in range(ORDERS):
             order = torch.randperm(length, generator=generator, device=generator.device).cpu()
-            cost = _costs(algorithm, examples, order, cuts)
-            nats, starts = cheapest_cuts(cost, calls)
-            call = torch.zeros(length, dtype=torch.long)
-            call[order] = torch.bucketize(torch.arange(length), cuts[starts], right=True) - 1
-            found.append((nats, call))
+            cost, starts = cheapest_cuts(_costs(algorithm, examples, order, cuts), calls)
+            plan = torch.zeros(length, dtype=torch.long)
+            plan[order] = torch.bucketize(torch.arange(length), cuts[starts], right=True) - 1
+            found.append((cost, plan))
+            trying.advance(len(cuts) - 1)
+        plan = min(found, key=lambda each: each[0])[1]
+        order = torch.randperm(length, generator=generator, device=generator.device)
+        ways = [(position, way) for position in order.tolist() for way in (-1, 1)]
+        nats = torch.stack([_nats(algorithm, examples, plan < k) for k in range(calls)])
+        for position, way in (2 * ways)[:moves]:
+            plan, nats = _moved(algorithm, examples, plan, nats, position, way)
             trying.advance(1)
-    return min(found, key=lambda each: each[0])[1].to(device)
+    return plan.to(device)
+
+
+def _moved(
+    algorithm: TokenAlgorithm, batch: Batch, plan: Tensor, nats: Tensor, position: int, way: int
+) -> tuple[Tensor, Tensor]:
+    """The plan with a position in the call before (-1) or behind (1) its own, if that is cheaper,
+    and ``nats`` Float64[K, L] of every position given those of the calls before each call."""
+    call = int(plan[position])
+    if not 0 <= call + way < len(nats) or int((plan == call).sum()) == 1:
+        return plan, nats
+    other, moved = plan.clone(), nats.clone()
+    other[position] = call + way
+    changed = max(call, call + way)  # the one that is given other tokens
+    moved[changed] = _nats(algorithm, batch, other < changed)
+    cheaper = moved.gather(0, other[None]).sum() < nats.gather(0, plan[None]).sum()
+    return (other, moved) if cheaper else (plan, nats)
 
 
 def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
@@ -77,21 +105,21 @@ def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
 def _costs(algorithm: TokenAlgorithm, batch: Batch, order: Tensor, cuts: Tensor) -> Tensor:
     """Float64[G, G + 1]: nats per sample of the positions of an order between two ``cuts``
     Int[G + 1], drawn apart given those before the first."""
-    nats = torch.stack([_nats(algorithm, batch, order[:cut]) for cut in cuts[:-1].tolist()])
+    place = order.argsort()
+    nats = torch.stack([_nats(algorithm, batch, place < cut) for cut in cuts[:-1].tolist()])
     so_far = torch.cat([torch.zeros(len(nats), 1).to(nats), nats[:, order].cumsum(dim=1)], dim=1)
     so_far = so_far[:, cuts]  # (G, G + 1), from the start of the order
     return so_far - so_far.diagonal().unsqueeze(1)
 
 
 def _nats(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
-    """Float64[L]: mean nats of every position given those ``shown``, 0 where it is not real."""
+    """Float64[L]: mean nats of every position given those ``shown`` Bool[L], 0 if never real."""
     layout, process = algorithm.layout, algorithm.process
     assert isinstance(process, Absorbing)
     total = torch.zeros(layout.length, dtype=torch.float64)
     for rows in torch.arange(len(batch)).split(_AT_ONCE):
         part = _rows(batch, rows).to(layout.support.device)
-        hidden = part.real.clone()
-        hidden[:, shown] = False
+        hidden = part.real & ~shown.to(part.real.device)
         x_t = part.x0.masked_fill(hidden, layout.mask_id)
         t = process.time_of_masked(hidden, part.real)
         logits = algorithm.logits(x_t, t, part.real, part.conditions)

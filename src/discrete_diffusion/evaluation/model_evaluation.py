@@ -142,6 +142,8 @@ def evaluate_token_model(
     with trained.sharing() as shard:
         model = trained.on(shard)
         tokens = None if made is None else draw_samples(config, model, made)
+        if made is not None and tokens is not None and shard.rank == 0:
+            made.save(tokens, Path(config.out))  # kept if what follows is stopped
         scores = measure_model(config, model, some_held_out(config, data, split), split)
     samples = None
     if made is not None and tokens is not None:

@@ -53,18 +53,20 @@ def draw_and_measure(
     num: int,
     seeds: Sequence[int],
     parts: Parts,
+    save: Callable[[Tensor], object],
     also: Callable[[Model], None] | None = None,
 ) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation]:
     """``num`` samples of a model for each of ``seeds``, Int[num, L]; what ``metrics.json`` says of
     how they were drawn; and the model on the held-out samples of ``split``, ``name`` in words.
 
-    ``parts``: begins with two for ``model_parts``. ``also``: measures something else of the model
-    while processes share the work, which they do once."""
+    ``parts``: begins with two for ``model_parts``. ``save``: writes the samples of the first seed;
+    called as soon as they are drawn, so that they are kept if what follows is stopped. ``also``:
+    measures something else of the model while processes share the work, which they do once."""
     measured = some_held_out(config, data, split)
     with trained.sharing() as shard:
         model = trained.on(shard)
         with next(parts):
-            drawn = _drawn(config, trained, model, num, seeds, len(measured.splits[split]))
+            drawn = _drawn(config, trained, model, num, seeds, len(measured.splits[split]), save)
         with next(parts):
             scores = measure_model(config, model, measured, split)
             if also is not None:
@@ -89,6 +91,7 @@ def _drawn(
     num: int,
     seeds: Sequence[int],
     num_held_out: int,
+    save: Callable[[Tensor], object],
 ) -> list[TokenSamples]:
     """The first batch tells how long drawing them and measuring the model will take."""
     start, told = time.perf_counter(), False
@@ -111,6 +114,8 @@ def _drawn(
     for seed in seeds:
         drawn.append(samples := draw_fresh(trained, model, num, seed))
         logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
+        if len(drawn) == 1 and model.shard.rank == 0:
+            save(samples.tokens)
     return drawn
 
 

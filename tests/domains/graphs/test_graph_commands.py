@@ -13,7 +13,7 @@ from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
 from discrete_diffusion.sampling import Ancestral
-from interrupting import stop_at_call, stopped
+from interrupting import stop_at_call, stop_when_measuring, stopped
 
 TINY = [
     "debug=default",
@@ -158,6 +158,12 @@ def test_evaluate_a_checkpoint(run, capsys):
     )
     metrics = read("other/metrics.json")
     assert (metrics["kernel"], metrics["num_held_out_available"]) == ("emd", 6)
+
+
+def test_samples_are_kept_if_the_measuring_is_stopped(run, monkeypatch, capsys):
+    stop_when_measuring(monkeypatch)
+    stopped(capsys, "evaluate", f"checkpoint={run}/run", *QUICK)
+    assert len(read_graphs("evaluation/samples.jsonl").graphs) == 6
 
 
 def test_evaluate_files(run, capsys):

@@ -17,6 +17,7 @@ from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.molecules.molecule import BONDS
 from discrete_diffusion.domains.molecules.sample_files import read_graphs
+from interrupting import stop_when_measuring, stopped
 
 TINY = ["debug=default", "algo.backbone=bd-denoiser", "model=bd_tiny", "logger=none"]
 
@@ -166,6 +167,12 @@ def test_a_model_is_evaluated(run):
     assert "DiGress protocol" in table
     assert "FCD is biased upwards in small sets" in table
     assert Path("e/samples.smi").is_file()
+
+
+def test_samples_are_kept_if_the_measuring_is_stopped(run, monkeypatch, capsys):
+    stop_when_measuring(monkeypatch)
+    stopped(capsys, "evaluate", f"checkpoint={run}", "num_samples=4")
+    assert len(read_graphs("evaluation/samples.jsonl")) == 4
 
 
 def test_files_are_evaluated(capsys):

@@ -138,12 +138,14 @@ def evaluate_model(
         f"scoring the samples, with {_floor_draws(config)} draws for the floors",
     )
     data, told = real.data, list[ToldScores | None]()
+    written = Path(config.out) / "samples.jsonl"
     tokens, facts, measured = draw_and_measure(
         *(config, trained, data, real.split),
         name=real.name,
         num=num,
         seeds=seeds,
         parts=parts,
+        save=lambda drawn: write_diagrams(written, decode(drawn, vocab)),
         also=lambda model: told.append(measure_told(model, data, real.split, config.seed)),
     )
     sets = [decode(drawn, vocab) for drawn in tokens]

@@ -34,6 +34,7 @@ from discrete_diffusion.evaluation.table import TableSection, model_notes
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import VocabConfig
@@ -108,19 +109,23 @@ def evaluate_model(
     assert real.data is not None
     trained.check_weights()
     num = len(real.reference) if config.num_samples is None else int(config.num_samples)
-    seeds = sampling_seeds(config)
+    seeds, types = sampling_seeds(config), GraphTypes.of(trained.data_config)
     parts = progress.parts(*model_parts(num, seeds, len(real.reference)), "scoring the samples")
+
+    def save(drawn: Tensor) -> None:
+        write_graphs(Path(config.out) / SAMPLES, decode_graphs(drawn, vocab), types)
+
     tokens, facts, measured = draw_and_measure(
         *(config, trained, real.data, real.split),
         name=real.name,
         num=num,
         seeds=seeds,
         parts=parts,
+        save=save,
     )
     sets = [decode_graphs(drawn, vocab) for drawn in tokens]
     kind = trained.data_config.kind if config.kind is None else config.kind
     with next(parts):
-        types = GraphTypes.of(trained.data_config)
         return _scored(config, facts, real, types, sets, kind, measured)
 
 

@@ -95,7 +95,12 @@ def evaluate_model(
         *model_parts(num, seeds, len(measured.splits[split])), "scoring the samples"
     )
     tokens, facts, of_model = draw_and_measure(
-        *(config, trained, data, split), name=reference, num=num, seeds=seeds, parts=parts
+        *(config, trained, data, split),
+        name=reference,
+        num=num,
+        seeds=seeds,
+        parts=parts,
+        save=lambda drawn: write_molecules(decode(drawn, vocab), Path(config.out)),
     )
     sets = [decode(drawn, vocab) for drawn in tokens]
     facts |= {"reference": reference, **held_out_facts(config, data, split)}
