@@ -1,10 +1,10 @@
-"""Speed beside a dense baseline: training with its profile, memory and curves, sampling, cost;
-and the pair denoiser beside the flat one.
+"""Speed beside a dense baseline: training with its profile, memory and curves, sampling, students
+of few calls, cost; and the pair denoiser beside the flat one.
 
-    python benchmarks/speed.py [--only training,profile,memory,curves,sampling,cost,networks]
-        [--threads 2] [--device cpu] [--repeats 7] [--steps 24] [--curve-steps 600]
-        [--curve-seeds 2] [--checkpoint FILE] [--num 2000] [--seed 0] [--folder runs/speed]
-        [--quick]
+    python benchmarks/speed.py [--threads 2] [--device cpu] [--repeats 7] [--steps 24]
+        [--only training,profile,memory,curves,sampling,students,cost,networks]
+        [--curve-steps 600] [--curve-seeds 2] [--checkpoint FILE] [--num 2000] [--seed 0]
+        [--folder runs/speed] [--quick]
 
 The baseline (``speed_baseline.py``) is masked diffusion with the same network over padded batches,
 in float32, sampled in 100 ancestral steps. Repeats of all variants are interleaved and ratios are
@@ -45,11 +45,13 @@ from speed_networks import networks
 from speed_profile import profiles
 from speed_report import tables
 from speed_sampling import sampling
+from speed_students import students
 from speed_training import peak_memory, throughput
 from speed_variants import CURVES, VARIANTS, Plans, Variant, usable
 
-PARTS = ("training", "profile", "memory", "curves", "sampling", "cost", "networks")
-QUICK_WORDS = ("model=bd_tiny", "data.num_plans=2000", "data.batch_size=32")
+PARTS = ("training", "profile", "memory", "curves", "sampling", "students", "cost", "networks")
+QUICK_PLANS = ("data.num_plans=2000",)
+QUICK_WORDS = ("model=bd_tiny", *QUICK_PLANS, "data.batch_size=32")
 QUICK_RUN = ("trainer.max_steps=20", "eval.num_samples=0", "callbacks.num_samples=0")
 QUICK = {"repeats": 2, "steps": 2, "curve_steps": 8, "num": 64, "diagrams": 16}
 MEMORY_EPOCHS = 1
@@ -102,6 +104,7 @@ def command_of(given: argparse.Namespace, part: str) -> str:
         "memory": ("batch_size", "num_plans"),
         "curves": ("curve_steps", "curve_seeds", "batch_size", "num_plans"),
         "sampling": ("repeats", "diagrams", "num"),
+        "students": ("repeats", "diagrams"),
         "cost": ("repeats",),
         "networks": ("repeats",),
     }[part]
@@ -182,10 +185,19 @@ def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[
             seed=given.seed,
         )
     on_gpu = device.type == "cuda"
+    bfloat16 = on_gpu or multiplies_bfloat16() is True
+    if part == "students":
+        return students(
+            QUICK_PLANS if given.quick else (),
+            device,
+            repeats=given.repeats,
+            diagrams=given.diagrams,
+            seed=given.seed,
+            bfloat16=bfloat16,
+        )
     if part == "networks":
         sizes = speed_networks.GPU if on_gpu else speed_networks.FULL
         sizes = speed_networks.QUICK if given.quick else sizes
-        bfloat16 = on_gpu or multiplies_bfloat16() is True
         return networks(sizes, device, repeats=given.repeats, bfloat16=bfloat16)
     lengths = speed_cost.GPU if on_gpu else speed_cost.FULL
     lengths = speed_cost.QUICK if given.quick else lengths

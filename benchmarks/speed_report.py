@@ -25,6 +25,7 @@ def tables(results: dict[str, Part]) -> dict[str, str]:
         "memory": _memory,
         "curves": _curves,
         "sampling": _sampling,
+        "students": _students,
         "cost": _cost,
         "networks": _networks,
     }
@@ -128,7 +129,7 @@ def _sampling(found: Part) -> str:
             f"{row['calls']:.1f}",
             *_speed(found, row),
             *(
-                _interval(row[name], scale, digits) if name in row else ""
+                _interval(row[name], scale, digits)
                 for name, scale, digits in (
                     ("relation_tv", 1, 4),
                     ("valid", 100, 1),
@@ -138,6 +139,17 @@ def _sampling(found: Part) -> str:
         ]
         for row in found["rows"]
     ]
+    return f"{facts}\n\n{markdown_table(head, rows)}"
+
+
+def _students(found: Part) -> str:
+    facts = (
+        f"{found['diagrams']} diagrams at the mix of room counts of the training data, medians of "
+        f"{found['repeats']} repeats, ratios as above; `bd_small` and `bd_pair_small`, untrained."
+        + _product_rates(found)
+    )
+    head = ["sampling", "calls", *_speed_titles(found)]
+    rows = [[row["name"], f"{row['calls']:.1f}", *_speed(found, row)] for row in found["rows"]]
     return f"{facts}\n\n{markdown_table(head, rows)}"
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import OmegaConf
+from omegaconf import DictConfig
 from scipy.stats import binomtest
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.cli import compose
 from discrete_diffusion.data import draw_sizes
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.bubble_diagrams import decode
@@ -37,15 +37,13 @@ SIZE_STREAM, DRAW_STREAM, BOOTSTRAP_STREAM = 40, 41, 42
 @dataclass(frozen=True)
 class Way:
     """``sampler``: a name of the package's; None is the baseline's dense ancestral sampling.
-    ``plain``: which of the package's layers are PyTorch's own instead. ``calls``: not of the model,
-    but of an untrained student with its backbone, which costs as much as a trained one."""
+    ``plain``: which of the package's layers are PyTorch's own instead."""
 
     name: str
     sampler: str | None
     steps: int | None = None
     plain: tuple[str, ...] = ()
     bfloat16: bool = False
-    calls: int | None = None
 
 
 WAYS = (
@@ -58,39 +56,35 @@ WAYS = (
     Way("first-hitting, steps=12", "first-hitting", 12),
     Way("entropy-bounded", "entropy-bounded"),
     Way("speculative", "speculative"),
-    Way("few-call, a student of 6 calls", "few-call", calls=6),
-    Way("few-call, a student of 4 calls", "few-call", calls=4),
     Way("first-hitting, bfloat16", "first-hitting", bfloat16=True),
     Way("first-hitting, steps=12, bfloat16", "first-hitting", 12, bfloat16=True),
     Way("entropy-bounded, bfloat16", "entropy-bounded", bfloat16=True),
 )
 
 
+@dataclass(frozen=True)
 class Painter:
-    """Draws diagrams from one trained model in the ways of ``WAYS``.
+    """Draws diagrams from one algorithm in the ways of ``WAYS``.
 
     ``batch_size``: of the baseline, and of the package on a GPU; on the CPU the package's is as
     shipped.
     """
 
-    def __init__(self, model: Model, device: torch.device, seed: int, batch_size: int) -> None:
-        self.model, self.device, self.seed = model, device, seed
-        self.batch_size = batch_size
-        self.config = model.checkpoint.config
-        self.algorithm = model.checkpoint.algorithm.to(device).eval()
-        self.dense = DenseDenoiser(self.algorithm.backbone.denoiser).eval()
-        self.students = {way.calls: self._student(way.calls) for way in WAYS if way.calls}
+    config: DictConfig
+    algorithm: TokenAlgorithm
+    size_counts: Sequence[int]
+    device: torch.device
+    seed: int
+    batch_size: int
 
-    def _student(self, calls: int) -> TokenAlgorithm:
-        config, words = self.config.copy(), ["algo=distill", f"calls={calls}"]
-        config.algo = OmegaConf.to_container(compose("train", words).algo, resolve=True)
-        config.algo.backbone = self.config.algo.backbone
-        return build_algorithm(config).to(self.device).eval()
+    @cached_property
+    def dense(self) -> DenseDenoiser:
+        return DenseDenoiser(self.algorithm.backbone.denoiser).eval()
 
     def real(self, num: int, *stream: int) -> Tensor:
         """Bool[num, L]: sizes at the mix of the training data."""
         generator = make_generator(self.seed, SIZE_STREAM, *stream)
-        sizes = draw_sizes(self.model.checkpoint.size_counts, num, generator)
+        sizes = draw_sizes(self.size_counts, num, generator)
         return domain_of(self.config.data).real_positions(self.config.data, sizes)
 
     def draw(self, way: Way, real: Tensor, *stream: int) -> tuple[Tensor, float]:
@@ -108,7 +102,7 @@ class Painter:
                 return torch.cat(parts).cpu(), float(way.steps)
             output = draw_samples(
                 build_sampler({"name": way.sampler}),
-                self.algorithm if way.calls is None else self.students[way.calls],
+                self.algorithm,
                 real,
                 generator=generator,
                 steps=way.steps,
@@ -116,24 +110,36 @@ class Painter:
             )
         return output.x0, float(output.nfe.double().mean())
 
-    def quality(self, tokens: Tensor) -> dict[str, Any]:
-        """Against the test split: shares with Wilson's 95 % intervals; relation TV with 1.96
-        bootstrap standard deviations over the samples (the reference held fixed)."""
-        samples = DiagramSet(decode(tokens, VocabConfig(n_max=self.config.data.n_max))).prepare()
-        reference, num = self.model.reference, len(samples)
-        rng = np.random.default_rng([self.seed, BOOTSTRAP_STREAM])
-        resampled = [
-            relation_distance(samples.select(rng.integers(num, size=num)), reference)["relation_tv"]
-            for _ in range(BOOTSTRAPS)
-        ]
-        tv = relation_distance(samples, reference)["relation_tv"]
-        margin = 1.96 * float(np.std(resampled, ddof=1))
-        structure = structure_metrics(samples)
-        return {
-            "relation_tv": [tv, max(tv - margin, 0.0), tv + margin],
-            "valid": _share(structure["valid"], num),
-            "transitive": _share(structure["transitive"], num),
-        }
+    def timing(self, way: Way, num: int) -> Callable[[int], Spent]:
+        """Of ``num`` diagrams, other ones in every repeat."""
+
+        def one(repeat: int) -> Spent:
+            real = self.real(num, 1, repeat)
+            return timed(lambda: len(self.draw(way, real, 1, repeat)[0]), self.device)
+
+        return one
+
+
+def quality(model: Model, tokens: Tensor, seed: int) -> dict[str, Any]:
+    """Against the test split: shares with Wilson's 95 % intervals; relation TV with 1.96
+    bootstrap standard deviations over the samples (the reference held fixed)."""
+    samples = DiagramSet(
+        decode(tokens, VocabConfig(n_max=model.checkpoint.config.data.n_max))
+    ).prepare()
+    reference, num = model.reference, len(samples)
+    rng = np.random.default_rng([seed, BOOTSTRAP_STREAM])
+    resampled = [
+        relation_distance(samples.select(rng.integers(num, size=num)), reference)["relation_tv"]
+        for _ in range(BOOTSTRAPS)
+    ]
+    tv = relation_distance(samples, reference)["relation_tv"]
+    margin = 1.96 * float(np.std(resampled, ddof=1))
+    structure = structure_metrics(samples)
+    return {
+        "relation_tv": [tv, max(tv - margin, 0.0), tv + margin],
+        "valid": _share(structure["valid"], num),
+        "transitive": _share(structure["transitive"], num),
+    }
 
 
 def sampling(
@@ -147,18 +153,12 @@ def sampling(
 ) -> dict[str, Any]:
     """Diagrams per second in batches of ``diagrams``, and the quality of ``num`` of them."""
     model = Model.read(checkpoint)
-    painter = Painter(model, device, seed, diagrams)
-
-    def run(way: Way) -> Callable[[int], Spent]:
-        def one(repeat: int) -> Spent:
-            real = painter.real(diagrams, 1, repeat)
-            return timed(lambda: len(painter.draw(way, real, 1, repeat)[0]), device)
-
-        return one
-
+    read = model.checkpoint
+    algorithm = read.algorithm.to(device).eval()
+    painter = Painter(read.config, algorithm, read.size_counts, device, seed, diagrams)
     for way in WAYS:  # allocator and caches
         painter.draw(way, painter.real(diagrams, 0), 0)
-    spent = interleaved({way.name: run(way) for way in WAYS}, repeats)
+    spent = interleaved({way.name: painter.timing(way, diagrams) for way in WAYS}, repeats)
     rows = []
     for way in WAYS:
         tokens, calls = painter.draw(way, painter.real(num, 2), 2)
@@ -166,7 +166,7 @@ def sampling(
             "name": way.name,
             "calls": calls,
             **rates(spent[way.name], spent[WAYS[0].name]),
-            **(painter.quality(tokens) if way.calls is None else {}),
+            **quality(model, tokens, seed),
         }
         rows.append(row)
         print(f"{way.name}: {calls:.1f} calls", flush=True)

@@ -14,7 +14,7 @@ from discrete_diffusion.algorithms.plan import cheapest_cuts, even_plan, plan_ca
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling import build_sampler, few_call
 from discrete_diffusion.types import Batch
 from toy_algorithms import ZeroBackbone
 from toy_world import (
@@ -79,9 +79,13 @@ def law(algorithm: Distill, world: ToyWorld) -> Tensor:
         return (-algorithm.loss(everything(world), make_generator(0), "exact").nelbo.double()).exp()
 
 
+@pytest.mark.parametrize("once", [True, False], ids=["alike", "each"])
 @pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
 @pytest.mark.parametrize("plan", [(0, 1, 1), (1, 0, 0), (0, 0, 0), (2, 0, 1)])
-def test_the_loss_is_minus_log_p_of_the_sampler(real, plan):
+def test_the_loss_is_minus_log_p_of_the_sampler(real, plan, once, monkeypatch):
+    """Whether samples that are all alike are computed once or not."""
+    if not once:
+        monkeypatch.setattr(few_call, "are_alike", lambda *of: False)
     world, algorithm = ToyWorld.make(real), student(3, plan)
     p = law(algorithm, world)
     assert float(p.sum()) == pytest.approx(1, abs=1e-6)  # nelbo is float32

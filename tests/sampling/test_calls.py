@@ -14,7 +14,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler, fitting_samplers
+from discrete_diffusion.sampling import build_sampler, fitting_samplers, tokens
 from discrete_diffusion.sampling.calls import time_of_masked_share
 from toy_algorithms import TOYS, ZeroBackbone
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, ExactBackbone, all_schedules, toy_layout
@@ -202,7 +202,7 @@ def test_tokens_are_spread_evenly_over_the_calls(sampler):
 
 
 @pytest.mark.parametrize("budget", [0.0, 0.7])
-def test_bounded_calls_reveal_at_least_one_token_of_every_sample(budget):
+def test_bounded_calls_reveal_at_least_one_token_of_every_sample(budget, each_by_itself):
     algorithm = exact("mdlm")
     calls = record_calls(algorithm)
     output = draw_from(algorithm, "entropy-bounded", 300, budget=budget, keep_trajectory=True)
@@ -216,7 +216,7 @@ ABSORBING = fitting_samplers(exact("mdlm"))
 
 
 @pytest.mark.parametrize("sampler", ABSORBING)
-def test_absorbing_noise_costs_a_call_only_where_a_mask_is_revealed(sampler):
+def test_absorbing_noise_costs_a_call_only_where_a_mask_is_revealed(sampler, each_by_itself):
     """Every call changes every sample that it is about, so none is about a finished one."""
     algorithm, num = exact("mdlm"), 200
     calls = record_calls(algorithm)
@@ -234,6 +234,32 @@ def test_absorbing_noise_costs_a_call_only_where_a_mask_is_revealed(sampler):
         assert torch.equal(output.nfe, revealed)
     if sampler == "ancestral":
         assert (output.nfe == LENGTH).double().mean() > 0.8
+
+
+@pytest.mark.parametrize("sampler", ["ancestral", *CHOOSING])
+def test_samples_that_are_all_alike_are_computed_once(sampler, monkeypatch):
+    """The same samples from fewer rows: the first call is about one, later ones about each."""
+    algorithm, num = exact("mdlm"), 200
+    calls = record_calls(algorithm)
+    steps = {"steps": 40} if runs_a_grid(sampler) else {}
+    output = draw_from(algorithm, sampler, num, **steps)
+    rows = [len(call.x_t) for call in calls]
+    assert rows[0] == 1
+    assert len(calls[-1].x_t) > 1
+    assert sum(rows) < output.nfe.sum() - num * 0.05
+    monkeypatch.setattr(tokens, "are_alike", lambda *of: False)
+    again = draw_from(exact("mdlm"), sampler, num, **steps)
+    assert torch.equal(again.x0, output.x0)
+    assert torch.equal(again.nfe, output.nfe)
+
+
+def test_samples_with_different_given_tokens_are_not_alike():
+    algorithm = exact("mdlm")
+    calls = record_calls(algorithm)
+    clamp = torch.full((2, LENGTH), -1)
+    clamp[0, 0], clamp[1, 0] = 0, 1
+    draw_from(algorithm, "ancestral", 2, clamp=clamp, steps=1)
+    assert len(calls[0].x_t) == 2
 
 
 @pytest.mark.parametrize(("name", "sampler"), CASES)

@@ -158,7 +158,7 @@ def test_blocks_are_filled_in_turn(blocks):
 
 
 @EVERY_K
-def test_what_a_sample_costs(k):
+def test_what_a_sample_costs(k, each_by_itself):
     """At most as many rounds as tokens, and as many evaluations as it was shown states, each of
     them one that still has a token to draw."""
     algorithm = wrong()

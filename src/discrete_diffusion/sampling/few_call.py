@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
+
+from torch import Tensor
 
 from discrete_diffusion.algorithms import Distill, TokenAlgorithm
-from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.categorical import log_softmax_on, uniform_draws
 from discrete_diffusion.sampling.draft import Draft
-from discrete_diffusion.sampling.tokens import TokenSampler
+from discrete_diffusion.sampling.tokens import TokenSampler, are_alike
 
 
 class FewCall(TokenSampler):
@@ -47,3 +49,17 @@ class FewCall(TokenSampler):
             self._reveal(draft, masked & draft.free & (algorithm.plan == call), t)
             draft.record()
         draft.conditions = given
+
+    def _denoised(
+        self,
+        algorithm: TokenAlgorithm,
+        x: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: dict[str, Any],
+    ) -> Tensor:
+        """Also of the components of samples that are otherwise alike."""
+        if [*conditions] != ["component"] or not are_alike(x, t, real):
+            return super()._denoised(algorithm, x, t, real, conditions)
+        logits = cast(Distill, algorithm).by_component(x[:1], t[:1], real[:1])  # (1, M, L, V)
+        return log_softmax_on(logits[0], algorithm.layout.support)[conditions["component"]]

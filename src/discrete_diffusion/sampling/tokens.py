@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -231,8 +231,22 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         draft.nfe.index_add_(0, rows, torch.full_like(rows, self._guidance.calls))
         x, real = draft.x[rows] if x is None else x, draft.real[rows]
         inputs = self._guidance.inputs(draft.conditions_of(rows), x)
-        found = [algorithm.denoise(x, t, real, conditions) for conditions in inputs]
+        found = [self._denoised(algorithm, x, t, real, conditions) for conditions in inputs]
         return self._guidance.mix_log_probs(found, algorithm.layout.support)
+
+    def _denoised(
+        self,
+        algorithm: TokenAlgorithm,
+        x: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: dict[str, Any],
+    ) -> Tensor:
+        """``algorithm.denoise``; of samples that are all alike, as before the first token of a
+        size is drawn, computed once."""
+        if conditions or not are_alike(x, t, real):
+            return algorithm.denoise(x, t, real, conditions)
+        return algorithm.denoise(x[:1], t[:1], real[:1]).expand(len(x), -1, -1)
 
     def _shaped(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
         """log D Float[..., V] tempered, then narrowed, then cut to its nucleus, as in
@@ -246,6 +260,11 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             log_kept = torch.where(cuts, kept, log_kept)
             log_d0 = torch.where(cuts.unsqueeze(-1), log_softmax_on(log_d0, support), log_d0)
         return nucleus(log_d0, self.top_p), log_kept
+
+
+def are_alike(*tensors: Tensor) -> bool:
+    """Whether all rows of each tensor are equal."""
+    return all(bool((tensor == tensor[:1]).all()) for tensor in tensors)
 
 
 def _prob_of(tokens: Tensor, log_probs: Tensor) -> Tensor:
