@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM, Distill
+from discrete_diffusion.algorithms import plan as plans
 from discrete_diffusion.algorithms.plan import cheapest_cuts, even_plan, plan_calls
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, few_call
 from discrete_diffusion.types import Batch
@@ -229,22 +231,35 @@ class Copies(nn.Module):
         return logits
 
 
-def test_a_plan_draws_copies_in_different_calls():
-    """Of two pairs of equal bits each call of two takes one of either pair, at the least nats."""
-    from discrete_diffusion.layout import TokenLayout
-
+def copies() -> tuple[MDLM, Batch]:
+    """Two pairs of equal bits, and who knows it."""
     support = torch.zeros(4, 4, dtype=torch.bool)
     support[:, :2] = True
-    layout = TokenLayout(support, mask_id=2, pad_id=3)
-    algorithm = MDLM(Copies(), Absorbing(layout, LogLinear()))
+    algorithm = MDLM(Copies(), Absorbing(TokenLayout(support, mask_id=2, pad_id=3), LogLinear()))
     x0 = torch.randint(2, (300, 2), generator=make_generator(0)).repeat_interleave(2, dim=1)
-    batch = Batch(x0, torch.ones_like(x0, dtype=torch.bool))
+    return algorithm, Batch(x0, torch.ones_like(x0, dtype=torch.bool))
+
+
+def parts_copies(plan: Tensor) -> bool:
+    """Each of two calls has one of either pair."""
+    return bool(plan[0] != plan[1] and plan[2] != plan[3]) and plan.bincount().tolist() == [2, 2]
+
+
+def test_a_plan_draws_copies_in_different_calls():
+    """At the least nats; the same plan for the same seed."""
+    algorithm, batch = copies()
     plan = plan_calls(algorithm, batch, 2, make_generator(0))
-    assert plan.bincount().tolist() == [2, 2]
-    assert plan[0] != plan[1]
-    assert plan[2] != plan[3]
-    again = plan_calls(algorithm, batch, 2, make_generator(0))
-    assert torch.equal(plan, again)
+    assert parts_copies(plan)
+    assert torch.equal(plan, plan_calls(algorithm, batch, 2, make_generator(0)))
+
+
+def test_moves_mend_what_one_order_cannot_cut(monkeypatch):
+    algorithm, batch = copies()
+    monkeypatch.setattr(plans, "ORDERS", 1)
+    assert all(parts_copies(plan_calls(algorithm, batch, 2, make_generator(k))) for k in range(8))
+    monkeypatch.setattr(plans, "MOST_MOVES", 0)
+    found = [parts_copies(plan_calls(algorithm, batch, 2, make_generator(k))) for k in range(8)]
+    assert not all(found)
 
 
 def test_even_plans_use_every_call():
