@@ -151,8 +151,8 @@ def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
 
 def _components(config: DictConfig) -> int:
     """``algo.components``, of a student of few calls; 0 for a product, and for other algorithms."""
-    num = section(config, "algo").get("components") or 0
-    check_whole_number("algo.components", num, least=0)
+    num = section(config, "algo").get("components", 1)
+    check_whole_number("algo.components", num, least=1)
     return num if num > 1 else 0
 
 
