@@ -227,7 +227,10 @@ def training_times(standard: Standard, networks: Mapping[str, Any]) -> str:
         curve, total = found["validations"], found["training"]
         for k, step in enumerate(curve["step"]):
             minutes = total["cpu_seconds"] / 60 * step / total["steps"]
-            rows.append([name, f"{step:,}", f"{minutes:.0f}", f"{curve['nelbo'][k]:.2f}"])
+            bound = f"{curve['nelbo'][k]:.2f}"
+            if "nelbo_standard_error" in curve:  # older results have none
+                bound += f" ± {curve['nelbo_standard_error'][k]:.2f}"
+            rows.append([name, f"{step:,}", f"{minutes:.0f}", bound])
             rows[-1] += [column.shown(curve[column.key][k]) for column in standard.followed]
     heads = ["", "steps", "CPU-minutes", "bound, nats", *(c.head for c in standard.followed)]
     return markdown_table(heads, rows)
@@ -280,7 +283,8 @@ def main() -> None:
             options = (f"threads={given.threads}", *standard.options)
             checkpoint = f"checkpoint={run / 'checkpoints' / 'last.ckpt'}"
             evaluation = evaluate(run / "evaluation", checkpoint, *options)
-            curve = validations(run, ["nelbo", *(c.key for c in standard.followed)])
+            followed = ("nelbo", "nelbo_standard_error", *(c.key for c in standard.followed))
+            curve = validations(run, followed)
             found[f"`{network}`"] = {
                 "training": cost(run),
                 "validations": curve,
