@@ -76,6 +76,14 @@ def test_evaluate_measures_the_model_of_text(text_run):
     assert "| bits_per_character |" in Path("evaluation/table.md").read_text()
 
 
+def test_a_student_writes_in_three_calls(text_run):
+    words = ["algo=distill", f"init.checkpoint={text_run}/run", "calls=3", "algo.components=4"]
+    words += ["debug=default", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]
+    main(["train", *words])
+    main(["sample", "checkpoint=student", "num_samples=2", "out=s"])
+    assert read(Path("s/metrics.json"))["network_calls_per_sample"] == 3
+
+
 def test_evaluate_quickly(text_run):
     words = ["quick=true", "num_held_out=3", "pictures=false"]
     main(["evaluate", f"checkpoint={text_run}/run/checkpoints/best.ckpt", *words])

@@ -169,6 +169,15 @@ def test_a_model_is_evaluated(run):
     assert Path("e/samples.smi").is_file()
 
 
+def test_a_student_draws_molecules_in_three_calls(run):
+    words = ["algo=distill", f"init.checkpoint={run}", "calls=3", "algo.components=4"]
+    words += ["debug=default", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]
+    main(["train", *words])
+    main(["sample", "checkpoint=student", "num_samples=5", "out=s"])
+    assert len(read_graphs("s/samples.jsonl")) == 5
+    assert read("s/metrics.json")["network_calls_per_sample"] <= 3
+
+
 def test_samples_are_kept_if_the_measuring_is_stopped(run, monkeypatch, capsys):
     stop_when_measuring(monkeypatch)
     stopped(capsys, "evaluate", f"checkpoint={run}", "num_samples=4")
