@@ -49,6 +49,7 @@ function show() {
 let waiting, checks = 0;
 function check() {
   clearTimeout(waiting);
+  const earlier = $("said").textContent; // of the drawing before; what is said meanwhile stays
   waiting = setTimeout(async () => {
     const number = ++checks;
     try {
@@ -60,7 +61,7 @@ function check() {
       const before = JSON.stringify([[...wrong], wrongKeys]);
       wrong = new Set((found.contradiction?.pairs ?? []).map((pair) => key(...pair)));
       if (!found.ok) say(found.contradiction?.sentence ?? found.warning, true);
-      else if (had && !busy) say("");
+      else if (had && !busy && $("said").textContent === earlier) say("");
       if (brief) explain(brief);
       // lists are made anew only if they look otherwise: one of them may be open
       if (JSON.stringify([[...wrong], wrongKeys]) !== before) show();
