@@ -164,7 +164,8 @@ def test_evaluate_on_other_phantoms(trained, caplog):
     relative = float((error / truth.flatten(1).norm(dim=1)).mean())
     assert found["ridge_relative_l2"] == pytest.approx(relative, rel=1e-4)
     table = Path("evaluation/table.md").read_text()
-    assert f"Images: {name}. Baselines" in table
+    assert f"Images: {name}." in table
+    assert "of the data that was trained on, which holds 0 of these 6 samples" in table
 
 
 def test_noise_leaves_the_held_out_images_and_other_shares_do_not(command, caplog):
@@ -177,7 +178,7 @@ def test_noise_leaves_the_held_out_images_and_other_shares_do_not(command, caplo
     assert read("samples")["num_trained_on"] == 0
     command("sample", "levels", *QUICK, "data.split=[0,0,1]", "overwrite=true")
     assert read("samples")["num_trained_on"] == 48
-    assert "48 of the 60 images of the test split were trained on" in caplog.text
+    assert "48 of the 60 samples of the test split" in caplog.text
 
 
 def test_a_file_of_measurements(command):
@@ -185,10 +186,12 @@ def test_a_file_of_measurements(command):
     drawn = build_data(compose("train", FIELD)).splits["val"]
     media, dtn = 1.5 * drawn.x0[:, 0].numpy(), drawn.conditions["dtn"].numpy()
     np.savez("measured.npz", media=media, dtn=dtn)
-    words = [*QUICK, "data.path=measured.npz", "data.dtn_transform=none", "data.split=[0,0,1]"]
+    words = [*QUICK, "data.path=measured.npz", "data.dtn_transform=none"]
     command("sample", "field", *words)
     found = read("samples")
-    assert found["reference"].startswith("the test split of the checkpoint's data with data.path=m")
+    assert found["reference"] == "measured.npz with data.dtn_transform=none"
+    command("sample", "field", *words, "data.split=[0,0,1]", "out=split")
+    assert read("split")["relative_l2"] == found["relative_l2"]
     assert found["num_images"] == 4
     assert not any("pixel" in name for name in found)
     with pytest.raises(ValueError, match="data=eit-levels takes"):

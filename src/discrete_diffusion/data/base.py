@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -52,13 +53,15 @@ class Dataset(ABC):
     batch relabels its samples at random), ``ordered_fixed`` (one order per sample), ``plain``
     (sequences: order is part of the data) or, of real numbers, ``gaussian``.
     ``levels``: of images, the values that a pixel can have, ascending, id k stands for level k;
-    None if any. ``size_unit``: what ``sizes`` counts.
+    None if any. ``size_unit``: what ``sizes`` counts. ``per_split``: attributes that hold something
+    by the name of a split, all of them.
     """
 
     state: ClassVar[str]
     splits: dict[str, Examples]
     bound: str
     size_unit: ClassVar[str] = "tokens"
+    per_split: ClassVar[tuple[str, ...]] = ("splits",)
     levels: tuple[float, ...] | None = None
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:
@@ -72,6 +75,28 @@ class Dataset(ABC):
     def size_counts(self) -> list[int]:
         """How many training samples are of size k, for k = 0, 1, ..."""
         return torch.bincount(self.sizes(self.splits["train"])).tolist()
+
+    def beside(self, trained_on: Self | None) -> Self:
+        """The same held-out samples beside the training split of ``trained_on``, a data set of the
+        same class; ``self`` if it is None. For a model that is measured on other data."""
+        if trained_on is None:
+            return self
+        made = copy(self)
+        for name in self.per_split:
+            ours, theirs = getattr(self, name), getattr(trained_on, name)
+            setattr(made, name, {**ours, "train": theirs["train"]})
+        return made
+
+    def identities(self, split: str) -> list[Hashable]:
+        """One per sample of a split, equal for samples that are the same but for their conditions
+        and for what ``augment`` changes."""
+        rows = self.splits[split].x0.numpy()
+        return [hashlib.blake2b(x.tobytes(), digest_size=16).digest() for x in rows]
+
+    def losses(self, split: str) -> dict[str, Any]:
+        """By name, in what the samples of a split are not as their source has them: how many were
+        cut, which words are unknown, ...; of what is like it, nothing."""
+        return {}
 
     def fingerprint(self) -> str:
         """16 hex digits that identify the data, the same on every machine: SHA-256 of what the

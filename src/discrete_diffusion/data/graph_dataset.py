@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -81,6 +81,16 @@ class GraphDataset(TokenDataset):
 
     def sizes(self, examples: Examples) -> Tensor:
         return examples.real[:, : self.vocab.n_max].sum(dim=1)
+
+    def identities(self, split: str) -> list[Hashable]:
+        """Equal up to relabelling."""
+        examples = self.splits[split]
+        if self.node_order == "canonical" or len(examples) == 0:
+            return super().identities(split)
+        num_nodes = self.sizes(examples)
+        orders = canonical_orders(examples.x0, num_nodes, self.vocab).orders
+        canonical = relabel(examples.x0, num_nodes, orders, self.vocab)
+        return [row.numpy().tobytes() for row in canonical]
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
         return "nats per unordered graph", 1.0

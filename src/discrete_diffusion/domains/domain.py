@@ -154,6 +154,10 @@ class Domain(ABC):
     ``quick``: keys of ``evaluate`` with the values that ``quick=true`` gives them; none, and it is
     refused.
 
+    ``data_sets_of_files``: by ``data.name`` of a data set that reads no files, the one that reads
+    such samples from files. ``fixed_keys``: keys of ``data`` that a trained model has fixed, such
+    as the sizes of its samples, so that ``evaluate`` cannot replace them.
+
     ``group_titles``: what the groups of tokens are called in pictures. ``token_steps``: sampling
     steps where its samples are ids in one of two states and nothing else is said; None for the
     sampler's own.
@@ -163,6 +167,8 @@ class Domain(ABC):
     title: ClassVar[str]
     data_sets: ClassVar[Mapping[str, str]]
     data_files: ClassVar[tuple[str, ...]] = ()
+    data_sets_of_files: ClassVar[Mapping[str, str]] = {}
+    fixed_keys: ClassVar[tuple[str, ...]] = ()
     sample_options: ClassVar[tuple[Option, ...]] = ()
     evaluate_options: ClassVar[tuple[Option, ...]] = ()
     remedies: ClassVar[Mapping[str, str]] = {}
@@ -239,6 +245,18 @@ class Domain(ABC):
     @abstractmethod
     def build(self, data: DictConfig) -> Dataset:
         """The data set of a completed config."""
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        """The data set of the config of a trained model whose ``path`` names another file: all its
+        samples are the split ``test``, the others are empty.
+
+        ``ValueError`` naming file, place and what to do for samples that such a model does not
+        know.
+        """
+        data = data.copy()
+        data.split = [0.0, 0.0, 1.0]
+        self.complete(data)
+        return self.build(data)
 
     # -- commands
 

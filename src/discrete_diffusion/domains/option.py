@@ -62,6 +62,14 @@ class Option:
                 check_whole_number(self.name, number, least=self.least, most=self.most)
 
 
+DATA = Option(
+    "data",
+    "data.path=FILE: the model on other data, all of the file; other keys replace those of the "
+    "checkpoint's data, as in data.split=[0,0,1]; what is fitted on training data stays as it was",
+    default={},
+)
+"""Of ``evaluate``, for kinds of data that ``measured_data`` reads."""
+
 TIME_BINS = Option(
     "time_bins",
     "of the bound by time, with a noise draw in each per held-out sample; null is 20",

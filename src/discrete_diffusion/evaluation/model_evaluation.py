@@ -13,12 +13,9 @@ from discrete_diffusion.evaluation.calibration import MASKED_SHARES
 from discrete_diffusion.evaluation.held_out import (
     BOUND_DRAWS,
     checkpoint_facts,
-    held_out_facts,
-    held_out_split,
-    name_of_split,
-    readable_data,
     some_held_out,
 )
+from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
 from discrete_diffusion.evaluation.pictures import draw_model_pictures
 from discrete_diffusion.evaluation.table import (
@@ -73,7 +70,8 @@ class MeasuredSamples:
 class ModelEvaluation(Evaluation):
     """``facts``: how all was measured. ``reference``: what it was measured on, in words.
     ``absorbing``: tokens are masked, not changed. ``group_titles``: what token groups are called.
-    ``samples``: None where none were measured.
+    ``samples``: None where none were measured. ``measured_on``: what ``reference`` names, where
+    nothing else says how it is read.
     """
 
     facts: dict[str, Any]
@@ -82,6 +80,7 @@ class ModelEvaluation(Evaluation):
     absorbing: bool = True
     group_titles: Mapping[str, str] = field(default_factory=dict)
     samples: MeasuredSamples | None = None
+    measured_on: MeasuredData | None = None
 
     def metrics(self) -> dict[str, Any]:
         of_samples = {} if self.samples is None else self.samples.as_dict()
@@ -92,7 +91,8 @@ class ModelEvaluation(Evaluation):
         return [*of_samples, *model_sections(self.scores)]
 
     def notes(self) -> list[str]:
-        return [f"Real data: {self.reference}.", *model_notes(self.scores)]
+        other = [] if self.measured_on is None else self.measured_on.notes()
+        return [f"Real data: {self.reference}.", *other, *model_notes(self.scores)]
 
     def save(self, folder: Path) -> None:
         if self.samples is not None:
@@ -130,11 +130,11 @@ def evaluate_token_model(
     trained: TrainedModel,
     report: Callable[[Any, str, DictConfig], Report] | None = None,
 ) -> ModelEvaluation:
-    """A model of tokens on the split that its checkpoint held out, and ``num_samples`` samples as
-    ``report`` measures them, see ``Domain.report``; without it the model by itself."""
-    data = readable_data(trained)
-    split = held_out_split(data, config.split)
-    reference = name_of_split(trained, data, split)
+    """A model of tokens on the split that its checkpoint held out, or on other data, and
+    ``num_samples`` samples as ``report`` measures them, see ``Domain.report``; without it the model
+    by itself."""
+    measured_on = measured_data(config, trained)
+    data, split = measured_on.data, measured_on.split
     if report is None:
         name = trained.data_config.name
         logger.info("no metrics of samples exist for data=%s; measuring the model", name)
@@ -151,13 +151,12 @@ def evaluate_token_model(
         samples = MeasuredSamples(tokens, made, made.measure(tokens), real)
     facts = {
         **checkpoint_facts(config, trained, data),
-        "reference": reference,
-        "num_reference": len(data.splits[split]),
-        **held_out_facts(config, data, split),
+        **measured_on.facts(config),
     }
     absorbing = trained.algorithm.process.absorbing
     titles = trained.domain.group_titles
-    return ModelEvaluation(facts, reference, scores, absorbing, titles, samples)
+    name = measured_on.name
+    return ModelEvaluation(facts, name, scores, absorbing, titles, samples, measured_on)
 
 
 def draw_samples(config: DictConfig, model: Model, report: Report) -> Tensor:

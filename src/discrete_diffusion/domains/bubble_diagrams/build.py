@@ -14,6 +14,7 @@ from discrete_diffusion.data.graph_dataset import split_by_graph, without_held_o
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.facts import FACTS_VERSION, Facts
+from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
 from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
@@ -54,6 +55,29 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
     return DiagramDataset(
         splits, vocab, node_order=config.node_order, symmetry=symmetry, facts=facts
     )
+
+
+def build_test_plans(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
+    """The plans of ``path`` as the test split of what a model with this config was trained on.
+
+    Raises the readers' errors, such as for a plan of other rooms or of too many.
+    """
+    facts = Facts.of(config, vocab)
+    try:
+        test = _read(config.path, config, vocab, facts)
+    except ValueError as error:
+        if not isinstance(error.__cause__, SizeError):
+            raise
+        skip = "leave such plans out with data.skip_invalid=true"
+        raise too_large(error, f", which the model was trained for; {skip}") from error
+    nothing = test[torch.zeros(0, dtype=torch.long)]
+    splits = {"train": nothing, "val": nothing, "test": test}
+    return DiagramDataset(splits, vocab, node_order=config.node_order, facts=facts)
+
+
+def too_large(error: ValueError, remedy: str) -> ValueError:
+    """A reader's ``error`` about a plan of too many rooms, with another remedy."""
+    return ValueError(f"{str(error).rpartition('; ')[0]}{remedy}")
 
 
 def _generated(

@@ -45,6 +45,12 @@ class DiagramDataset(GraphDataset):
         splits = {**splits, "train": joined([splits["train"], added])}
         super().__init__(splits, vocab, node_order=node_order)
 
+    def beside(self, trained_on: DiagramDataset | None) -> DiagramDataset:
+        made = super().beside(trained_on)
+        if trained_on is not None:
+            made._num_given = trained_on._num_given
+        return made
+
     def conditions_of(self, graphs: EncodedGraphs) -> dict[str, Tensor]:
         return {} if self.facts is None else {"condition": self.facts.of_graphs(graphs)}
 

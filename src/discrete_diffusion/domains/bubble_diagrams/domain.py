@@ -14,7 +14,7 @@ from discrete_diffusion.domains.domain import (
     Report,
     SubCommand,
 )
-from discrete_diffusion.domains.option import TIME_BINS, Option
+from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -103,6 +103,7 @@ _SAMPLE = (
     ),
 )
 _EVALUATE = (
+    DATA,
     *_OF_BRIEFS,
     Option(
         "tries",
@@ -198,6 +199,8 @@ class BubbleDiagrams(Domain):
     name, title = "bubble_diagrams", "diagrams"
     data_sets = {"bubble_diagrams": "tokens", "plans": "tokens", "cubigraph": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
+    data_sets_of_files = {"bubble_diagrams": "plans"}
+    fixed_keys = ("n_max", "relations", "condition", "node_order")
     sample_options, evaluate_options = _SAMPLE, _EVALUATE
     group_titles = {"node": "rooms", "edge": "relations"}
     growing = "samples.jsonl"
@@ -242,6 +245,11 @@ class BubbleDiagrams(Domain):
         from discrete_diffusion.domains.bubble_diagrams.build import build_dataset
 
         return build_dataset(data, self.graph(data))
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.bubble_diagrams.build import build_test_plans
+
+        return build_test_plans(data, self.graph(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.bubble_diagrams.report import AdjacencyReport, DiagramReport

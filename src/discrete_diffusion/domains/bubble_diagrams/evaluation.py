@@ -86,6 +86,7 @@ class DiagramEvaluation(Evaluation):
 
     def notes(self) -> list[str]:
         notes = [f"Real data: {self.real.name}.", *self.scores.notes(self.num_unreadable)]
+        notes += [] if self.real.measured_on is None else self.real.measured_on.notes()
         notes += [] if self.plans is None else [self.plans.note()]
         notes += [] if self.told is None else [self.told.note()]
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
@@ -188,6 +189,7 @@ def _scored(
         "num_reference": len(real.reference),
         "num_held_out": len(real.reference),
         "num_held_out_available": real.num_available,
+        **({} if real.measured_on is None else real.measured_on.found),
     }
     is_large = any(diagram.num_rooms > RPLAN_VOCAB_CONFIG.n_max for diagram in real.reference)
     usual = NUM_LARGE_VERDICTS if is_large else NUM_VERDICTS

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS
-from discrete_diffusion.domains.bubble_diagrams.build import read_plans
+from discrete_diffusion.domains.bubble_diagrams.build import read_plans, too_large
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
@@ -26,6 +26,7 @@ from discrete_diffusion.evaluation.held_out import (
     refuse_split,
     some_held_out,
 )
+from discrete_diffusion.evaluation.measured_data import MeasuredData, other_data
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class RealData:
     real plans at hand, for the floors.
 
     ``data``, ``split``: what ``reference`` is of and the model is measured on; None without a
-    checkpoint.
+    checkpoint. ``measured_on``: other data, of keys under ``data``.
     """
 
     name: str
@@ -58,6 +59,7 @@ class RealData:
     num_available: int
     data: DiagramDataset | None = None
     split: str = "test"
+    measured_on: MeasuredData | None = None
 
 
 def read_measured(
@@ -74,12 +76,12 @@ def read_measured(
     except ValueError as error:
         if not isinstance(error.__cause__, SizeError):
             raise
-        found = str(error).rpartition("; ")[0]  # the remedy that follows is for other commands
-        raise ValueError(
-            f"{found}; allow more with n_max={error.__cause__.num_rooms}"
+        raise too_large(
+            error,
+            f"; allow more with n_max={error.__cause__.num_rooms}"
             if trained_for is None
-            else f"{found}, which {config.checkpoint} was trained for; leave such plans out with "
-            "skip_invalid=true"
+            else f", which {config.checkpoint} was trained for; leave such plans out with "
+            "skip_invalid=true",
         ) from error
 
 
@@ -116,7 +118,8 @@ def real_data_for_samples(config: DictConfig, samples: Sequence[BubbleDiagram]) 
 def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> RealData:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split. Training data
     is ``training=FILE`` or the checkpoint's own, if it can still be read."""
-    own = own_data(config, trained)
+    measured_on = other_data(config, trained)
+    own = own_data(config, trained) if measured_on is None else measured_on.data
     if config.reference is not None:
         refuse_split(config, of_files=False)
         reference = known = _plans(config.reference, config, trained_for=vocab)
@@ -132,10 +135,13 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
     else:
         assert own is not None  # or own_data would have raised
         data = own
-        split = held_out_split(own, config.split, "choose another split or give reference=FILE")
-        name = name_of_split(trained, own, split)
+        if measured_on is None:
+            split = held_out_split(own, config.split, "choose another split or give reference=FILE")
+            name, known_splits = name_of_split(trained, own, split), SPLITS
+        else:
+            split, name, known_splits = measured_on.split, measured_on.name, (measured_on.split,)
         reference = _decoded(own.splits[split].x0, vocab)
-        originals = [own.originals(each).x0 for each in SPLITS]  # without images beside them
+        originals = [own.originals(each).x0 for each in known_splits]  # without images beside them
         known = [diagram for x0 in originals for diagram in _decoded(x0, vocab)]
     training = None
     if config.training is not None:
@@ -145,7 +151,8 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
     measured = some_held_out(config, data, split)
     if measured is not data:
         reference = _decoded(measured.splits[split].x0, vocab)
-    return RealData(name, reference, training, known, len(data.splits[split]), data, split)
+    num = len(data.splits[split])
+    return RealData(name, reference, training, known, num, data, split, measured_on)
 
 
 def _plans(

@@ -93,6 +93,12 @@ def given_dialogues(
     return build_dialogue(config, state, Pairs({"train": [], "val": [], "test": given}, source))
 
 
+def build_test_dialogues(config: DictConfig, state: str) -> PairDataset:
+    """The pairs of ``path`` as the test split of what a model with this config was trained on."""
+    pairs = Pairs({"train": [], "val": [], "test": read_dialogues(config.path)}, str(config.path))
+    return build_dialogue(config, state, pairs)
+
+
 def _check_ids(data: DialogueData, config: DictConfig) -> None:
     """``ValueError`` for an id that a network of the config does not have."""
     for each in data.ids.values():

@@ -4,8 +4,10 @@ row of ids."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,8 +15,11 @@ from torch import Tensor
 from discrete_diffusion.data.base import SPLITS, Dataset, Examples, TokenDataset
 from discrete_diffusion.domains.dialogue.grammar import DialoguePair
 from discrete_diffusion.domains.dialogue.splitting import Splits, nearest_other
-from discrete_diffusion.domains.dialogue.words import Tokenizer, WordVocabulary
+from discrete_diffusion.domains.dialogue.words import Tokenizer, WordVocabulary, tokens_of
 from discrete_diffusion.layout import sequence_layout, sequence_positions
+
+_MAX_NAMED = 8
+"""Unknown words that are named."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,8 @@ class PairDataset(Dataset):
     ``lengths``: ids of a dialogue and of a summary, EOS included.
     """
 
+    per_split = ("splits", "pairs", "ids")
+
     def __init__(
         self, pairs: Pairs, tokenizers: tuple[Tokenizer, Tokenizer], lengths: tuple[int, int]
     ) -> None:
@@ -139,6 +146,34 @@ class PairDataset(Dataset):
                 "or another share"
             )
         return self.examples(replace(ids, sources=ids.sources[others]))
+
+    def identities(self, split: str) -> list[Hashable]:
+        return [
+            (tuple(tokens_of(pair.dialogue)), tuple(tokens_of(pair.summary)))
+            for pair in self.pairs[split]
+        ]
+
+    def losses(self, split: str) -> dict[str, Any]:
+        """How many texts were cut; which words are unknown, the most frequent ones named."""
+        ids = self.ids[split]
+        unknown = Counter(
+            word
+            for pair in self.pairs[split]
+            for tokenizer, text in zip(
+                (self.source_tokenizer, self.target_tokenizer),
+                (pair.dialogue, pair.summary),
+                strict=True,
+            )
+            for word in tokenizer.unknown_words(text)
+        )
+        found = {
+            "dialogues_cut": ids.cut_sources,
+            "summaries_cut": ids.cut_targets,
+            "unknown_words": unknown.total(),
+            "unknown_words_share": ids.unknown_share,
+            "most_frequent_unknown_words": [word for word, _ in unknown.most_common(_MAX_NAMED)],
+        }
+        return {name: value for name, value in found.items() if value}
 
     def decode(self, targets: Tensor) -> list[str]:
         """Int[B, T] -> the texts before EOS."""

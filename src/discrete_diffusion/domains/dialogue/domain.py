@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
-from discrete_diffusion.domains.option import Option
+from discrete_diffusion.domains.option import DATA, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -45,6 +45,11 @@ class Dialogue(Domain):
             instead_of="num_samples",
         ),
     )
+    evaluate_options = (DATA,)
+    fixed_keys = (
+        *("source_length", "target_length", "source_tokenizer", "target_tokenizer"),
+        *("words", "max_words", "length", "mask_id", *_LATENT_KEYS),
+    )
     remedies = {
         "data": "dialogues of your own are summarised, and scored where they have summaries, by "
         "sample given=FILE.jsonl",
@@ -64,6 +69,11 @@ class Dialogue(Domain):
         from discrete_diffusion.domains.dialogue.build import build_dialogue
 
         return build_dialogue(data, self.state(data))
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.dialogue.build import build_test_dialogues
+
+        return build_test_dialogues(data, self.state(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.dialogue.summary_report import SummaryReport

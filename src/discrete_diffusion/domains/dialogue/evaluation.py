@@ -19,13 +19,10 @@ from discrete_diffusion.evaluation.held_out import (
     BOUND_DRAWS,
     checkpoint_facts,
     held_out_bound,
-    held_out_facts,
-    held_out_split,
-    name_of_split,
     num_held_out,
-    readable_data,
     sampling_facts,
 )
+from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.table import (
     TableRow,
     TableSection,
@@ -68,6 +65,7 @@ class SummaryEvaluation(Evaluation):
     scores: dict[str, float]
     bound: BoundEstimate
     gap: SourceGap | None
+    measured_on: MeasuredData
 
     def sections(self) -> list[TableSection]:
         return [
@@ -76,7 +74,8 @@ class SummaryEvaluation(Evaluation):
         ]
 
     def notes(self) -> list[str]:
-        notes = [f"Dialogues: {self.facts['reference']}.", *summary_notes(self.scores)]
+        notes = [f"Dialogues: {self.facts['reference']}.", *self.measured_on.notes()]
+        notes += summary_notes(self.scores)
         if self.gap is not None:
             notes.append("Nats are per summary: as ids it has more tokens, as EOS fills it up.")
         return notes
@@ -108,13 +107,13 @@ class SummaryEvaluation(Evaluation):
 
 
 def evaluate_summaries(config: DictConfig, trained: TrainedModel) -> SummaryEvaluation:
-    """Measure a model of dialogues on those that its checkpoint held out.
+    """Measure a model of dialogues on those that its checkpoint held out, or on other ones.
 
     Raises ``ValueError`` if the data of the checkpoint cannot be read.
     """
     trained.check_weights()
-    data = readable_data(trained)
-    split = held_out_split(data, config.split)
+    measured_on = measured_data(config, trained)
+    data, split = measured_on.data, measured_on.split
     num = NUM_DIALOGUES if config.num_samples is None else config.num_samples
     report = SummaryReport(data, split)
     warn_of_stage(trained)
@@ -137,11 +136,10 @@ def evaluate_summaries(config: DictConfig, trained: TrainedModel) -> SummaryEval
         **sampling_facts(config, trained),
         "num_samples": len(found),
         "seconds": found.seconds,
-        "reference": name_of_split(trained, data, split),
-        "num_reference": len(data.splits[split]),
-        **held_out_facts(config, data, split),
+        **measured_on.facts(config),
     }
-    return SummaryEvaluation(facts, found, score_summarising(found, data), bound, gap)
+    scores = score_summarising(found, data)
+    return SummaryEvaluation(facts, found, scores, bound, gap, measured_on)
 
 
 def summary_section(scores: Mapping[str, float]) -> TableSection:

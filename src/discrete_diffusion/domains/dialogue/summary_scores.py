@@ -44,10 +44,11 @@ def score_summarising(found: Summaries, data: PairDataset) -> dict[str, float]:
 def summary_baselines(
     dialogues: Sequence[str], references: Sequence[str], data: PairDataset
 ) -> dict[str, SummaryScores]:
-    """``most_frequent``, the most frequent training summary, and, where there are two different
-    dialogues, ``another``, the reference of another pair."""
-    frequent = most_frequent([pair.summary for pair in data.pairs["train"]])
-    guesses = {"most_frequent": [frequent] * len(references)}
+    """``most_frequent``, the most frequent training summary, where there is one, and, where there
+    are two different dialogues, ``another``, the reference of another pair."""
+    guesses = {}
+    if training := [pair.summary for pair in data.pairs["train"]]:
+        guesses["most_frequent"] = [most_frequent(training)] * len(references)
     if others := nearest_other(dialogues):
         guesses["another"] = [references[k] for k in others]
     return {name: score_summaries(g, references, data.slots) for name, g in guesses.items()}

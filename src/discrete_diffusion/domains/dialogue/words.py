@@ -30,6 +30,10 @@ class Tokenizer(ABC):
         """How many ids a network needs that reads ``texts``, at most ``vocab_size``."""
         return self.vocab_size
 
+    def unknown_words(self, text: str) -> list[str]:
+        """Those of a text that ``unk_id`` stands for, as far as words can be told."""
+        return []
+
     @abstractmethod
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without any that only begin or end it."""
@@ -82,6 +86,9 @@ class WordVocabulary(Tokenizer):
     def line(self) -> str:
         """The words, as ``of_line`` takes them."""
         return " ".join(self.words)
+
+    def unknown_words(self, text: str) -> list[str]:
+        return [token for token in tokens_of(text) if token not in self._ids]
 
     def encode(self, text: str) -> list[int]:
         return [self._ids.get(token, self.unk_id) for token in tokens_of(text)]

@@ -57,7 +57,20 @@ def build_eit(config: DictConfig, state: str) -> FieldDataset | EITLevels:
     """
     if config.dtn_transform not in DTN_TRANSFORMS:
         raise ValueError(unknown_name("data.dtn_transform", config.dtn_transform, DTN_TRANSFORMS))
-    phantoms = _simulated(config) if config.path is None else _read(config)
+    phantoms = _simulated(config) if config.path is None else _read(config, "set data.{}={}")
+    return _built(phantoms, config, state)
+
+
+def build_test_images(config: DictConfig, state: str) -> FieldDataset | EITLevels:
+    """Those of the file ``path`` as the test split of what a model with this config was trained on;
+    errors as of ``build_eit``."""
+    remedy = "the model takes no other; give such images, or train a model with data.{}={}"
+    config = config.copy()
+    config.split = [0.0, 0.0, 1.0]
+    return _built(_read(config, remedy), config, state)
+
+
+def _built(phantoms: Phantoms, config: DictConfig, state: str) -> FieldDataset | EITLevels:
     noisy = _noisy(phantoms.dtn, config.noise_level, config.phantom_seed)
     maps = torch.from_numpy(_transformed(noisy, phantoms.background, config.dtn_transform))
     made_by = None
@@ -91,8 +104,9 @@ def _simulated(config: DictConfig) -> Phantoms:
     return Phantoms(media, drawn.dtn, background.astype(np.float32), source, settings)
 
 
-def _read(config: DictConfig) -> Phantoms:
-    """Those of the file ``path``, which must go with the settings."""
+def _read(config: DictConfig, remedy: str) -> Phantoms:
+    """Those of the file ``path``, which must go with the settings; ``remedy``: what to do if one
+    does not, with places for its key and what is found."""
     phantoms = read_phantoms(config.path)
     source = phantoms.source
     for key, array, found in (
@@ -102,7 +116,7 @@ def _read(config: DictConfig) -> Phantoms:
         if config[key] != found:
             raise ValueError(
                 f"{source}: {array} holds {found} x {found} numbers a sample, but "
-                f"data.{key}={config[key]}; set data.{key}={found}"
+                f"data.{key}={config[key]}; {remedy.format(key, found)}"
             )
     if phantoms.background is None and config.dtn_transform != "none":
         raise ValueError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
-from discrete_diffusion.domains.option import Option
+from discrete_diffusion.domains.option import DATA, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 
 _OPTIONS = (
-    Option(
-        "data",
-        "keys of the checkpoint's data to replace, as in data.phantoms=tubes; baselines stay "
-        "fitted on what was trained on",
-        default={},
-    ),
+    DATA,
     Option("draws", "drawn from every map, their mean is scored; null is 8", least=1),
 )
 
@@ -35,6 +30,9 @@ class EIT(Domain):
     name, title = "eit", "images from maps"
     data_sets = {"eit": "field", "eit-levels": "tokens"}
     data_files = ("path",)
+    fixed_keys = (
+        *("size", "num_boundary", "channels", "field_size", "length", "vocab_size", "mask_id"),
+    )
     sample_options = evaluate_options = _OPTIONS
     token_steps = 20
     sample_files = ("samples.npz",)
@@ -57,6 +55,11 @@ class EIT(Domain):
         from discrete_diffusion.domains.eit.build import build_eit
 
         return build_eit(data, self.state(data))
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.eit.build import build_test_images
+
+        return build_test_images(data, self.state(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.eit.image_report import ImageReport

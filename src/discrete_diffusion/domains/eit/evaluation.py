@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion import progress
 from discrete_diffusion.domains.domain import Evaluation
-from discrete_diffusion.domains.eit.changed_data import measured_data
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.image_scores import score_reconstructions
 from discrete_diffusion.domains.eit.reconstructing import DRAWS, Reconstructions
@@ -17,11 +16,10 @@ from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     held_out_bound,
-    held_out_facts,
-    held_out_split,
     num_held_out,
     sampling_facts,
 )
+from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.table import TableSection, bound_row, metric_row, metric_rows
 
 if TYPE_CHECKING:
@@ -61,6 +59,7 @@ class ImageEvaluation(Evaluation):
     found: Reconstructions
     scores: dict[str, float]
     bound: BoundEstimate
+    measured_on: MeasuredData
 
     def sections(self) -> list[TableSection]:
         row = bound_row(self.bound, "an image given its map")
@@ -68,12 +67,7 @@ class ImageEvaluation(Evaluation):
 
     def notes(self) -> list[str]:
         images = f"Images: {self.facts['reference']}."
-        if "changed_data" in self.facts:
-            images += (
-                " Baselines and the scale of maps are of the data that was trained on, which holds "
-                f"{self.facts['num_trained_on']} of these images."
-            )
-        return [images, *field_notes(self.scores)]
+        return [images, *self.measured_on.notes(), *field_notes(self.scores)]
 
     def metrics(self) -> dict[str, Any]:
         return {**self.facts, **self.bound.as_dict(), **self.scores}
@@ -94,9 +88,8 @@ def evaluate_images(config: DictConfig, trained: TrainedModel) -> ImageEvaluatio
     Raises ``ValueError`` if the data cannot be read, and for such a key that cannot be.
     """
     trained.check_weights()
-    measured = measured_data(config, trained)
-    data = measured.data
-    split = held_out_split(data, config.split)
+    measured = measured_data(config, trained, needs_training=True)
+    data, split = measured.data, measured.split
     num = NUM_IMAGES if config.num_samples is None else config.num_samples
     draws = DRAWS if config.draws is None else config.draws
     report = ImageReport(data, split, draws=draws, trained_on=measured.trained_on)
@@ -114,12 +107,11 @@ def evaluate_images(config: DictConfig, trained: TrainedModel) -> ImageEvaluatio
         **checkpoint_facts(config, trained, data),
         **sampling_facts(config, trained),
         "num_samples": len(found),
-        **held_out_facts(config, data, split),
         "seconds": found.seconds,
-        **measured.facts(split),
+        **measured.facts(config),
     }
     scores = score_reconstructions(found, report.baselines)
-    return ImageEvaluation(facts, report, found, scores, bound)
+    return ImageEvaluation(facts, report, found, scores, bound, measured)
 
 
 def field_section(scores: Mapping[str, float]) -> TableSection:

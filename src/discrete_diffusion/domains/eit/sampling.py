@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.domains.domain import Drawn, Sampled
-from discrete_diffusion.domains.eit.changed_data import measured_data
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.reconstructing import DRAWS
-from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.evaluation.measured_data import measured_data
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ def sample_images(config: DictConfig, trained: TrainedModel) -> Drawn:
     of those that keys under ``data`` make: ``Reconstructions``, written as ``samples.npz`` and
     ``samples.png``.
     """
-    measured = measured_data(config, trained)
-    split = held_out_split(measured.data)
+    measured = measured_data(config, trained, needs_training=True)
+    split = measured.split
     num = NUM_IMAGES if config.num_samples is None else config.num_samples
     draws = DRAWS if config.draws is None else config.draws
     report = ImageReport(measured.data, split, draws=draws, trained_on=measured.trained_on)
@@ -40,7 +39,7 @@ def sample_images(config: DictConfig, trained: TrainedModel) -> Drawn:
         facts = {
             "sampling": trained.sampling,
             "split": split,
-            **measured.facts(split),
+            **measured.facts(config),
             "num_samples": len(found),
             "network_calls_per_sample": scores["network_calls_per_draw"],
             "seconds": found.seconds,
@@ -48,7 +47,7 @@ def sample_images(config: DictConfig, trained: TrainedModel) -> Drawn:
         }
         return Sampled(
             facts,
-            f"{counted(len(found), 'image')} of {measured.name_of(split)}, "
+            f"{counted(len(found), 'image')} of {measured.name}, "
             f"{counted(found.draws, 'draw')} each, in "
             f"{found.seconds:.1f} s: relative L2 {scores['relative_l2']:.3f} (mean image "
             f"{scores['mean_image_relative_l2']:.3f}); {folder / config.picture}",

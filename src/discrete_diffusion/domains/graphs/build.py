@@ -38,8 +38,32 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
     sources = _read_all(config)
     for name, found in sources.items():
         logger.info("%s", found.summary(config["path" if name == "path" else f"{name}_path"]))
+    splits = (
+        _of_one_file(sources["path"], config) if "path" in sources else _of_files(sources, config)
+    )
+    return _dataset(splits, config, vocab)
+
+
+def build_test_graphs(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
+    """The graphs of ``path`` as the test split: all of a file without splits, else its test graphs,
+    which is logged. Raises the readers' errors."""
+    check_installed()
+    found = _read_all(config)["path"]
+    logger.log(
+        logging.WARNING if found.problems else logging.INFO, "%s", found.summary(config.path)
+    )
+    test = found.splits.get("test") or found.graphs
+    if len(test) < len(found.graphs):
+        logger.warning(
+            "%s has splits of its own: of its %s the %s of its test split are measured",
+            *(config.path, counted(len(found.graphs), "graph"), f"{len(test):,}"),
+        )
+    return _dataset({"train": [], "val": [], "test": test}, config, vocab)
+
+
+def _dataset(splits: Splits, config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
     return GraphFileDataset(
-        _of_one_file(sources["path"], config) if "path" in sources else _of_files(sources, config),
+        splits,
         vocab,
         node_order=config.node_order,
         types=GraphTypes.of(config),

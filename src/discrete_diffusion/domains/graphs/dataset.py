@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import torch
 
@@ -10,7 +10,11 @@ from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs, encode_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.domains.graphs.symmetries import breadth_first_order, label
+from discrete_diffusion.domains.graphs.symmetries import (
+    breadth_first_order,
+    canonical_key,
+    label,
+)
 from discrete_diffusion.layout import VocabConfig
 
 
@@ -53,6 +57,9 @@ class GraphFileDataset(GraphDataset):
         """Those of a split, in their order there."""
         x0 = self.splits[split].x0
         return decode_graphs(x0, self.vocab) if len(x0) else []
+
+    def identities(self, split: str) -> list[Hashable]:
+        return [canonical_key(graph) for graph in self.graphs(split)]
 
 
 def reordered(graph: TypedGraph, order: Sequence[int]) -> TypedGraph:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
-from discrete_diffusion.domains.option import TIME_BINS, Option
+from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -42,6 +42,7 @@ _SAMPLE = (
     ),
 )
 _EVALUATE = (
+    DATA,
     Option(
         "reference",
         "graphs to compare with; null takes those that the checkpoint held out. A file with splits "
@@ -93,6 +94,7 @@ class Graphs(Domain):
     name, title = "graphs", "graphs"
     data_sets = {"graphs": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
+    fixed_keys = ("n_max", "node_types", "edge_types", "node_order")
     sample_options = _SAMPLE
     evaluate_options = _EVALUATE
     group_titles = {"node": "nodes", "edge": "pairs"}
@@ -136,6 +138,11 @@ class Graphs(Domain):
         from discrete_diffusion.domains.graphs.build import build_dataset
 
         return build_dataset(data, self.graph(data))
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.graphs.build import build_test_graphs
+
+        return build_test_graphs(data, self.graph(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.graphs.report import GraphReport

@@ -67,6 +67,7 @@ class GraphEvaluation(Evaluation):
 
     def notes(self) -> list[str]:
         notes = [f"Reference: {self.real.name}.", *self.scores.notes(self.num_unreadable)]
+        notes += [] if self.real.measured_on is None else self.real.measured_on.notes()
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
@@ -155,5 +156,6 @@ def _scored(
         "num_reference": len(real.reference),
         "num_held_out": len(real.reference),
         "num_held_out_available": real.num_available,
+        **({} if real.measured_on is None else real.measured_on.found),
     }
     return GraphEvaluation(facts, real, types, sets, scores, model, num_unreadable)

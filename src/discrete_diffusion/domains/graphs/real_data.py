@@ -19,6 +19,7 @@ from discrete_diffusion.evaluation.held_out import (
     refuse_split,
     some_held_out,
 )
+from discrete_diffusion.evaluation.measured_data import MeasuredData, other_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ class RealData:
     at hand, for the floors.
 
     ``data``, ``split``: what ``reference`` is of and the model is measured on; None without a
-    checkpoint.
+    checkpoint. ``measured_on``: other data, of keys under ``data``.
     """
 
     name: str
@@ -49,6 +50,7 @@ class RealData:
     num_available: int
     data: GraphFileDataset | None = None
     split: str = "test"
+    measured_on: MeasuredData | None = None
 
 
 def read_measured(
@@ -82,7 +84,8 @@ def real_data_for_samples(config: DictConfig, types: GraphTypes) -> RealData:
 
 def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> RealData:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split."""
-    types, own = GraphTypes.of(trained.data_config), own_data(config, trained)
+    types, measured_on = GraphTypes.of(trained.data_config), other_data(config, trained)
+    own = own_data(config, trained) if measured_on is None else measured_on.data
     if config.reference is not None:
         refuse_split(config, of_files=False)
         found = read_measured(config.reference, config, types, vocab.n_max)
@@ -100,12 +103,16 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
     else:
         assert own is not None  # or own_data would have raised
         data = own
-        split = held_out_split(own, config.split, "choose another split or give reference=FILE")
-        name = name_of_split(trained, own, split)
+        if measured_on is None:
+            split = held_out_split(own, config.split, "choose another split or give reference=FILE")
+            name = name_of_split(trained, own, split)
+            known = [graph for each in SPLITS for graph in own.graphs(each)]
+        else:
+            split, name = measured_on.split, measured_on.name
+            known = own.graphs(split)
         training = own.graphs("train")
         if config.training is not None:
             training = read_measured(config.training, config, types, vocab.n_max).graphs
-        known = [graph for each in SPLITS for graph in own.graphs(each)]
     measured = some_held_out(config, data, split)
     return RealData(
         name,
@@ -115,6 +122,7 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
         len(data.splits[split]),
         data,
         split,
+        measured_on,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.data.base import SPLITS, TokenDataset
 from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.domains.molecules.metrics.validity import judge
 from discrete_diffusion.domains.molecules.molecule import Molecule, decode, encode
@@ -56,6 +56,15 @@ class MoleculeDataset(GraphDataset):
         """Canonical SMILES of the training molecules, by the relaxed rule."""
         found = (verdict.relaxed for verdict in judge(self.molecules("train")))
         return frozenset(text for text in found if text is not None)
+
+    def beside(self, trained_on: MoleculeDataset | None) -> MoleculeDataset:
+        made = super().beside(trained_on)
+        made.__dict__.pop("training_smiles", None)  # of other molecules
+        return made
+
+    def identities(self, split: str) -> list[Hashable]:
+        """The same molecule has the same atoms in the same order, in whatever file it stood."""
+        return TokenDataset.identities(self, split)
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
         return "nats per unordered molecule", 1.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report, SubCommand
-from discrete_diffusion.domains.option import TIME_BINS, Option
+from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -40,6 +40,7 @@ _SAMPLE = (
     ),
 )
 _EVALUATE = (
+    DATA,
     Option(
         "reference",
         "files: held-out molecules to compare with, as SMILES",
@@ -79,6 +80,7 @@ class Molecules(Domain):
     name, title = "molecules", "molecules"
     data_sets = {"molecules": "tokens", "qm9": "tokens", "zinc": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
+    fixed_keys = ("atoms", "n_max", "charges", "node_order")
     group_titles = {"node": "atoms", "edge": "bonds"}
     growing = "samples.jsonl"
     sample_files = ("samples.smi", "samples.jsonl")

@@ -19,12 +19,9 @@ from discrete_diffusion.domains.molecules.sample_files import read_samples
 from discrete_diffusion.domains.molecules.scores import MoleculeScores, score_molecules
 from discrete_diffusion.domains.molecules.writing import write_molecules
 from discrete_diffusion.evaluation.held_out import (
-    held_out_facts,
-    held_out_split,
-    name_of_split,
-    readable_data,
     some_held_out,
 )
+from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.sample_sets import draw_and_measure, facts_of_files, model_parts
 from discrete_diffusion.evaluation.table import TableSection, model_notes
@@ -46,6 +43,7 @@ class MoleculeEvaluation(Evaluation):
     """``facts``: how all was measured. ``reference``: what it was compared with, in words.
     ``samples``: the first set; ``model``: what was measured of the model itself, None of files.
     ``num_unreadable``: samples that are no graph at all, which count as not valid.
+    ``measured_on``: the data of a model.
     """
 
     facts: dict[str, Any]
@@ -54,12 +52,14 @@ class MoleculeEvaluation(Evaluation):
     scores: MoleculeScores
     model: ModelEvaluation | None
     num_unreadable: int = 0
+    measured_on: MeasuredData | None = None
 
     def sections(self) -> list[TableSection]:
         return [*self.scores.sections(), *([] if self.model is None else self.model.sections())]
 
     def notes(self) -> list[str]:
         notes = [f"Held-out molecules: {self.reference}.", *self.scores.notes()]
+        notes += [] if self.measured_on is None else self.measured_on.notes()
         if self.num_unreadable:
             notes.append(
                 f"{self.num_unreadable:,} samples are no SMILES at all and count as not valid."
@@ -84,9 +84,8 @@ def evaluate_model(
 ) -> MoleculeEvaluation:
     """The samples of a model beside the split that its checkpoint held out, and the model."""
     check_installed()
-    data = readable_data(trained)
-    split = held_out_split(data, config.split)
-    reference = name_of_split(trained, data, split)
+    on = measured_data(config, trained)
+    data, split = on.data, on.split
     trained.check_weights()
     measured = some_held_out(config, data, split)
     num = NUM_SAMPLES if config.num_samples is None else int(config.num_samples)
@@ -96,22 +95,22 @@ def evaluate_model(
     )
     tokens, facts, of_model = draw_and_measure(
         *(config, trained, data, split),
-        name=reference,
+        name=on.name,
         num=num,
         seeds=seeds,
         parts=parts,
         save=lambda drawn: write_molecules(decode(drawn, vocab), Path(config.out)),
     )
     sets = [decode(drawn, vocab) for drawn in tokens]
-    facts |= {"reference": reference, **held_out_facts(config, data, split)}
+    facts |= on.facts(config)
     with next(parts):
         found = score_molecules(
             [judge(molecules) for molecules in sets],
             _smiles(measured.molecules(split)),
-            data.molecules("train"),
-            data.training_smiles,
+            data.molecules("train") or None,
+            data.training_smiles or None,
         )
-    return MoleculeEvaluation(facts, reference, sets[0], found, of_model)
+    return MoleculeEvaluation(facts, on.name, sets[0], found, of_model, measured_on=on)
 
 
 def evaluate_files(config: DictConfig) -> MoleculeEvaluation:

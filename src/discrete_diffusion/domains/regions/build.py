@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,12 @@ from discrete_diffusion.data.base import Examples, shares_of
 from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.motifs import motif_names
 from discrete_diffusion.domains.regions.simulator import SimulationSettings, cached_windows
-from discrete_diffusion.domains.regions.table import ACCESSIBILITY, read_motif_names, read_regions
+from discrete_diffusion.domains.regions.table import (
+    ACCESSIBILITY,
+    first_names,
+    read_motif_names,
+    read_regions,
+)
 from discrete_diffusion.domains.regions.windows import FEWEST_ROWS, cut_table
 from discrete_diffusion.options import check_whole_number
 
@@ -54,6 +60,28 @@ def build_regions(config: DictConfig) -> RegionDataset:
             "training rows; there is nothing to predict"
         )
     return dataset
+
+
+def build_test_regions(config: DictConfig) -> RegionDataset:
+    """The table at ``path`` as the test split of what a model with this config was trained on.
+
+    Raises ``ValueError`` naming the first feature that is another than the model was trained on,
+    and what ``build_regions`` raises.
+    """
+    names, known = _feature_names(config), tuple(config.feature_names)
+    if names != known:
+        pairs = list(zip_longest(names, known, fillvalue="none"))
+        k = next(k for k, (name, expected) in enumerate(pairs) if name != expected)
+        others = [name for name in names if name not in known]
+        unknown = f"; the model does not know {first_names(others, most=4)}" if others else ""
+        raise ValueError(
+            f"{config.path}: feature {k + 1} of {len(names)} is {pairs[k][0]}, but the model was "
+            f"trained on {pairs[k][1]} there, of {len(known)}{unknown}; give the motifs of "
+            "training, in the same order"
+        )
+    config = config.copy()
+    config.split = [0.0, 0.0, 1.0]
+    return build_regions(config)
 
 
 def _settings(config: DictConfig) -> SimulationSettings:

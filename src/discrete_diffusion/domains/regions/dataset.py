@@ -47,6 +47,14 @@ class RegionDataset(Dataset):
         self.splits, self.feature_names, self.source = splits, feature_names, source
         self.programmes, self.places = programmes, places
 
+    def beside(self, trained_on: RegionDataset | None) -> RegionDataset:
+        """Without programmes: those of one data set mean nothing in another."""
+        made = super().beside(trained_on)
+        if trained_on is not None:
+            made.__dict__.pop("constant_features", None)  # of other training rows
+            made.programmes = None
+        return made
+
     @cached_property
     def constant_features(self) -> tuple[str, ...]:
         """Names of the features that have one value in all training rows; none without a row."""

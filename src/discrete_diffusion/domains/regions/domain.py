@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
-from discrete_diffusion.domains.option import Option
+from discrete_diffusion.domains.option import DATA, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -50,7 +50,9 @@ class Regions(Domain):
         ),
         replace(_MASK_RATE, without_given="the file says which rows are to be filled"),
     )
+    fixed_keys = ("rows", "num_features", "feature_names")
     evaluate_options = (
+        DATA,
         _MASK_RATE,
         Option(
             "seeds",
@@ -73,6 +75,11 @@ class Regions(Domain):
         from discrete_diffusion.domains.regions.build import build_regions
 
         return build_regions(data)
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.regions.build import build_test_regions
+
+        return build_test_regions(data)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.regions.row_report import RowReport

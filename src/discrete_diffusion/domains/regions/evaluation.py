@@ -20,15 +20,12 @@ from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     held_out_bound,
-    held_out_facts,
-    held_out_split,
-    name_of_split,
     num_held_out,
-    readable_data,
     sampling_facts,
     sampling_seeds,
 )
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.table import TableRow, TableSection, bound_row, four_decimals
 
 if TYPE_CHECKING:
@@ -60,6 +57,7 @@ class RowEvaluation(Evaluation):
     scores: tuple[FillingScores, ...]
     by_rate: list[FillingScores]
     bound: BoundEstimate
+    measured_on: MeasuredData
 
     @cached_property
     def per_seed(self) -> dict[str, list[float]]:
@@ -85,6 +83,7 @@ class RowEvaluation(Evaluation):
         )
         return [
             f"Windows: {self.facts['reference']}.",
+            *self.measured_on.notes(),
             f"{shown} rows hidden in {first.num_windows:,} windows at mask rate "
             f"{first.mask_rate:g}; {self.per_seed['num_columns'][0]:,} columns, "
             f"{self.per_seed['dropped_columns'][0]:,} constant ones left out.",
@@ -139,13 +138,14 @@ class RowEvaluation(Evaluation):
 
 
 def evaluate_rows(config: DictConfig, trained: TrainedModel) -> RowEvaluation:
-    """Measure a model of rows on windows that its checkpoint held out.
+    """Measure a model of rows on windows that its checkpoint held out, or on other ones, scaled as
+    those that it was trained on.
 
     Raises ``ValueError`` if the data of the checkpoint cannot be read.
     """
     trained.check_weights()
-    data = readable_data(trained)
-    split = held_out_split(data, config.split)
+    measured_on = measured_data(config, trained, needs_training=True)
+    data, split = measured_on.data, measured_on.split
     rate = MASK_RATE if config.mask_rate is None else config.mask_rate
     report = RowReport(data, split, rate, config.seed)
     num = len(data.splits[split][: config.num_samples])
@@ -164,13 +164,11 @@ def evaluate_rows(config: DictConfig, trained: TrainedModel) -> RowEvaluation:
             by_rate = report.scores_by_mask_rate(model, config.num_samples)
     facts = {
         **checkpoint_facts(config, trained, data),
-        "reference": name_of_split(trained, data, split),
-        "num_reference": len(data.splits[split]),
-        **held_out_facts(config, data, split),
+        **measured_on.facts(config),
         **sampling_facts(config, trained),
         **drawn,
     }
-    return RowEvaluation(facts, report, filling, scores, by_rate, bound)
+    return RowEvaluation(facts, report, filling, scores, by_rate, bound, measured_on)
 
 
 def _fill_by_seed(

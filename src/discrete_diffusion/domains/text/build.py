@@ -74,6 +74,28 @@ def build_text(config: DictConfig) -> TextDataset:
     return TextDataset(ids, vocabulary, layout=layout, source=source)
 
 
+def build_test_text(config: DictConfig) -> TextDataset:
+    """The text of ``path`` as the test split of what a model with this config was trained on.
+
+    Raises ``ValueError`` for text of less than one window, and for a character that the model does
+    not know, which names file and line.
+    """
+    vocabulary, layout = vocabulary_of(config), sequence_layout(config)
+    text, nothing = read_text(config.path), np.zeros(0, np.int64)
+    ids = vocabulary.encode(
+        text,
+        known="those that the model was trained on",
+        remedy="replace such characters, or train a model with data.tokens=bytes",
+    )
+    if len(ids) < layout.length:
+        raise ValueError(
+            f"{text.name} is {len(ids):,} {config.tokens}, less than one window of "
+            f"{layout.length}, which the model was trained on; give more text"
+        )
+    splits = {"train": nothing, "val": nothing, "test": ids}
+    return TextDataset(splits, vocabulary, layout=layout, source=text.name)
+
+
 def _training_text(config: DictConfig) -> TextSource:
     """The text that the vocabulary is read off."""
     path = _training_path(config)

@@ -29,6 +29,8 @@ class TextDataset(TokenDataset):
     ``num_characters``: by split, what N tokens stand for; fewer than N where tokens are bytes.
     """
 
+    per_split = ("splits", "num_tokens", "num_characters")
+
     def __init__(
         self,
         ids: dict[str, np.ndarray],

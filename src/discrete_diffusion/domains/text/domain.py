@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, Drawn, Report, Sampled
-from discrete_diffusion.domains.option import TIME_BINS
+from discrete_diffusion.domains.option import DATA, TIME_BINS
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -30,7 +30,8 @@ class Text(Domain):
     data_files = ("path", "train_path", "val_path", "test_path")
     growing = "samples.txt"
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
-    evaluate_options = (TIME_BINS,)
+    evaluate_options = (DATA, TIME_BINS)
+    fixed_keys = ("tokens", "length", "characters", "vocab_size", "mask_id", "pad_id")
 
     def complete(self, data: DictConfig) -> None:
         from discrete_diffusion.domains.text.build import complete_text
@@ -41,6 +42,11 @@ class Text(Domain):
         from discrete_diffusion.domains.text.build import build_text
 
         return build_text(data)
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        from discrete_diffusion.domains.text.build import build_test_text
+
+        return build_test_text(data)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.text.report import TextReport

@@ -15,6 +15,8 @@ from discrete_diffusion.naming import unknown_name
 
 TOKENS = ("characters", "bytes")
 _NUM_CODE_POINTS = 0x110000
+_MAX_NAMED = 5
+"""Unknown characters that are named."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,16 @@ class TextVocabulary:
     def vocab_size(self) -> int:
         return self.mask_id + 2
 
-    def encode(self, source: TextSource) -> np.ndarray:
-        """Int64[N], the ids of a text. ``ValueError`` naming place and character if one is
-        not in ``characters``."""
+    def encode(
+        self,
+        source: TextSource,
+        *,
+        known: str = "data.characters, which are those of the training text unless they are set",
+        remedy: str = "remove it there, set data.characters with it, or take data.tokens=bytes",
+    ) -> np.ndarray:
+        """Int64[N], the ids of a text. ``ValueError`` if a character is not in ``characters``:
+        names the place of the first one, how many there are and what to do. ``known``: what
+        ``characters`` are, in words."""
         if self.characters is None:
             return np.frombuffer(source.text.encode("utf-8"), dtype=np.uint8).astype(np.int64)
         ids = self._id_of_code_point[_code_points(source.text)]
@@ -63,11 +72,12 @@ class TextVocabulary:
             first = int(unknown[0])
             character = source.text[first]
             line = source.text.count("\n", 0, first) + 1
+            kinds = list(dict.fromkeys(source.text[k] for k in unknown.tolist()))
+            named = ", ".join(map(repr, kinds[:_MAX_NAMED])) + ", ..." * (len(kinds) > _MAX_NAMED)
+            more = f" ({len(unknown):,} such places in all: {named})" * (len(unknown) > 1)
             raise ValueError(
                 f"{source.name}, line {line:,}: the character {character!r} "
-                f"(U+{ord(character):04X}) is none of data.characters, which are those of the "
-                "training text unless they are set; remove it there, set data.characters with it, "
-                "or take data.tokens=bytes"
+                f"(U+{ord(character):04X}) is none of {known}{more}; {remedy}"
             )
         return ids
 

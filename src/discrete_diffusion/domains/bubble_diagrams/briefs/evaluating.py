@@ -65,6 +65,8 @@ def refuse_options(config: DictConfig) -> None:
     if config.brief is not None:
         unused = [] if config.quick else list(_ELSEWHERE)
         why = "does not go with brief=, which measures samples of one seed; leave it out"
+        for key, value in config.data.items():
+            raise ValueError(f"data.{key!s}={value} does not go with brief=; leave one of them out")
     for key in unused:
         if config[key] is not None:
             raise ValueError(f"{key}={config[key]} {why}")

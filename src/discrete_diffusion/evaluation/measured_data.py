@@ -1,0 +1,268 @@
+"""What a model is measured on: what its checkpoint held out, or other data, which keys under
+``data`` such as ``data.path=FILE`` name."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from discrete_diffusion.config_files import config_dir, plain
+from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.evaluation.held_out import (
+    UnreadableDataError,
+    checkpoint_data,
+    held_out_facts,
+    held_out_split,
+    name_of_split,
+    readable_data,
+)
+from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.options import check_kinds
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.domains.domain import Domain
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+logger = logging.getLogger(__name__)
+
+_ELSEWHERE = {
+    "domain": "a model is measured on data of its own kind; leave it out",
+    "name": "the checkpoint was trained on another data set; leave it out",
+    "batch_size": "that is the batch size of training; set batch_size=N",
+    "train_path": "a model is measured on what it was not trained on; give data.path=FILE",
+    "val_path": "a model is measured on one set of samples; give data.path=FILE",
+}
+"""Keys that cannot be changed here, and what to do instead."""
+
+_PATHS = ("path", "train_path", "val_path", "test_path")
+
+
+@dataclass(frozen=True)
+class MeasuredData:
+    """``data``: its split ``split``, ``name`` in words, is measured. Its training split is what the
+    model was trained on, whatever is measured; empty if that cannot be read.
+
+    ``changes``: values by key, of those under ``data`` that were given. Where there are any,
+    ``found``: what ``metrics.json`` says of the data, and ``trained_on``: that of the checkpoint.
+    """
+
+    data: Any
+    split: str
+    name: str
+    changes: dict[str, Any] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)
+    trained_on: Any = None
+
+    def facts(self, config: DictConfig) -> dict[str, Any]:
+        """What ``metrics.json`` says of what was measured: which data, how many samples of it."""
+        some = "num_held_out" in config  # else all of it is there to be drawn
+        return {
+            "reference": self.name,
+            "num_reference": len(self.data.splits[self.split]),
+            **(held_out_facts(config, self.data, self.split) if some else {}),
+            **self.found,
+        }
+
+    def notes(self) -> list[str]:
+        """How to read the numbers if other data was measured."""
+        if not self.changes:
+            return []
+        said = [f"{key.replace('_', ' ')} {value}" for key, value in self._losses().items()]
+        trained_on = "cannot be read, so what is measured against it is left out"
+        if (num := self.found.get("num_trained_on")) is not None:
+            trained_on = f"holds {num:,} of these {len(self.data.splits[self.split]):,} samples"
+        return [
+            "This is other data than the checkpoint held out. Novelty, baselines and scales are of "
+            f"the data that was trained on, which {trained_on}.",
+            *([f"Not as the file has it: {', '.join(said)}."] if said else []),
+        ]
+
+    def _losses(self) -> dict[str, Any]:
+        losses: dict[str, Any] = self.found.get("measured_losses", {})
+        return losses
+
+
+def measured_data(
+    config: DictConfig,
+    trained: TrainedModel,
+    *,
+    remedy: str = "put it back where the run found it",
+    needs_training: bool = False,
+) -> MeasuredData:
+    """The data of a checkpoint, or, with keys under ``config.data``, other data.
+
+    ``data.path=FILE`` (``data.test_path=FILE`` means the same): all of the file is measured, unless
+    ``data.split`` is given too; other keys replace those of the checkpoint's data, of which the
+    test split is measured then. ``needs_training``: nothing can be measured without the data that
+    was trained on; with it, or without such keys, that is refused with the ``remedy`` if it cannot
+    be read.
+
+    Raises ``ValueError`` for a key that the data set does not have, one that the model has fixed, a
+    value that cannot be, samples that the model does not know, and data that cannot be read.
+    """
+    changes = plain(config.data) if config.get("data") else {}
+    asked = config.get("split")
+    if not changes:
+        data = readable_data(trained, remedy)
+        split = held_out_split(data, asked)
+        return MeasuredData(data, split, name_of_split(trained, data, split))
+    changed, file = changed_config(changes, trained)
+    whole = file is not None and "split" not in changes
+    if whole and asked is not None:
+        raise ValueError(
+            f"split={asked} chooses among the data of a checkpoint; all of data.path={file} is "
+            "measured; leave it out"
+        )
+    try:
+        if whole:
+            data = trained.domain.test_data(changed.data)
+        else:
+            data = build_data(complete_data(changed))
+    except OmegaConfBaseException as error:
+        raise ValueError(str(error).split("\n")[0]) from error
+    _check_vocabulary(data, changed.data, trained, file)
+    split = held_out_split(data, "test" if whole else asked)
+    trained_on = _trained_on(trained, remedy, needs_training)
+    name = _name(changes, file, split, whole)
+    logger.info("measured on %s: %s", name, data.summary())
+    found = {
+        "data_fingerprint": data.fingerprint(),
+        "changed_data": changes,
+        **_overlap(data, split, trained_on, name),
+        **({"measured_losses": losses} if (losses := data.losses(split)) else {}),
+    }
+    if split != "train":
+        data = data.beside(trained_on)
+    return MeasuredData(data, split, name, changes, found, trained_on)
+
+
+def other_data(config: DictConfig, trained: TrainedModel) -> MeasuredData | None:
+    """``measured_data`` of keys under ``config.data``; None without any. ``ValueError`` if there is
+    a ``reference`` too."""
+    if not config.data:
+        return None
+    if config.reference is not None:
+        key, value = next(iter(plain(config.data).items()))
+        raise ValueError(
+            f"data.{key}={value} and reference={config.reference} both say what is measured; leave "
+            "one of them out"
+        )
+    return measured_data(config, trained)
+
+
+def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[DictConfig, str | None]:
+    """The config of a checkpoint whose ``data`` has the ``changes``, and the file they name, if
+    they do: under ``data.path``, the other paths null. Raises ``ValueError`` for a key that cannot
+    be changed."""
+    domain, was = trained.domain, trained.data_config
+    data = _of_files(domain, was) if {*changes} & {*_PATHS} else was.copy()
+    _check(changes, domain, data)
+    OmegaConf.set_struct(data, False)
+    data.update(changes)
+    files = [str(changes[k]) for k in ("path", "test_path") if changes.get(k) is not None]
+    if len(files) > 1:
+        raise ValueError("give data.path=FILE or data.test_path=FILE, not both")
+    if files:
+        data.update({key: None for key in _PATHS if key in data} | {"path": files[0]})
+    config = trained.checkpoint.config.copy()
+    OmegaConf.set_struct(config, False)
+    config.data = data
+    return config, files[0] if files else None
+
+
+def _of_files(domain: Domain, was: DictConfig) -> DictConfig:
+    """The ``config.data`` of files that hold samples like those of ``was``, which may be of a data
+    set without files: then the keys that both have are as there."""
+    name = domain.data_sets_of_files.get(str(was.get("name")))
+    if name is None:
+        return was.copy()
+    found = OmegaConf.load(config_dir() / "data" / f"{name}.yaml")
+    assert OmegaConf.is_dict(found)
+    found.update({key: was[key] for key in found if key in was and key != "name"})
+    return found  # type: ignore[return-value]
+
+
+def _check(changes: dict[str, Any], domain: Domain, data: DictConfig) -> None:
+    """``data``: what the ``changes`` are of."""
+    for key, value in changes.items():
+        given = f"data.{key}={value}"
+        if key in _ELSEWHERE:
+            raise ValueError(f"{given}: {_ELSEWHERE[key]}")
+        if key not in data:
+            raise ValueError(unknown_name(f"key of data={data.name}", key, map(str, data)))
+        if key in domain.fixed_keys and value != data[key]:
+            raise ValueError(
+                f"{given}: the model was trained with data.{key}={data[key]} and takes no other; "
+                "leave it out, or train a model with it"
+            )
+    default = config_dir() / "data" / f"{data.name}.yaml"
+    if default.is_file():
+        config, defaults = ({"data": part} for part in (changes, OmegaConf.load(default)))
+        check_kinds(OmegaConf.create(config), OmegaConf.create(defaults))
+
+
+def _check_vocabulary(
+    data: Any, changed: DictConfig, trained: TrainedModel, file: str | None
+) -> None:
+    """``ValueError`` if ids or numbers of the ``data`` mean something else than to the model."""
+    ours, now = (trained.domain.vocabulary(config) for config in (trained.data_config, changed))
+    where = "the data" if file is None else file
+    for key in ours:
+        if now.get(key) != ours[key]:
+            raise ValueError(
+                f"{where} has other {key} than the model was trained with: {now.get(key)}, there "
+                f"{ours[key]}; give data of the same {key}, or train a model on it"
+            )
+    if (layout := getattr(data, "layout", None)) is None:
+        return
+    own = trained.domain.layout(trained.data_config)
+    if layout.digest() != own.digest():
+        raise ValueError(
+            f"{where} has {layout.length} positions of {layout.vocab_size} ids, the model "
+            f"{own.length} of {own.vocab_size}, or other ids are legal there; train a model on it"
+        )
+
+
+def _trained_on(trained: TrainedModel, remedy: str, needed: bool) -> Any:
+    """What the checkpoint was trained on; None if it cannot be read, which is said."""
+    if needed:
+        return readable_data(trained, remedy)
+    try:
+        return checkpoint_data(trained)
+    except UnreadableDataError as error:
+        logger.warning(
+            "the checkpoint's training data cannot be read (%s): what is measured against it, such "
+            "as novelty, is left out",
+            error.reason,
+        )
+        return None
+
+
+def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int]:
+    """How many of the measured samples were trained on; warns if there are any."""
+    if trained_on is None:
+        return {}
+    training = set(trained_on.identities("train"))
+    known = sum(identity in training for identity in data.identities(split))
+    if known and split != "train":
+        logger.warning(
+            "%s of the %s samples of %s were trained on",
+            *(f"{known:,}", f"{len(data.splits[split]):,}", name),
+        )
+    return {"num_trained_on": known}
+
+
+def _name(changes: dict[str, Any], file: str | None, split: str, whole: bool) -> str:
+    """What is measured, in words."""
+    other = {k: v for k, v in changes.items() if file is None or k not in _PATHS}
+    given = ", ".join(f"data.{key}={value}" for key, value in other.items())
+    source = "the checkpoint's data" if file is None else str(Path(file))
+    name = source if whole else f"the {split} split of {source}"
+    return f"{name} with {given}" if given else name
