@@ -138,8 +138,7 @@ def trained(tmp_path_factory):
         data = build_data(config)
         torch.manual_seed(0)
         algorithm = build_algorithm(config)
-        if hasattr(algorithm, "fit_data"):
-            algorithm.fit_data(data)
+        algorithm.fit(data.splits["train"].batch())
         info = checkpoint_info(
             OmegaConf.to_container(config, resolve=True),
             data.size_counts(),

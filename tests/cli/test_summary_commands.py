@@ -225,7 +225,7 @@ def test_evaluate(command, kind, capsys):
         ("sample", "mask_rate=0.3", r"mask_rate=0\.3: CKPT"),
         ("sample", "steps=4", "steps=4: .*sampling=generate"),
         ("evaluate", "seeds=2", "seeds=2: CKPT"),
-        ("evaluate", "data.grammar_seed=1", r"data\.grammar_seed=1: CKPT"),
+        ("evaluate", "data.source_length=9", r"data\.source_length=9: .*data\.source_length=52"),
         ("evaluate", "split=tst", "tst.* 'test'"),
     ],
 )

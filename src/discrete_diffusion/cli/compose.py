@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.config_files import config_dir, model_presets, plain
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
@@ -146,11 +147,14 @@ def compose_plainly(
     *,
     with_hydra: bool = False,
 ) -> DictConfig:
-    """As ``compose``, but taking the model preset as it stands; ``with_hydra``: with the section
+    """As ``compose``, but taking the model preset as it stands. What a user's own ``algo=NAME`` of
+    ``train`` leaves out is filled in, see ``with_algorithm``. ``with_hydra``: with the section
     ``hydra``, whose ``runtime.choices`` are those of the groups."""
     from hydra import compose as hydra_compose
 
     offer_options(config_name)
+    if config_name == "train":
+        overrides, _ = with_algorithm(overrides, user_config_dir)
     with own_hydra(user_config_dir) as searchpath:
         words = [*searchpath, *overrides]
         return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)

@@ -168,12 +168,16 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
     from discrete_diffusion.cli.compose import complete_overrides, compose, with_open_keys
     from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
+    from discrete_diffusion.cli.own_algorithms import with_algorithm
     from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.config_files import config_dir
 
     overrides, flags, user_dir = _sort_out(command, arguments)
     overrides = with_open_keys(command, overrides)
     sweeps = bool({"-m", "--multirun"} & set(flags))
+    note = ""
+    if command == "train" and not sweeps:
+        overrides, note = with_algorithm(overrides, user_dir)
     if command == "compare":
         from discrete_diffusion.cli.compare.request import read_words
 
@@ -205,6 +209,8 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
             command_line([command, *arguments], of_this_program=of_this_program),
             shown(logger.info, bar=not sweeps) if is_first() else nullcontext(),
         ):
+            if note and is_first():
+                logger.info("%s", note)
             _guarded(module.run, config)  # here, or Hydra would print a trace
 
     own_arguments = sys.argv
@@ -298,4 +304,6 @@ def _user_errors() -> tuple[type[Exception], ...]:
 def _sentence(error: Exception) -> str:
     if type(error).__name__ == "OutOfMemoryError":
         return "the GPU is out of memory; take a smaller batch_size or a smaller model"
+    if (key := getattr(error, "full_key", None)) and "not in struct" in str(error):
+        return f"the config has no {key}, which is needed; set {key}=..., or compose a YAML with it"
     return str(error)

@@ -163,9 +163,17 @@ def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
     layout = build_layout(section(config, "data"))
     given = ("vocab_size", "length", "pad_id", "time_conditioning")
     options = _options(config, MyTransformer, *given)
+    length = section(config, "model").get("length")
+    if length is not None:
+        check_whole_number("model.length", length, least=1)
+    if length is not None and length < layout.length:
+        raise ValueError(
+            f"model.length={length}: samples of the data have {layout.length} positions; set "
+            f"model.length={layout.length} or more, or leave it out"
+        )
     return MyTransformer(
         vocab_size=vocab_size,
-        length=layout.length,
+        length=layout.length if length is None else length,
         pad_id=layout.pad_id,
         time_conditioning=section(config, "algo").get("time_conditioning", True),
         **options,

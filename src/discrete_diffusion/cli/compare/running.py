@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion import progress
 from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, write_json
 from discrete_diffusion.cli.compose import own_hydra, quoted
+from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.naming import counted
 
@@ -66,6 +67,7 @@ def run_cells(
                 config=config,
             )
             jobs = [[*cell.overrides, f"hydra.sweep.subdir={cell.name}"] for cell in cells]
+            jobs = [with_algorithm(words, user_config_dir)[0] for words in jobs]
             returned = found.launch(jobs, initial_job_idx=0)
         finally:
             HydraConfig.instance().cfg = former
