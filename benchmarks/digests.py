@@ -108,8 +108,8 @@ CASES: dict[str, Case] = {
             *("data.rows=32", "data.num_motifs=12"),
         )
     ),
-    "eit": Case((*STEPS, *MAPS, *UNET, "experiment=eit", "sampling.default_steps=2")),
-    "eit_levels": Case((*STEPS, *MAPS, *UNET, "experiment=eit_levels", "sampling.default_steps=2")),
+    "eit": Case((*STEPS, *MAPS, *UNET, "experiment=eit", "sampling.steps=2")),
+    "eit_levels": Case((*STEPS, *MAPS, *UNET, "experiment=eit_levels", "sampling.steps=2")),
     "eit_pretrain": Case((*STEPS, *MAPS, "experiment=eit_pretrain", "model.head_widths=[8]")),
     "dialogue": Case((*STEPS, *TALKS, "experiment=dialogue")),
     "dialogue-tokens": Case(

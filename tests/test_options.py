@@ -118,8 +118,8 @@ def build_both(config):
         (["++noise.per=token"], "log_linear has no setting 'per'; it has none"),
         (["+forward_process.gamma=1"], "absorbing has no setting 'gamma'; it has none"),
         (
-            ["sampling=ancestral", "sampling.default_steps=2.5"],
-            r"sampling\.default_steps=2\.5: expected a whole number",
+            ["sampling=ancestral", "sampling.steps=2.5"],
+            r"sampling\.steps=2\.5: expected a whole number",
         ),
         (
             ["+sampling.steps=2"],

@@ -48,8 +48,8 @@ def clean(algorithm: TokenAlgorithm, num: int, size: int) -> Batch:
 def test_it_trains_samples_and_survives_its_own_state(name, data):
     """One optimiser step; then a second instance with its state has the same bound and samples."""
     config = composed(name, *data).copy()
-    if "default_steps" in config.sampling:
-        config.sampling.default_steps = 8
+    if "steps" in config.sampling:
+        config.sampling.steps = 8
     algorithm, sampler = built(config), build_sampler(config)
     sampler.check(algorithm)
     batch = clean(algorithm, 16, 5)

@@ -97,7 +97,7 @@ def test_sample(finished_run, sampler, tmp_path):
 
 def test_the_sampler_is_the_one_the_model_was_trained_with(tmp_path, failure):
     short = ["algo=udlm", "trainer.max_steps=1", "logger=none", "eval.num_samples=2"]
-    main(["train", *TINY, *short, "sampling.default_steps=3", "hydra.run.dir=run"])
+    main(["train", *TINY, *short, "sampling.steps=3", "hydra.run.dir=run"])
     words = ["checkpoint=run/checkpoints/last.ckpt", "num_samples=2"]
 
     def calls(out: str, *overrides: str) -> float:
@@ -110,7 +110,7 @@ def test_the_sampler_is_the_one_the_model_was_trained_with(tmp_path, failure):
     assert calls("c", "sampling=ancestral") == 100  # as that file has it
     error = failure("sample", *words, "sampling=first-hitting")
     assert all(name in error for name in ("udlm", "first-hitting", "absorbing"))
-    assert "expected a number" in failure("sample", *words, "+sampling.default_steps=few")
+    assert "expected a number" in failure("sample", *words, "+sampling.steps=few")
     assert "setting of a sampler 'stepps'" in failure("sample", *words, "sampling.stepps=3")
 
 

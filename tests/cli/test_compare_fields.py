@@ -20,7 +20,7 @@ TINY = (
     *("data.split=[0.8,0.1,0.1]", "data.batch_size=8", "threads=1", "logger=none"),
     *("model=film_unet_tiny", "model.multipliers=[1,1]", "model.channels=8", "model.groups=4"),
     *("trainer.max_steps=1", "eval.num_samples=2", "eval.draws=2", "bound_draws=1"),
-    "sampling.default_steps=2",
+    "sampling.steps=2",
 )
 
 
@@ -42,7 +42,7 @@ def test_every_algorithm_has_the_samples_in_its_own_state():
         ("eit", "dtn-unet", "dtn_unet_tiny", "ode", None),
         ("eit", "dtn-unet", "dtn_unet_tiny", "direct", None),
     ]
-    assert [c.config.sampling.get("default_steps") for c in cells] == [20, 20, None]
+    assert [c.config.sampling.get("steps") for c in cells] == [20, 20, None]
     levels, field = (cell.config.data for cell in cells[:2])
     for key in {*levels} & {*field} - {"name"}:
         assert levels[key] == field[key]

@@ -56,7 +56,7 @@ def test_every_algorithm_has_the_pairs_in_its_own_form():
     for key in {*texts} & {*ids} - {"name"}:
         assert texts[key] == ids[key]
     assert (ids.grammar_seed, ids.split) == (3, [0.8, 0.1, 0.1])
-    assert cells[2].config.sampling.default_steps == 100  # as train has it
+    assert cells[2].config.sampling.steps == 100  # as train has it
     assert [cell.config.optim.lr for cell in cells] == [7e-4] * 4
 
 

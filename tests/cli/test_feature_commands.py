@@ -369,7 +369,7 @@ def test_features_are_no_samples_of_plans(refused):
         (
             "sample",
             ["sampling.top_p=0.9"],
-            "sampling=row-ancestral, which has default_steps, temperature; leave it out",
+            "sampling=row-ancestral, which has steps, temperature; leave it out",
         ),
         ("sample", ["sampling.temperature=-1"], "sampling.temperature=-1: expected"),
         ("evaluate", ["reference=a.jsonl"], "reference=a.jsonl: CKPT was not trained on diagrams"),

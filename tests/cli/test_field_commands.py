@@ -28,11 +28,11 @@ RUN = [
     *("callbacks.num_samples=2", "eval.num_samples=3", "eval.draws=2", "eval.bound_draws=1"),
     *("model.multipliers=[1,1]", "model.channels=8", "model.groups=4", "model.d_model=16"),
 ]
-FIELD = ["algo=flow-matching", "sampling.default_steps=2", *DATA, *RUN]
+FIELD = ["algo=flow-matching", "sampling.steps=2", *DATA, *RUN]
 LEVELS = [
     *("data=eit-levels", "algo.backbone=film-unet-tokens", "model=film_unet_tiny"),
     "sampling=ancestral",
-    *("sampling.default_steps=2", *DATA, *RUN),
+    *("sampling.steps=2", *DATA, *RUN),
 ]
 
 

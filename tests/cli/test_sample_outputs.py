@@ -181,7 +181,7 @@ def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
         ),
         (
             ["sampling=ancestral", "sampling.budget=3"],
-            "unknown setting of sampling=ancestral 'budget'. Available: default_steps, grid, "
+            "unknown setting of sampling=ancestral 'budget'. Available: steps, grid, "
             "guidance, temperature, top_p; entropy-bounded has it",
             "+sampling",
         ),

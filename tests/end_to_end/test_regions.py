@@ -46,7 +46,7 @@ def test_a_short_training_beats_the_neighbours_and_stays_below_the_ceiling(tmp_p
 
 @pytest.mark.parametrize("objective", ["mask", pytest.param("ddpm", marks=pytest.mark.slow)])
 def test_a_resumed_run_ends_as_one_left_alone(tmp_path, objective):
-    options = [*SHORT, f"algo.objective={objective}", "sampling.default_steps=2"]
+    options = [*SHORT, f"algo.objective={objective}", "sampling.steps=2"]
 
     def run(folder, steps, *more):
         config = compose("train", [*options, f"trainer.max_steps={steps}", *more])

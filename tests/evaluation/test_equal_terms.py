@@ -126,7 +126,7 @@ def test_samples_have_the_same_sizes_and_a_price():
     terms = EqualTerms(num_samples=12)
     one, other = (
         score_samples_drawn(Model(algorithm, sampler), data, terms, DiagramReport(data, "test"))
-        for sampler in (FirstHitting(), Ancestral(default_steps=2))
+        for sampler in (FirstHitting(), Ancestral(steps=2))
     )
     assert one["network_calls"] > 6 > 2 >= other["network_calls"]
     assert one["room_count_w1"] == other["room_count_w1"]

@@ -67,7 +67,7 @@ def assert_equal(a: SampleOutput, b: SampleOutput) -> None:
         assert torch.equal(getattr(a, name), getattr(b, name)), name
 
 
-@pytest.mark.parametrize("sampler", [FirstHitting(), Ancestral(default_steps=4)])
+@pytest.mark.parametrize("sampler", [FirstHitting(), Ancestral(steps=4)])
 @pytest.mark.parametrize("batch_size", [None, 20])
 def test_samples_do_not_depend_on_the_number_of_processes(sampler, batch_size):
     options = {"sampler": sampler, "batch_size": batch_size, "trajectories": 7}

@@ -29,8 +29,8 @@ def drawn(num: int, seed: int = 0, steps: int | None = None, **options):
 @pytest.mark.parametrize(
     ("options", "slack"),
     [
-        ({"solver": "euler", "default_steps": 100}, 0.04),
-        ({"solver": "heun", "default_steps": 40}, 0.03),
+        ({"solver": "euler", "steps": 100}, 0.04),
+        ({"solver": "heun", "steps": 40}, 0.03),
         ({"solver": "rk45", "rtol": 1e-4, "atol": 1e-4}, 0.03),
     ],
 )
@@ -50,7 +50,7 @@ def test_images_have_the_law_of_their_condition(options, slack):
 
 def test_heun_converges_faster_than_euler():
     def apart(solver: str, steps: int) -> float:
-        fine, _, _ = drawn(64, solver="heun", default_steps=200)
+        fine, _, _ = drawn(64, solver="heun", steps=200)
         found, _, _ = drawn(64, solver=solver, steps=steps)
         return float((found.x0 - fine.x0).square().mean().sqrt())
 
@@ -94,7 +94,7 @@ def test_the_same_generator_draws_alike():
     ("options", "says"),
     [
         ({"solver": "eular"}, "did you mean 'euler'"),
-        ({"default_steps": 0}, "sampling.default_steps=0"),
+        ({"steps": 0}, "sampling.steps=0"),
         ({"guidance": -1}, "sampling.guidance=-1"),
         ({"rtol": 0.0}, "sampling.rtol=0.0"),
     ],

@@ -141,7 +141,7 @@ def test_the_same_generator_fills_alike_and_the_mode_stays():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"default_steps": 0}, "sampling.default_steps=0"),
+        ({"steps": 0}, "sampling.steps=0"),
         ({"temperature": -1.0}, "sampling.temperature=-1.0"),
         ({"temperature": float("nan")}, "sampling.temperature=nan"),
     ],

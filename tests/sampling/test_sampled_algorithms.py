@@ -38,7 +38,7 @@ def test_ancestral_sampling_converges_to_the_data(name):
         law = grid_law(algorithm, world, grid(algorithm, steps), "ancestral")
         gaps.append(total_variation(law, world.prob))
         if steps == 8:
-            sampler = Ancestral(default_steps=steps)
+            sampler = Ancestral(steps=steps)
             real = FULL.expand(NUM, -1)
             tokens = sampler.sample(algorithm, real, generator=make_generator(3)).x0
             share = world.distribution(tokens)
@@ -68,7 +68,7 @@ def test_narrowing_noise_that_leaves_doubt_is_undone_by_its_weights(name):
     allowed = support[torch.arange(LENGTH), world.x0].all(1)
     conditional = torch.where(allowed, world.prob, 0.0)
     mass, conditional = float(conditional.sum()), conditional / conditional.sum()
-    narrowed = Ancestral(default_steps=40).sample(
+    narrowed = Ancestral(steps=40).sample(
         algorithm,
         FULL.expand(num, -1),
         generator=make_generator(6),
@@ -89,7 +89,7 @@ def test_clamping_noise_that_leaves_doubt_is_approximate(name):
     world, algorithm, num = ToyWorld.make(), exact(name, "log_linear"), 4000
     held = world.x0[world.prob.argmax()]
     clamp = torch.tensor([int(held[0]), -1, -1]).expand(num, -1)
-    output = Ancestral(default_steps=40).sample(
+    output = Ancestral(steps=40).sample(
         algorithm, FULL.expand(num, -1), generator=make_generator(5), clamp=clamp
     )
     assert (output.x0[:, 0] == held[0]).all()

@@ -63,8 +63,8 @@ def test_one_verb_for_all_states(name):
 
 @pytest.mark.parametrize("name", GRIDS)
 def test_options_of_grids(name):
-    refused(name, {"default_steps": 0}, r"sampling\.default_steps=0: expected a whole number")
-    refused(name, {"default_steps": 2.5}, r"sampling\.default_steps=2\.5")
+    refused(name, {"steps": 0}, r"sampling\.steps=0: expected a whole number")
+    refused(name, {"steps": 2.5}, r"sampling\.steps=2\.5")
     refused(name, {"grid": "squred"}, "did you mean 'squared'")
 
 
@@ -148,7 +148,7 @@ def test_default_steps_are_those_of_a_request_without():
     for name in GRIDS:
         if name == "remdm":
             continue
-        plain = draw_from("udlm", name, 3, default_steps=4)
+        plain = draw_from("udlm", name, 3, steps=4)
         told = draw_from("udlm", name, 3, steps=4)
         assert torch.equal(plain.x0, told.x0)
         assert torch.equal(plain.nfe, told.nfe)

@@ -48,13 +48,13 @@ def test_the_page_has_every_option_with_its_default():
             for name in samplers:
                 said[name].add(key)
                 # the text of the row has the other default
-                if value and (name, key) != ("predictor-corrector", "default_steps"):
+                if value and (name, key) != ("predictor-corrector", "steps"):
                     assert OmegaConf.create({"value": defaults_of(name)[key]}).value == (
                         OmegaConf.from_dotlist([f"value={value}"]).value
                     ), f"{name} {option}"
     for name, options in said.items():
         assert options == set(defaults_of(name)) - COMMON, name
-    assert defaults_of("predictor-corrector")["default_steps"] == 50
+    assert defaults_of("predictor-corrector")["steps"] == 50
 
 
 @pytest.mark.parametrize("name", list(SAMPLERS.names()))

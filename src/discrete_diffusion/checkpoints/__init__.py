@@ -19,6 +19,7 @@ from discrete_diffusion.checkpoints.initialising import (
     Initialised,
     StartingWeights,
     initialise,
+    other_meanings,
     read_starting_weights,
 )
 from discrete_diffusion.checkpoints.resuming import ResumePoint, check_resumable
@@ -36,6 +37,7 @@ __all__ = [
     "checkpoint_file",
     "checkpoint_info",
     "initialise",
+    "other_meanings",
     "push_to_hub",
     "read_checkpoint",
     "read_contents",

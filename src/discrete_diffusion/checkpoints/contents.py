@@ -42,6 +42,7 @@ from discrete_diffusion.checkpoints.files import (
 from discrete_diffusion.checkpoints.plugged_in import missing_plugin, plugged_in
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.plugins import import_plugins
+from discrete_diffusion.sampling import renamed_settings
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -135,6 +136,9 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
         state = read_training_file(path)
         info, weights = state.get(INFO_KEY), algorithm_weights(state.get("state_dict"))
     _check_info(info, weights, path)
+    config = info["config"]
+    if isinstance(config.get("sampling"), Mapping):
+        info = {**info, "config": {**config, "sampling": renamed_settings(config["sampling"])}}
     return Contents(path, info, weights, state)
 
 

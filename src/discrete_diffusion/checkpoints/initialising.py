@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from discrete_diffusion.checkpoints.contents import read_contents
+from discrete_diffusion.domains import domain_of
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import leaves
 
@@ -38,11 +39,13 @@ class StartingWeights:
 class Initialised:
     """Names of tensors. ``loaded``: those replaced in the backbone; ``missing``: those of the same
     parts that the checkpoint lacks, left as they were; ``unused``: those of the same parts that
-    only the checkpoint has."""
+    only the checkpoint has. ``left``: outermost parts of the backbone of which nothing was
+    loaded."""
 
     loaded: tuple[str, ...]
     missing: tuple[str, ...]
     unused: tuple[str, ...]
+    left: tuple[str, ...]
 
 
 def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeights:
@@ -97,7 +100,10 @@ def initialise(
     _check_shapes(start, found, state, config)
     backbone.load_state_dict({**state, **found})
     missing = tuple(name for name in sources if name not in found)
-    return Initialised(tuple(found), missing, tuple(unused))
+    tops = dict.fromkeys(name.split(".")[0] for name in state)
+    reached = {name.split(".")[0] for name in (*found, *missing)}
+    left = tuple(top for top in tops if top not in reached)
+    return Initialised(tuple(found), missing, tuple(unused), left)
 
 
 def _added(backbone: nn.Module) -> set[str]:
@@ -152,18 +158,56 @@ def _check_shapes(
     for name, value in found.items():
         if value.shape == state[name].shape:
             continue
-        differing = _differing(start.config, config)
-        remedy = f"; with {', '.join(differing)} it has that of the file" if differing else ""
+        remedies = []
+        if differing := _differing(start.config, config):
+            remedies.append(f"with {', '.join(differing)} it has that of the file")
+        if fitting := _fitting(start.weights, state):
+            remedies.append(f"init.parts=[{','.join(fitting)}] takes the parts that fit")
         raise ValueError(
             f"init.checkpoint={start.path}: {name} is {tuple(value.shape)} there and "
-            f"{tuple(state[name].shape)} here{remedy}"
+            f"{tuple(state[name].shape)} here{'; ' * bool(remedies)}{', or '.join(remedies)}"
         )
 
 
+def _fitting(there: Mapping[str, Tensor], here: Mapping[str, Tensor]) -> list[str]:
+    """The outermost parts that both have, all of whose common tensors have the same shapes."""
+    common = there.keys() & here.keys()
+    other = {name.split(".")[0] for name in common if there[name].shape != here[name].shape}
+    return sorted({name.split(".")[0] for name in common} - other)
+
+
+def other_meanings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The keys of ``data`` on which it depends what a network reads and predicts, such as the
+    characters of ids, where two configs of one kind of data have other values."""
+    domain = domain_of(now["data"])
+    if domain_of(was["data"]) is not domain:
+        return []
+    there, here = was["data"], now["data"]
+    keys = [k for k in domain.fixed_keys if None not in (there.get(k), here.get(k))]
+    return [f"data.{key}" for key in keys if there[key] != here[key]]
+
+
 def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """``key=value`` of the settings that shapes may depend on, where ``now`` has another value."""
+    """``key=value`` of the settings that shapes may depend on, where ``now`` has another value and
+    can have that."""
     there, here = _sizes(was), _sizes(now)
-    return [f"{k}={there[k]}" for k in there if k in here and there[k] != here[k]]
+    differing = [k for k in there if k in here and there[k] != here[k]]
+    return [f"{k}={there[k]}" for k in differing if _can_be(now, k, there[k])]
+
+
+def _can_be(config: Mapping[str, Any], key: str, value: Any) -> bool:
+    """False for what follows from the data, such as the number of ids of a text."""
+    from omegaconf import OmegaConf
+
+    section, _, name = key.partition(".")
+    if section != "data":
+        return True
+    data = OmegaConf.create({**config["data"], name: value})
+    try:
+        domain_of(config["data"]).complete(data)
+    except (ValueError, OSError):
+        return False
+    return True
 
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:

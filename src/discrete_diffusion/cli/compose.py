@@ -125,8 +125,8 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
             raise ValueError(f"{word}: {config_name} takes no keys beside its own; leave out the +")
         if word.lstrip("+~").startswith("data="):
             raise ValueError(
-                f"{word}: {config_name} takes the data of the checkpoint; leave it out, or replace "
-                "some of its keys, as in data.phantoms=tubes"
+                f"{word}: {config_name} takes the kind of data of the checkpoint; leave it out, or "
+                "give another file of it with data.path=FILE, or other keys"
             )
     named = any(word.lstrip("+").startswith("sampling=") for word in overrides)
     opened = ("data.",) if named else ("data.", "sampling.")

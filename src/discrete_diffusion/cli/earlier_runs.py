@@ -47,7 +47,7 @@ def start_from(start: StartingWeights, algorithm: Algorithm, config: DictConfig)
 
     After ``Algorithm.fit``: what a part learnt from its data, such as the scale of maps, belongs to
     its weights."""
-    from discrete_diffusion.checkpoints import initialise
+    from discrete_diffusion.checkpoints import initialise, other_meanings
 
     parts = config.init.parts
     done = initialise(
@@ -56,12 +56,19 @@ def start_from(start: StartingWeights, algorithm: Algorithm, config: DictConfig)
         parts=None if parts is None else [str(part) for part in parts],
         config=plain(config),
     )
+    if other := other_meanings(start.config, plain(config)):
+        logger.warning(
+            "%s of %s is another than here: what was learnt of ids or features may stand for others",
+            *(", ".join(other), start.path),
+        )
     what = "the backbone" if parts is None else ", ".join(map(str, parts))
     logger.info("%s starts from %s: %s", what, start.path, counted(len(done.loaded), "tensor"))
     if done.missing:
         logger.warning("not in the file, so as initialised: %s", _named(done.missing))
     if done.unused:
         logger.info("in the file only: %s", _named(done.unused))
+    if done.left:
+        logger.info("not in init.parts, so as initialised: %s", ", ".join(done.left))
 
 
 def _named(names: tuple[str, ...]) -> str:

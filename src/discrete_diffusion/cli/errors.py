@@ -13,6 +13,7 @@ from discrete_diffusion.cli.compose import choices, compose_plainly, group_overr
 from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.config_files import sampler_settings
 from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.sampling import RENAMED
 
 _LAUNCHER_PACKAGES = {
     "joblib": "hydra-joblib-launcher",
@@ -76,6 +77,8 @@ def _unknown_key(
         return _unknown_section(found.group(1), config)
     if not isinstance(node, DictConfig):
         return None
+    if parent == "sampling" and key in RENAMED:
+        return f"sampling.{key} is called sampling.{RENAMED[key]}, as in sampling.{RENAMED[key]}=50"
     if parent == "sampling":
         return _unknown_setting(key, str(node.get("name")), user_config_dir)
     if meant := _elsewhere(config, key):
@@ -104,6 +107,7 @@ def _elsewhere(config: DictConfig, key: str) -> list[str]:
     if key in ("out", "run_dir", "output_dir") and "out" not in config:
         return ["hydra.run.dir=FOLDER"]
     if key in ("steps", "num_steps", "maxsteps", "iterations") and "trainer" in config:
-        return ["trainer.max_steps=..."]
+        of_sampler = ["sampling.steps=..."] if "steps" in config.get("sampling", {}) else []
+        return ["trainer.max_steps=...", *of_sampler]
     sections = {str(name): node for name, node in config.items() if isinstance(node, DictConfig)}
     return [f"{name}.{key}=..." for name, node in sections.items() if key in node and key != "name"]

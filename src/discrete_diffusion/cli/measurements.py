@@ -32,8 +32,19 @@ def samples_trained_on(config: Mapping[str, Any], num_train: int | None = None) 
     if steps is not None and steps >= 0:
         ends.append(steps * batch_size * (trainer.get("accumulate_grad_batches") or 1))
     if epochs is not None and epochs >= 0 and num_train is not None:
-        ends.append(epochs * num_train)
+        limit = trainer.get("limit_train_batches")
+        num_batches = max(1, round(num_train / batch_size))
+        few = batches_of_epoch(num_batches, limit) * batch_size
+        ends.append(epochs * (num_train if limit is None else min(num_train, few)))
     return min(ends)
+
+
+def batches_of_epoch(num: int, limit: float | None) -> int:
+    """Of an epoch of ``num`` batches, those that ``trainer.limit_train_batches`` leaves: a whole
+    number of them, or a share, of which 1.0 and null are all."""
+    if limit is None:
+        return num
+    return min(num, limit) if isinstance(limit, int) else int(num * limit)
 
 
 def in_proportion(most: int, trained_on: float, *, least: int) -> int:

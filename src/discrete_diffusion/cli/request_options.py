@@ -125,9 +125,10 @@ def refuse_meaningless_for_files(config: DictConfig, domain: Domain) -> None:
         name = key.partition(".")[0]
         if name not in own or not own[name].of_files:
             of = f" of {' or '.join(options)}" if options else ""
+            instead = "; samples are compared with reference=FILE" if name == "data" else ""
             raise ValueError(
                 f"{key}={value} is for checkpoint=FILE of a model{of}; leave it out with "
-                "samples=FILE"
+                f"samples=FILE{instead}"
             )
 
 

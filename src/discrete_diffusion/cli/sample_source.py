@@ -62,6 +62,10 @@ def with_sampler(config: DictConfig, checkpoint: Checkpoint, here: Computing) ->
     from discrete_diffusion.sampling import build_sampler, check_sampler
 
     sampling = sampling_of(config, checkpoint.config)
+    if config.steps is not None and "steps" in (given := _given(config)):
+        raise ValueError(
+            f"steps={config.steps} and sampling.steps={given['steps']} say the same; give one"
+        )
     sampler = build_sampler(sampling)
     check_sampler(sampler, checkpoint.algorithm, config.steps)
     return TrainedModel(
@@ -131,11 +135,13 @@ def check_sampling(config: DictConfig) -> None:
 
 
 def _check_names(given: dict[str, Any]) -> None:
-    from discrete_diffusion.sampling import SAMPLERS
+    from discrete_diffusion.sampling import RENAMED, SAMPLERS
 
     known = {key for settings in sampler_settings().values() for key in settings}
     for name in SAMPLERS.names():
         if not isinstance(build := SAMPLERS.known(name), Declared):
             known |= {*signature(build).parameters}
     for key in sorted(given.keys() - known):
+        if key in RENAMED:
+            raise ValueError(f"sampling.{key} is called sampling.{RENAMED[key]}, or steps= here")
         raise ValueError(unknown_name("setting of a sampler", key, known))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,6 +22,7 @@ from discrete_diffusion.cli.earlier_runs import (
     starting_weights,
 )
 from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first, stop_signals
+from discrete_diffusion.cli.measurements import batches_of_epoch
 from discrete_diffusion.cli.output_folder import claimed_run
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.cli.run import Run, build_run
@@ -156,8 +158,11 @@ def _announce_steps(built: Run, trainer: Trainer) -> None:
         several = "processes" if processes > 1 else "process"
         parts_of_a_step = f"{processes} {several} of {stream.batch_size} samples{each}: "
     a_step = stream.batch_size * processes * accumulated
+    batches = batches_of_epoch(len(stream), trainer.limit_train_batches)
+    limited = f", by trainer.limit_train_batches={trainer.limit_train_batches}"
     logger.info(
-        "%s%s samples a step; an epoch is %s, %.2f passes over all training samples",
-        *(parts_of_a_step, f"{a_step:,}", counted(stream.steps_per_epoch, "step")),
-        stream.steps_per_epoch * a_step / num,
+        "%s%s samples a step; an epoch is %s%s, %.2f passes over all training samples",
+        *(parts_of_a_step, f"{a_step:,}", counted(math.ceil(batches / accumulated), "step")),
+        limited if batches < len(stream) else "",
+        batches * stream.batch_size * processes / num,
     )

@@ -113,7 +113,7 @@ def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> st
     ways: dict[str, list[str]] = {}
     for model in comparison.models:
         data, sampling = model.config.data, model.config.sampling
-        steps = sampling.get("default_steps")
+        steps = sampling.get("steps")
         said = [] if steps is None else [counted(steps, "step")]
         said += [f"{key} {sampling[key]}" for key in options if sampling.get(key) is not None]
         way = " with ".join([sampling.name, ", ".join(said)] if said else [sampling.name])

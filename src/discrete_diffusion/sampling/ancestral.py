@@ -33,12 +33,12 @@ class GridSampler(TokenSampler):
     whole grid to itself.
     """
 
-    default_steps: int = 100
+    steps: int = 100
     grid: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole_number("sampling.default_steps", self.default_steps, least=1)
+        check_whole_number("sampling.steps", self.steps, least=1)
         check_name("sampling.grid", self.grid, GRIDS)
 
     def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
@@ -55,7 +55,7 @@ class GridSampler(TokenSampler):
         return t.flip(0)
 
     def _run(self, draft: Draft) -> None:
-        steps = self.default_steps if draft.steps is None else draft.steps
+        steps = self.steps if draft.steps is None else draft.steps
         times = self.times(draft.algorithm, steps).tolist()
         for block in draft.blocks:
             for t, s in pairwise(times):
@@ -132,7 +132,7 @@ class PredictorCorrector(Ancestral):
     name = "predictor-corrector"
 
     corrections: int = 1
-    default_steps: int = 50
+    steps: int = 50
 
     def __post_init__(self) -> None:
         super().__post_init__()

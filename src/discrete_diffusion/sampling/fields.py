@@ -33,7 +33,7 @@ class Ode(Sampler[FlowMatching]):
     down to t = 0.05. The last step of all of them returns xhat, exact for a network that is.
 
     ``guidance`` w: see ``Guidance``; 1 is the model.
-    ``default_steps``: of the uniform grid, unless ``steps`` are given.
+    ``steps``: of the uniform grid, unless ``sample`` is given others.
 
     What the network makes of a condition alone is computed once for all steps if it does not read
     the time (``Algorithm.encoded``).
@@ -44,14 +44,14 @@ class Ode(Sampler[FlowMatching]):
     algorithms = ("flow-matching",)
 
     solver: str = "euler"
-    default_steps: int = 20
+    steps: int = 20
     guidance: float = 1.0
     rtol: float = 1e-3
     atol: float = 1e-3
 
     def __post_init__(self) -> None:
         check_name("sampling.solver", self.solver, SOLVERS)
-        check_whole_number("sampling.default_steps", self.default_steps, least=1)
+        check_whole_number("sampling.steps", self.steps, least=1)
         for key, value in (("rtol", self.rtol), ("atol", self.atol)):
             if not (is_number(value) and 0 < value < 1):
                 raise ValueError(f"sampling.{key}={value}: expected a number in (0, 1)")
@@ -100,7 +100,7 @@ class Ode(Sampler[FlowMatching]):
             if self.solver == "rk45":
                 x = self._adaptive(clean, x)
             else:
-                x = self._grid(clean, x, self.default_steps if steps is None else steps)
+                x = self._grid(clean, x, self.steps if steps is None else steps)
         nfe = torch.full((len(x),), calls, dtype=torch.long, device=x.device)
         return SampleOutput(algorithm.scaling.inverse(x), nfe, torch.zeros_like(nfe).double())
 

@@ -40,7 +40,7 @@ class ReMDM(GridSampler):
 
     Deviation: with ``confidence`` the network is given the time of the masked share.
 
-    ``default_steps``: one call each, except where nothing is revealed. Clamped tokens stay.
+    ``steps``: one call each, except where nothing is revealed. Clamped tokens stay.
 
     Raises ``ValueError`` for an unknown strategy, an ``eta`` or ``loop_alpha`` outside (0, 1], or
     loop times that are not 0 <= until < from <= 1.

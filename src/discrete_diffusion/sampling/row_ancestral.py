@@ -35,18 +35,18 @@ class RowAncestral(Sampler[MaskedFeatures]):
     ``temperature``: scales all noise that is added, so 0 is the mean: of a revealed row
     N(xhat, I), in scaled units, or of the steps of DDPM, whose start is scaled too. None is 0 for
     ``mask``, which then fills in conditional means, and 1 for ``ddpm``.
-    ``default_steps``: of the grid, unless ``steps`` are given.
+    ``steps``: of the grid, unless ``sample`` is given others.
     """
 
     name = "row-ancestral"
     state = "features"
     algorithms = ("masked-features",)
 
-    default_steps: int = 8
+    steps: int = 8
     temperature: float | None = None
 
     def __post_init__(self) -> None:
-        check_whole_number("sampling.default_steps", self.default_steps, least=1)
+        check_whole_number("sampling.steps", self.steps, least=1)
         temperature = self.temperature
         if temperature is not None and not (is_number(temperature) and 0 <= temperature < 1e6):
             raise ValueError(f"sampling.temperature={temperature}: expected 0 or more")
@@ -78,7 +78,7 @@ class RowAncestral(Sampler[MaskedFeatures]):
         if (partly := missing.any(dim=-1) & ~missing.all(dim=-1)).any():
             sample, row = partly.nonzero()[0].tolist()
             raise ValueError(f"clamp: row {row} of sample {sample} is NaN in part")
-        steps = self.default_steps if steps is None else steps
+        steps = self.steps if steps is None else steps
         with eval_mode(algorithm):
             x = algorithm.scaling(clamp).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
             run = self._reveal if algorithm.objective == "mask" else self._denoise

@@ -118,7 +118,7 @@ def test_a_model_of_ids_is_scored_as_one_of_images_is():
 
 def test_images_without_levels_have_no_pixel_accuracy():
     data = gaussian_fields(GaussianImages(), 5)
-    found = reconstruct(Ode(default_steps=2), exact_flow(GaussianImages()), data)
+    found = reconstruct(Ode(steps=2), exact_flow(GaussianImages()), data)
     numbers = score_reconstructions(found, fit_field_baselines(data))
     assert not any("pixel" in name for name in numbers)
     assert "pixel_" not in markdown([field_section(numbers)], field_notes(numbers))

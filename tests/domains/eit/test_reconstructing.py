@@ -120,7 +120,7 @@ def test_images_of_a_flow_have_the_law_of_their_map():
     images = GaussianImages()
     draws = 800
     found = reconstruct(
-        Ode(solver="heun", default_steps=30),
+        Ode(solver="heun", steps=30),
         exact_flow(images),
         gaussian_fields(images, 4),
         draws=draws,

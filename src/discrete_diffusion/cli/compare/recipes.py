@@ -171,10 +171,10 @@ def _sampling_words(
         config = compose([f"algo={name}", f"data={config.data.name}"])
         config = compose([f"sampling={config.sampling.name}"])
         words = [f"sampling={config.sampling.name}"]
-    default = compose([f"sampling={config.sampling.name}"]).sampling.get("default_steps")
+    default = compose([f"sampling={config.sampling.name}"]).sampling.get("steps")
     fewer = domain.token_steps if algorithm_state(algorithm) == "tokens" else None
-    unsaid = default is not None and config.sampling.get("default_steps") == default
-    return [*words, f"sampling.default_steps={fewer}"] if fewer and unsaid else words
+    unsaid = default is not None and config.sampling.get("steps") == default
+    return [*words, f"sampling.steps={fewer}"] if fewer and unsaid else words
 
 
 def _fits(sampler: str, algorithm: str) -> bool:

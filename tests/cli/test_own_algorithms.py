@@ -1,0 +1,130 @@
+"""A user's own YAMLs as the guide of backbones shows them: some keys of an algorithm, some sizes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.domains import complete_data
+
+GUIDE = """hidden_size: 32
+n_heads: 8
+n_blocks: 1
+dropout: 0.1
+length: 1024
+tie_word_embeddings: true
+"""
+QUICK = [
+    *("threads=1", "logger=none", "trainer.max_steps=1", "trainer.val_check_interval=1"),
+    *("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1", "data.num_plans=100"),
+]
+
+
+@pytest.fixture(autouse=True)
+def configs() -> Path:
+    for name, text in {
+        "algo/my_algo.yaml": "backbone: my-transformer\n",
+        "algo/my_udlm.yaml": "name: udlm\nbackbone: my-transformer\n",
+        "algo/several.yaml": "backbone: my-transformer\ntime_conditioning: false\ndraw: uniform\n",
+        "algo/misspelt.yaml": "backbone: my-transformer\ndrw: uniform\n",
+        "algo/composed.yaml": "defaults: [mdlm, _self_]\nbackbone: my-transformer\n",
+        "model/small.yaml": GUIDE,
+    }.items():
+        path = Path("configs", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Path("configs")
+
+
+def of(algo: str, *words: str):
+    overrides = [f"algo={algo}", "model=small", *words]
+    return compose("train", overrides, user_config_dir="configs")
+
+
+def test_the_two_files_of_the_guide_train_mdlm(capsys):
+    words = ["--config-dir", "configs", "algo=my_algo", "model=small", *QUICK]
+    main(["train", *words, "hydra.run.dir=run"])
+    found = json.loads(Path("run/metrics.json").read_text())
+    assert found["algorithm"] == "mdlm"
+    config = OmegaConf.load("run/config.yaml")
+    assert config.algo == compose("train", ["algo.backbone=my-transformer"]).algo
+    assert config.model == OmegaConf.create(GUIDE)
+    said = capsys.readouterr().out
+    assert said.count("algo=my_algo: mdlm") == 1
+    main(["sample", "checkpoint=run", "num_samples=2", "threads=1"])
+    assert len(Path("samples/samples.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("algo", ["my_udlm", "my_udlm", "composed", "several"])
+def test_a_subset_of_the_keys(algo):
+    config = of(algo)
+    expected = "udlm" if algo == "my_udlm" else "mdlm"
+    whole = compose("train", [f"algo={expected}", "algo.backbone=my-transformer"])
+    assert config.algo.keys() == whole.algo.keys()
+    assert config.forward_process == whole.forward_process
+    assert config.sampling == whole.sampling
+    build_algorithm(complete_data(config))
+
+
+def test_the_command_line_comes_after_the_file():
+    assert of("several").algo.draw == "uniform"
+    found = of("several", "algo.draw=antithetic").algo
+    assert (found.draw, found.time_conditioning) == ("antithetic", False)
+
+
+def test_a_misspelt_key_is_refused(failure):
+    words = ["--config-dir", "configs", "algo=misspelt", "model=small", *QUICK]
+    assert "did you mean 'draw'?" in failure("train", *words)
+
+
+def test_positions_that_are_not_needed(failure):
+    """``length`` is how many positions the network has; fewer than the data has are refused."""
+    network = build_algorithm(complete_data(of("my_algo"))).backbone
+    assert network.pos_emb.shape == (1, 1024, 32)
+    sentence = failure(
+        *("train", "--config-dir", "configs", "algo=my_algo", "model=small", "model.length=9"),
+        *QUICK,
+    )
+    assert "model.length=36" in sentence
+
+
+def test_compare_takes_them():
+    words = ["algos=[mdlm,my_algo]", "backbones=[my-transformer]", "model=small", "data.batch_size=8"]
+    words += [word for word in QUICK if not word.startswith("eval.bound_draws")]
+    main(["compare", "--config-dir", "configs", *words, "bound_draws=1", "bound_samples=4"])
+    table = Path("comparison/table.md").read_text()
+    assert "my_algo" in table
+
+
+def test_a_name_that_is_missing_all_the_same(failure):
+    assert "algo.name" in failure("train", "~algo.name")
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("algo.backbone=nan", ("backbone", "nan is a number", "bd-denoiser")),
+        ("noise.name=7", ("noise schedule", "7 is a number", "log_linear")),
+        ("algo.backbone=[dit]", ("backbone", "a list")),
+        ("steps=5", ("trainer.max_steps",)),
+        ("sampling.default_steps=5", ("sampling.steps",)),
+    ],
+)
+def test_what_is_no_name_and_no_key(word, names, failure):
+    sentence = failure("train", word)
+    for name in names:
+        assert name in sentence
+
+
+def test_a_name_that_yaml_reads_as_a_number(clean_registry, failure):
+    from discrete_diffusion.models.registry import register_backbone
+
+    register_backbone("nan")(lambda config, vocab_size: None)
+    sentence = failure("train", "algo.backbone=nan")
+    assert "did you mean" not in sentence
+    assert """'"nan"'""" in sentence
