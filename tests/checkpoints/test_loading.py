@@ -27,6 +27,8 @@ from discrete_diffusion.checkpoints import (
     sealed,
     write_weights_file,
 )
+from discrete_diffusion.cli import compose
+from discrete_diffusion.config_files import plain
 
 KINDS = ("ckpt", "safetensors")
 
@@ -269,3 +271,12 @@ def test_weights_of_another_type_with_the_same_bytes_are_noticed(config, tmp_pat
     name = "algorithm.backbone.denoiser.node_head.weight"
     state["state_dict"][name] = state["state_dict"][name].view(torch.int32)
     assert "digest" in sentence(written(tmp_path / f"x.{kind}", state))
+
+
+def test_settings_of_samplers_that_were_called_otherwise(tmp_path):
+    """``default_steps`` of an earlier checkpoint is ``steps``; a stranger's sampler keeps its own."""
+    config = compose("train", ["model=bd_tiny", "sampling=ancestral"])
+    for name, kept in (("ancestral", "steps"), ("a_strangers", "default_steps")):
+        old = plain(config) | {"sampling": {"name": name, "default_steps": 7}}
+        path = written(tmp_path / f"{name}.ckpt", training_state(config, config=old))
+        assert read_checkpoint(path).config.sampling == {"name": name, kept: 7}

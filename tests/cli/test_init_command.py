@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,37 @@ def test_fine_tuning_a_model_of_tokens():
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=0, atol=1e-8)
+
+
+TEXT = [
+    *("data=text", "data.length=16", "algo.backbone=dit", "model=dit_tiny", "model.n_blocks=1"),
+    *("model.hidden_size=16", "model.n_heads=2", *QUICK),
+]
+
+
+def test_weights_of_another_alphabet_and_the_advice(caplog):
+    """What the refusal says to type is typed, and trains; ids that mean other things are told."""
+    caplog.set_level(logging.INFO)
+    Path("few.txt").write_text("abcd efgh. " * 60)
+    Path("many.txt").write_text("the quick brown fox jumps over the lazy dog! " * 20)
+    Path("other.txt").write_text("ABCD EFGH! " * 60)  # as many characters
+    first = run("first", *TEXT, "data.path=few.txt")
+    words = [*TEXT, "data.path=many.txt", f"init.checkpoint={first}"]
+    with pytest.raises(ValueError, match="init.parts") as error:
+        run("second", *words)
+    assert "data.vocab_size" not in str(error.value)  # which follows from the text
+    advice = re.search(r"init\.parts=\[[^\]]+\]", str(error.value))
+    assert advice is not None
+    second = run("second", *words, advice[0], *STILL)
+    assert "so as initialised" in caplog.text
+    assert "data.characters" in caplog.text
+    part = advice[0].removeprefix("init.parts=[").rstrip("]").split(",")[0]
+    was, now = (load(path).backbone.state_dict() for path in (first, second))
+    for name in (name for name in was if name.split(".")[0] == part):
+        torch.testing.assert_close(now[name], was[name], rtol=0, atol=1e-8)
+    caplog.clear()
+    run("third", *TEXT, "data.path=other.txt", f"init.checkpoint={first}")
+    assert "data.characters" in caplog.text
 
 
 def test_a_file_that_is_missing(failure):

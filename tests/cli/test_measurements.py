@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.measurements import samples_trained_on, with_measurements, with_terms
+from discrete_diffusion.cli.measurements import (
+    batches_of_epoch,
+    samples_trained_on,
+    with_measurements,
+    with_terms,
+)
 
 DATA = {"num_train": 16_019, "num_held_out": 1_998}
 
@@ -60,6 +65,17 @@ def test_a_batch_is_no_larger_than_the_data():
     config = compose("train", ["trainer.max_steps=10"])
     assert samples_trained_on(config, 100) == 1_000
     assert samples_trained_on(config) == 2_560
+
+
+@pytest.mark.parametrize(
+    ("limit", "batches"), [(None, 10), (1.0, 10), (0.5, 5), (0.0, 0), (1, 1), (4, 4), (99, 10)]
+)
+def test_an_epoch_that_is_limited(limit, batches):
+    """A whole number of batches or a share, as Lightning reads ``trainer.limit_train_batches``."""
+    assert batches_of_epoch(10, limit) == batches
+    words = ["trainer.max_epochs=3", "trainer.max_steps=-1", "data.batch_size=10"]
+    words += [] if limit is None else [f"+trainer.limit_train_batches={limit}"]
+    assert samples_trained_on(compose("train", words), 100) == 3 * batches * 10
 
 
 def test_cells_are_measured_by_their_length():

@@ -94,7 +94,12 @@ def test_positions_that_are_not_needed(failure):
 
 
 def test_compare_takes_them():
-    words = ["algos=[mdlm,my_algo]", "backbones=[my-transformer]", "model=small", "data.batch_size=8"]
+    words = [
+        "algos=[mdlm,my_algo]",
+        "backbones=[my-transformer]",
+        "model=small",
+        "data.batch_size=8",
+    ]
     words += [word for word in QUICK if not word.startswith("eval.bound_draws")]
     main(["compare", "--config-dir", "configs", *words, "bound_draws=1", "bound_samples=4"])
     table = Path("comparison/table.md").read_text()

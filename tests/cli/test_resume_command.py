@@ -171,3 +171,20 @@ def test_a_signal_before_the_first_step_says_that_nothing_was_saved(capsys, monk
     assert status == 130
     assert line == "discrete-diffusion: stopped by SIGINT; nothing was saved yet"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(("limit", "steps"), [("3", 3), ("0.5", 5)])
+def test_epochs_of_some_of_the_batches(limit, steps, capsys):
+    """What is said of an epoch, the length of the run and where a resumed one goes on."""
+    words = [*TINY, f"+trainer.limit_train_batches={limit}", "trainer.max_steps=-1"]
+    words += ["callbacks.num_samples=0", "eval.num_samples=0", "optim.lr_schedule=constant"]
+    words += ["optim.warmup_steps=0", "trainer.check_val_every_n_epoch=1", "data.batch_size=16"]
+    main(["train", *words, "trainer.max_epochs=2", "hydra.run.dir=whole"])
+    said = capsys.readouterr().out
+    assert f"an epoch is {steps} steps, by trainer.limit_train_batches={limit}" in said
+    assert numbers(Path("whole"))["step"] == 2 * steps
+    main(["train", *words, "trainer.max_epochs=1", "hydra.run.dir=half"])
+    main(["train", *words, "trainer.max_epochs=2", "resume=half", "hydra.run.dir=rest"])
+    assert numbers(Path("rest"))["step"] == 2 * steps
+    whole, rest = (load(Path(run, "checkpoints/last.ckpt")) for run in ("whole", "rest"))
+    assert all(map(torch.equal, whole.parameters(), rest.parameters()))

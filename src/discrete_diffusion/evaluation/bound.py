@@ -53,7 +53,10 @@ class BoundEstimate:
 
     @property
     def headline_per_token(self) -> float:
-        """What is quoted, over the number of tokens of the samples."""
+        """What is quoted, over the number of tokens of the samples; NaN if the bound is 0, as where
+        no noise was drawn for the only token that is uncertain."""
+        if self.per_sample == 0:
+            return math.nan
         return self.headline[1] * (self.per_token / self.per_sample)
 
     def as_dict(self) -> dict[str, float | int]:
