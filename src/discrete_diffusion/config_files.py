@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,15 @@ def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dic
         found = plain(OmegaConf.load(path))
         settings[str(found.pop("name", path.stem))] = found
     return settings
+
+
+RENAMED = {"default_steps": "steps"}
+"""Settings of our samplers by what they were called, as checkpoints of then have them."""
+
+
+def renamed_settings(sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``sampling`` part of an earlier config with the settings called as they are now; of a
+    sampler that is not ours as it is."""
+    if not (config_dir() / "sampling" / f"{sampling.get('name')}.yaml").is_file():
+        return dict(sampling)
+    return {RENAMED.get(key, key): value for key, value in sampling.items()}

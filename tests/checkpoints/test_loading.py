@@ -274,7 +274,7 @@ def test_weights_of_another_type_with_the_same_bytes_are_noticed(config, tmp_pat
 
 
 def test_settings_of_samplers_that_were_called_otherwise(tmp_path):
-    """``default_steps`` of an earlier checkpoint is ``steps``; a stranger's sampler keeps its own."""
+    """``default_steps`` of an earlier checkpoint is ``steps``; a stranger's stays."""
     config = compose("train", ["model=bd_tiny", "sampling=ancestral"])
     for name, kept in (("ancestral", "steps"), ("a_strangers", "default_steps")):
         old = plain(config) | {"sampling": {"name": name, "default_steps": 7}}

@@ -1,4 +1,4 @@
-"""A user's own YAMLs as the guide of backbones shows them: some keys of an algorithm, some sizes."""
+"""A user's own YAMLs as the guide of backbones shows them: some keys, some sizes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_two_files_of_the_guide_train_mdlm(capsys):
     assert len(Path("samples/samples.jsonl").read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize("algo", ["my_udlm", "my_udlm", "composed", "several"])
+@pytest.mark.parametrize("algo", ["my_udlm", "composed", "several"])
 def test_a_subset_of_the_keys(algo):
     config = of(algo)
     expected = "udlm" if algo == "my_udlm" else "mdlm"

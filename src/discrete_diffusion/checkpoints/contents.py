@@ -40,9 +40,9 @@ from discrete_diffusion.checkpoints.files import (
     read_weights_file,
 )
 from discrete_diffusion.checkpoints.plugged_in import missing_plugin, plugged_in
+from discrete_diffusion.config_files import renamed_settings
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.plugins import import_plugins
-from discrete_diffusion.sampling import renamed_settings
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

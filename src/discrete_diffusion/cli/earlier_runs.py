@@ -58,7 +58,7 @@ def start_from(start: StartingWeights, algorithm: Algorithm, config: DictConfig)
     )
     if other := other_meanings(start.config, plain(config)):
         logger.warning(
-            "%s of %s is another than here: what was learnt of ids or features may stand for others",
+            "%s of %s is another than here: ids or features may stand for other things",
             *(", ".join(other), start.path),
         )
     what = "the backbone" if parts is None else ", ".join(map(str, parts))

@@ -11,9 +11,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import choices, compose_plainly, group_overrides
 from discrete_diffusion.cli.request_options import COMMANDS
-from discrete_diffusion.config_files import sampler_settings
+from discrete_diffusion.config_files import RENAMED, sampler_settings
 from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.sampling import RENAMED
 
 _LAUNCHER_PACKAGES = {
     "joblib": "hydra-joblib-launcher",

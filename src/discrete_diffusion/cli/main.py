@@ -52,6 +52,7 @@ Every setting is a config value; key=value on the command line overrides it:
   data=plans data.path=plans.jsonl                 your own plans
   data=text data.path=file.txt algo.backbone=dit   text, by characters or bytes
   algo=masked-features     rows of numbers: regions of a genome, hidden and predicted
+  init.checkpoint=RUN      weights to start from; init.parts=[encoder] takes parts of them
   trainer.max_steps=5000   optim.lr=5e-4           hydra.run.dir=runs/a   where the run is written
   plugins=[my_module]      your own modules, imported first, with backbones, algorithms, ...
 

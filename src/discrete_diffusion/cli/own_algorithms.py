@@ -17,7 +17,7 @@ def with_algorithm(
     overrides: Sequence[str], user_config_dir: str | Path | None
 ) -> tuple[list[str], str]:
     """The overrides with ``algo=mdlm`` and the keys of the user's YAML in the place of
-    ``algo=NAME``, and a sentence for the log; as they are, and "", where nothing is to be filled in.
+    ``algo=NAME``, and a sentence for the log; as they are, and "", where nothing is filled in.
 
     ``name: udlm`` takes the defaults of ``algo=udlm``, with its process and its sampler. A key that
     the algorithm does not have is refused like one of the command line. A YAML that is one of ours,

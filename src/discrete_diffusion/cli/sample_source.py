@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.config_files import plain, sampler_settings
+from discrete_diffusion.config_files import RENAMED, plain, sampler_settings
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_kinds, is_number
 from discrete_diffusion.plugins import Declared
@@ -135,7 +135,7 @@ def check_sampling(config: DictConfig) -> None:
 
 
 def _check_names(given: dict[str, Any]) -> None:
-    from discrete_diffusion.sampling import RENAMED, SAMPLERS
+    from discrete_diffusion.sampling import SAMPLERS
 
     known = {key for settings in sampler_settings().values() for key in settings}
     for name in SAMPLERS.names():

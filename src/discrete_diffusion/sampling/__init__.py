@@ -80,16 +80,6 @@ SAMPLERS: Registry[Callable[..., Sampler[Any]]] = Registry(
 )
 register_sampler = SAMPLERS.register
 
-RENAMED = {"default_steps": "steps"}
-"""Settings of our samplers by what they were called, as checkpoints of then have them."""
-
-
-def renamed_settings(sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``sampling`` part of an earlier config with the settings called as they are now."""
-    if sampling.get("name") not in _BUILT_IN:
-        return dict(sampling)
-    return {RENAMED.get(key, key): value for key, value in sampling.items()}
-
 
 def build_sampler(config: Mapping[str, Any]) -> Sampler[Any]:
     """The sampler of a composed config, or of its ``sampling`` part: ``name`` and arguments.
