@@ -135,11 +135,13 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
     else:
         assert own is not None  # or own_data would have raised
         data = own
+        known_splits: tuple[str, ...] = SPLITS
         if measured_on is None:
             split = held_out_split(own, config.split, "choose another split or give reference=FILE")
-            name, known_splits = name_of_split(trained, own, split), SPLITS
+            name = name_of_split(trained, own, split)
         else:
-            split, name, known_splits = measured_on.split, measured_on.name, (measured_on.split,)
+            split, name = measured_on.split, measured_on.name
+            known_splits = (split,)
         reference = _decoded(own.splits[split].x0, vocab)
         originals = [own.originals(each).x0 for each in known_splits]  # without images beside them
         known = [diagram for x0 in originals for diagram in _decoded(x0, vocab)]
