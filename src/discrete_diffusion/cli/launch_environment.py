@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -58,6 +59,21 @@ def hush_other_ranks() -> None:
     if not is_first():
         logging.disable(logging.CRITICAL)
         warnings.simplefilter("ignore")
+
+
+_WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+"""What tells the threads of OpenMP, which torch computes with, how to wait for each other."""
+
+
+def let_threads_sleep() -> None:
+    """Threads that wait for each other sleep instead of spinning, unless the user's environment
+    says how they wait. On a processor that is busy with other work, spinning made a command ten
+    times slower; on an idle one the two do not differ (``benchmarks/waiting.py``).
+
+    OpenMP reads this when torch is imported, so afterwards nothing is set.
+    """
+    if "torch" not in sys.modules and not any(name in os.environ for name in _WAITING):
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
 _ONE_SIGNAL = 5.0

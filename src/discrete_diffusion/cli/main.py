@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.child_processes import command_line
-from discrete_diffusion.cli.launch_environment import is_first, rank
+from discrete_diffusion.cli.launch_environment import is_first, let_threads_sleep, rank
 from discrete_diffusion.cli.run_folder import run_folder
 from discrete_diffusion.progress import shown
 from discrete_diffusion.whole_files import made
@@ -92,6 +92,7 @@ prints it first, and the launcher ends the others."""
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; user errors end with one sentence and exit status 1."""
     own = arguments is None
+    let_threads_sleep()
     _guarded(_dispatch, list(sys.argv[1:] if arguments is None else arguments), own)
 
 
