@@ -1,4 +1,4 @@
-"""Networks of strangers in ``train``: what cannot be trained is refused at once, the rest trains."""
+"""Networks of strangers in ``train``: what cannot be trained is refused, the rest trains."""
 
 from __future__ import annotations
 

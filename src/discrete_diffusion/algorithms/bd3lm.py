@@ -150,7 +150,9 @@ class BD3LM(TokenAlgorithm):
         nelbo = masked.weight.to(log_d0.dtype) * self.cross_entropy(log_d0, batch)  # (B, L)
         return self.output(nelbo.sum(dim=1), batch)
 
-    def _one_block(self, masked: Corruption, batch: Batch, generator: torch.Generator) -> Corruption:
+    def _one_block(
+        self, masked: Corruption, batch: Batch, generator: torch.Generator
+    ) -> Corruption:
         """Of what is drawn for every block, that for one block of each sample."""
         block, num = draw_blocks(batch.real, self.blocks, self.num_blocks, generator)
         own = self.blocks == block.unsqueeze(1)  # (B, L)
@@ -182,7 +184,7 @@ class BD3LM(TokenAlgorithm):
         return logits
 
     def _in_turn(self, x_t: Tensor, clean: Tensor, real: Tensor, block: Tensor) -> Tensor:
-        """Int[B, L]: x_t in the block Int[B] of each sample, ``clean`` before and MASK behind it."""
+        """Int[B, L]: x_t in the ``block`` Int[B] of a sample, ``clean`` before, MASK behind it."""
         place = self.blocks - block.unsqueeze(1)  # (B, L)
         hidden = x_t.masked_fill(real, self.layout.mask_id)
         return torch.where(place < 0, clean, torch.where(place > 0, hidden, x_t))

@@ -25,7 +25,7 @@ _MASKED_OUT = 1e4
 
 _BIAS_STD = 0.2
 _MOST_TABLES = 4
-_SAYS_LOG = "; check_backbone=false trains it nevertheless"
+_REMEDY = "; check_backbone=false trains it nevertheless"
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _check_blocks(asked: Asked, before: Tensor, real: Tensor, blocks: Tensor) ->
 
 
 def _consequence(asked: Asked) -> str:
-    return f"{asked.algorithm.name} would report likelihoods that cannot be{_SAYS_LOG}"
+    return f"{asked.algorithm.name} would report likelihoods that cannot be{_REMEDY}"
 
 
 @dataclass(frozen=True)

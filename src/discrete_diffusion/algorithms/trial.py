@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import random
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
@@ -36,17 +34,15 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
     its shape, its type, whether it is finite; on tokens also whether it reads what it must not
     (``leaks``). ``causal``: whether it is held to it whatever the algorithm needs.
 
-    Nothing is left behind: weights, buffers, modes and random numbers are as they were. Modules
-    whose weights are made at the first call have them afterwards.
+    Nothing is left behind: weights, buffers, modes and torch's random numbers are as they were.
+    Modules whose weights are made at the first call have them afterwards.
 
     Raises ``TypeError`` or ``ValueError`` saying what came and what was expected; logs a warning
     where the numbers look like probabilities, or move with PAD.
     """
     asked: list[Asked] = []
 
-    def watched(
-        x_t: Tensor, sigma: Tensor | None, conditions: Conditions | None = None
-    ) -> Tensor:
+    def watched(x_t: Tensor, sigma: Tensor | None, conditions: Conditions | None = None) -> Tensor:
         call = Asked(algorithm, x_t, sigma, algorithm.accepted(conditions))
         with _Noting():
             output = call.answer()
@@ -68,18 +64,16 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
 
 @contextmanager
 def undisturbed(module: nn.Module) -> Iterator[None]:
-    """Eval mode without gradients or compiling, after which modes, buffers and the global random
-    numbers are as before."""
+    """Eval mode without gradients or compiling, after which modes, buffers and torch's global
+    generator are as before."""
     modes = [(part, part.training) for part in module.modules()]
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers() if not is_lazy(buffer)]
-    of_python, of_numpy, training = random.getstate(), np.random.get_state(), module.training
+    training = module.training
     module.eval()
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]), _eager():
             yield
     finally:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
