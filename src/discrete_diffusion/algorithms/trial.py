@@ -21,7 +21,6 @@ from discrete_diffusion.types import Batch, Conditions
 
 logger = logging.getLogger(__name__)
 
-NUM_SAMPLES = 2
 _SUM_TOLERANCE = 1e-3
 _NOTE = (
     "raised while the backbone was tried, on the CPU, before training; if it runs on a GPU only, "
