@@ -220,6 +220,17 @@ class ExactBlockBackbone(nn.Module):
         return logits
 
 
+class ExactRowBackbone(ExactBackbone):
+    """The Bayes-optimal denoiser in the signature of a block-wise network without ``context``: it
+    reads all of x_t, so it is right only if x_t shows what a block may see."""
+
+    def forward(  # type: ignore[override]
+        self, x_t: Tensor, group_idxs: Tensor, sigma: Tensor | None = None
+    ) -> Tensor:
+        assert group_idxs.shape == x_t.shape
+        return super().forward(x_t, sigma)
+
+
 class ExactCausalBackbone(nn.Module):
     """The exact next-token distribution from tokens shifted by one position.
 

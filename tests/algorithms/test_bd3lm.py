@@ -25,6 +25,7 @@ from toy_world import (
     VOCAB_SIZE,
     ExactBackbone,
     ExactBlockBackbone,
+    ExactRowBackbone,
     ToyWorld,
     all_schedules,
     quadrature,
@@ -35,10 +36,16 @@ SCHEDULES = ("log_linear", "cosine", "linear", "per_group")
 BLOCKS = {"groups": None, "pairs": [2, 1], "ones": [1, 1, 1], "one": [3]}
 
 
-def exact_bd3lm(schedule: str, lengths=None, tilt: float = 0.0, **options) -> BD3LM:
+WAYS = {"context": ExactBlockBackbone, "one block a call": ExactRowBackbone}
+both_ways = pytest.mark.parametrize("way", WAYS)
+
+
+def exact_bd3lm(
+    schedule: str, lengths=None, tilt: float = 0.0, way: str = "context", **options
+) -> BD3LM:
     layout = toy_layout()
     process = Absorbing(layout, all_schedules(layout)[schedule])
-    return BD3LM(ExactBlockBackbone(process, tilt), process, block_lengths=lengths, **options)
+    return BD3LM(WAYS[way](process, tilt), process, block_lengths=lengths, **options)
 
 
 def integrate(world: ToyWorld, algorithm: BD3LM) -> float:
@@ -62,28 +69,42 @@ def integrate(world: ToyWorld, algorithm: BD3LM) -> float:
     return total
 
 
+@both_ways
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("blocks", ["groups", "pairs"])
-def test_the_bound_is_tight(schedule, blocks):
-    world, algorithm = ToyWorld.make(), exact_bd3lm(schedule, BLOCKS[blocks])
+@pytest.mark.parametrize("blocks", ["groups", "pairs", "ones"])
+def test_the_bound_is_tight(schedule, blocks, way):
+    world, algorithm = ToyWorld.make(), exact_bd3lm(schedule, BLOCKS[blocks], way=way)
     assert integrate(world, algorithm) == pytest.approx(world.entropy, abs=1e-3)
 
 
-def test_the_bound_is_tight_with_padding_and_a_wrong_denoiser_pays():
+@both_ways
+def test_the_bound_is_tight_with_padding_and_a_wrong_denoiser_pays(way):
     padded, full = ToyWorld.make(PADDED), ToyWorld.make()
-    assert integrate(padded, exact_bd3lm("cosine")) == pytest.approx(padded.entropy, abs=1e-3)
-    wrong = exact_bd3lm("cosine", tilt=2.0, time_conditioning=True)
+    for blocks in ("groups", "ones"):
+        algorithm = exact_bd3lm("cosine", BLOCKS[blocks], way=way)
+        assert integrate(padded, algorithm) == pytest.approx(padded.entropy, abs=1e-3)
+    wrong = exact_bd3lm("cosine", tilt=2.0, way=way, time_conditioning=True)
     assert integrate(full, wrong) > full.entropy + 0.01
 
 
 @pytest.mark.parametrize("time_conditioning", [False, True])
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_shipped_loss_agrees(schedule, time_conditioning):
-    """Every draw has the same mean, H of the mixture of full and padded data; a wrong denoiser has
-    its own bound, which the draw with one shared t must hit too."""
+@pytest.mark.parametrize(
+    ("schedule", "way", "blocks"),
+    [
+        *((schedule, "context", "groups") for schedule in SCHEDULES),
+        ("per_group", "one block a call", "groups"),
+        ("cosine", "one block a call", "ones"),
+    ],
+)
+def test_the_shipped_loss_agrees(schedule, way, blocks, time_conditioning):
+    """Every draw has the same mean, H of the mixture of full and padded data, of which some have a
+    block of nothing but PAD; a wrong denoiser has its own bound, which the draw with one shared t
+    must hit too."""
     worlds = [ToyWorld.make(FULL), ToyWorld.make(PADDED)]
     tilt = 1.0 if time_conditioning else 0.0
-    algorithm = exact_bd3lm(schedule, tilt=tilt, time_conditioning=time_conditioning)
+    algorithm = exact_bd3lm(
+        schedule, BLOCKS[blocks], tilt=tilt, way=way, time_conditioning=time_conditioning
+    )
     expected = sum(world.entropy for world in worlds) / 2
     if time_conditioning:
         expected = sum(integrate(world, algorithm) for world in worlds) / 2

@@ -238,6 +238,23 @@ def test_conditions_of_other_algorithms_are_not_there():
 
 
 @pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize(
+    ("algorithm", "parts"),
+    [
+        ("bd3lm", ("algo.backbone=dit", "add group_idxs to forward", "conditions=('group_idxs',)")),
+        ("ar", ("algo.backbone=dit", "register_backbone(NAME, causal=True)")),
+    ],
+)
+def test_a_network_that_lacks_what_is_needed_is_told_how_to_offer_it(algorithm, parts):
+    register_backbone("strange")(lambda config, vocab_size: Theirs())
+    config = {**CONFIG, "algo": {"name": algorithm, "backbone": "strange"}}
+    with pytest.raises(ValueError, match="in a network of your own") as found:
+        build_algorithm(OmegaConf.create(config))
+    for part in parts:
+        assert part in str(found.value)
+
+
+@pytest.mark.usefixtures("clean_registry")
 def test_what_the_data_may_have_is_believed_until_it_is_read():
     register_backbone("strange", conditions=("labels",))(lambda config, vocab_size: Labelled())
     algorithm = build_algorithm(OmegaConf.create(CONFIG))

@@ -5,7 +5,13 @@ import re
 import pytest
 import torch
 
+from composed import composed
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.algorithms.trial import try_backbone
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.models.registry import available_backbones
+from discrete_diffusion.types import Batch
 from guide_code import DOCS, run_python
 
 GUIDE = DOCS / "add_a_backbone.md"
@@ -24,6 +30,24 @@ def test_the_code_of_the_guide_runs_and_keeps_the_pad_rule():
     real = x_t != 14
     torch.testing.assert_close(backbone(x_t)[real], logits[real])
     assert (logits.softmax(dim=-1)[..., 14] == 0).all()
+
+
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize("name", ["short", "block", "context"])
+def test_the_networks_of_the_guide_pass_the_trial_and_train(name, caplog):
+    run_python(GUIDE.name)
+    algorithm = "mdlm" if name == "short" else "bd3lm"
+    words = [f"algo={algorithm}", f"algo.backbone={name}-transformer", "+model.width=32"]
+    made = build_algorithm(composed("train", [*words, "model.n_heads=4"]))
+    real = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor([4, 8]))
+    x0 = made.layout.support.long().argmax(dim=1).expand_as(real)
+    batch = Batch(torch.where(real, x0, RPLAN_VOCAB_CONFIG.pad_id), real)
+    try_backbone(made, batch)
+    assert caplog.text == ""
+    made.loss(batch, make_generator(0)).loss.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in made.parameters())
+    assert made.backbone.head.weight.grad.any()
+    assert made.takes("context") == (name == "context")
 
 
 def test_the_builder_and_its_registration_stay_under_twenty_lines():

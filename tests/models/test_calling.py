@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -220,6 +221,40 @@ def test_decorated_and_partly_bound_forwards():
 def test_it_is_read_once_and_can_be_copied():
     call = BackboneCall.of(Second())
     assert copy.deepcopy(call) == pickle.loads(pickle.dumps(call)) == call
+
+
+def test_what_holds_the_output_alone_is_unwrapped():
+    expected = X + 10 * SIGMA[:, None]
+
+    class Holding(Network):
+        hold = staticmethod(lambda logits: logits)
+
+        def forward(self, x, sigma):
+            return self.hold(self.said(x, sigma))
+
+    class Output(dict):
+        """As the networks of other libraries return: a dict with attributes."""
+
+        logits = property(lambda self: self["logits"])
+
+    network = Holding()
+    for hold in (
+        lambda logits: (logits,),
+        lambda logits: [logits],
+        lambda logits: Output(logits=logits, loss=None),
+        lambda logits: SimpleNamespace(logits=logits),
+    ):
+        network.hold = hold
+        assert torch.equal(answer(network), expected)
+    for hold, said in (
+        (lambda logits: (logits, logits), "a tuple of 2"),
+        (lambda logits: {"logits": logits}, "a dict of logits"),
+        (lambda logits: SimpleNamespace(scores=logits), "a SimpleNamespace"),
+        (lambda logits: None, "a NoneType"),
+    ):
+        network.hold = hold
+        with pytest.raises(TypeError, match=rf"Holding\.forward\(x, sigma\) returned {said};"):
+            answer(network)
 
 
 def no_arguments():

@@ -8,7 +8,7 @@ Two ways to add one from outside:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import build_layout, data_state, domain_of
@@ -56,7 +56,7 @@ _BUILT_IN = {
     "d3pm": _declared(
         "d3pm:D3PM", "absorbing", "uniform", "marginal", "hybrid", discrete_time=True
     ),
-    "bd3lm": _declared("bd3lm:BD3LM", "absorbing", backbone_needs=("group_idxs", "context")),
+    "bd3lm": _declared("bd3lm:BD3LM", "absorbing", backbone_needs=("group_idxs",)),
     "ar": _declared(
         "ar:AR",
         "absorbing",
@@ -171,7 +171,7 @@ def check_states(config: DictConfig) -> None:
     if not spec.offers(needs):
         raise ValueError(
             f"{name} needs a backbone that offers {', '.join(needs)}, and '{spec.name}' does "
-            f"not; choose algo.backbone={able}"
+            f"not; choose algo.backbone={able}, or, {_how_to_offer(needs)}"
         )
     _check_told(config, spec)
     if config.algo.get("condition_dropout") and not spec.offers(("keep",)):
@@ -180,6 +180,15 @@ def check_states(config: DictConfig) -> None:
             f"algo.condition_dropout={config.algo.condition_dropout} needs a backbone that offers "
             f"keep, and '{spec.name}' does not; take {able}algo.condition_dropout=0"
         )
+
+
+def _how_to_offer(needs: Collection[str]) -> str:
+    """What to write in a network of one's own so that it offers what an algorithm ``needs``."""
+    named = [name for name in needs if name != "causal"]
+    parts = [f"conditions=({', '.join(map(repr, named))},)"] if named else []
+    parts += ["causal=True"] if "causal" in needs else []
+    do = f"add {' and '.join(named)} to forward and " if named else ""
+    return f"in a network of your own, {do}say register_backbone(NAME, {', '.join(parts)})"
 
 
 def _check_told(config: DictConfig, spec: BackboneSpec) -> None:

@@ -94,7 +94,7 @@ class Algorithm(nn.Module, ABC):
         if missing := [name for name in needed if not self.takes(name)]:
             raise ValueError(
                 f"{self.name} needs a backbone whose forward takes {' and '.join(missing)}; got "
-                f"{described(backbone)}"
+                f"{described(backbone)}: add what is missing to its arguments"
             )
         encode = getattr(backbone, "encode", None)
         read = () if encode is None else signature(encode).parameters.values()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, Corruption, draw_blocks, draw_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 from discrete_diffusion.layout import TokenLayout
@@ -70,15 +70,21 @@ class BD3LM(TokenAlgorithm):
                 -alpha_l'(t) / (1 - alpha_l(t)) * -log D_l(x0_l | x_t^b, x0^{< b})
 
     D sees the noisy tokens of its own block and the clean tokens of earlier ones, so the backbone
-    takes the conditions ``group_idxs`` (Int[B, L], the block of each position; attention is
-    block-causal) and ``context`` (Int[B, L], the clean sequence): with it one call trains all
-    blocks. The bound holds for any schedule with exact end points, as for MDLM; one block is MDLM,
-    and blocks of size 1 with the draw ``forced_mask`` are autoregressive, term by term. The loss is
-    the mean NELBO of the batch divided by the constant L.
+    takes the condition ``group_idxs`` (Int[B, L], the block of each position). There are two ways:
+
+    * It also takes ``context`` (Int[B, L], the clean sequence), and its attention is block-causal:
+      a block reads x_t inside itself and ``context`` before. One call trains all blocks.
+    * It does not. Then a call is about one block b: x_t has clean tokens in earlier blocks and MASK
+      in later ones. b is drawn at random among the N blocks of a sample that hold real positions,
+      and its term counts N times, so that the loss has the same mean, and more variance.
+
+    The bound holds for any schedule with exact end points, as for MDLM; one block is MDLM, and
+    blocks of size 1 with the draw ``forced_mask`` are autoregressive, term by term. The loss is the
+    mean NELBO of the batch divided by the constant L.
 
     ``block_size``, ``block_lengths``: see ``contiguous_blocks``.
     ``time_conditioning``: without it (the default) each block of a sample has a time of its own;
-    with it they share one, because a backbone is handed one sigma per sample.
+    with it the blocks of one call share one, because a backbone is handed one sigma per sample.
     ``draw``: how the masks of a training batch are drawn, one of ``MASK_DRAWS``.
 
     Clamped tokens are honoured exactly where they lie in the block being sampled or before it;
@@ -90,7 +96,7 @@ class BD3LM(TokenAlgorithm):
 
     name = "bd3lm"
     processes = ("absorbing",)
-    backbone_needs = ("group_idxs", "context")
+    backbone_needs = ("group_idxs",)
     gives = ("group_idxs",)
     evaluation_draw = "forced_mask"
     process: Absorbing
@@ -132,22 +138,57 @@ class BD3LM(TokenAlgorithm):
         return self.block_of
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        blocks = None if self.time_conditioning else self.blocks
+        all_at_once = self.takes("context")
+        blocks = None if self.time_conditioning and all_at_once else self.blocks
         masked = draw_masks(
             draw or self.draw, self.process, batch, generator, blocks, self.num_blocks
         )
-        log_d0 = self.denoise(masked.xt, masked.t, batch.real, self.teacher_forcing(batch))
+        conditions = self.teacher_forcing(batch)
+        if not all_at_once:
+            masked, conditions = self._one_block(masked, batch, generator), batch.conditions
+        log_d0 = self.denoise(masked.xt, masked.t, batch.real, conditions)
         nelbo = masked.weight.to(log_d0.dtype) * self.cross_entropy(log_d0, batch)  # (B, L)
         return self.output(nelbo.sum(dim=1), batch)
+
+    def _one_block(
+        self, masked: Corruption, batch: Batch, generator: torch.Generator
+    ) -> Corruption:
+        """Of what is drawn for every block, that for one block of each sample."""
+        block, num = draw_blocks(batch.real, self.blocks, self.num_blocks, generator)
+        own = self.blocks == block.unsqueeze(1)  # (B, L)
+        t = masked.t.gather(1, own.long().argmax(dim=1, keepdim=True)).squeeze(1)
+        xt = self._in_turn(masked.xt, batch.x0, batch.real, block)
+        return Corruption(xt, t, masked.weight * own * num.unsqueeze(1))
 
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """Without ``context`` among the conditions they are right for the first block that is not
-        clean: earlier blocks are read from x_t, later ones are not seen."""
-        conditions = {**(conditions or {}), "group_idxs": self.blocks.expand_as(x_t)}
-        return super().logits(x_t, t, real, conditions)
+        """With the clean sequence as ``context`` among the conditions, right for every block; a
+        network that does not take it is called once per block. Without, right for the first block
+        that is not clean: earlier blocks are read from x_t, later ones are not seen."""
+        given = {**(conditions or {}), "group_idxs": self.blocks.expand_as(x_t)}
+        if self.takes("context"):
+            return super().logits(x_t, t, real, given)
+        clean = given.pop("context", None)
+        if clean is None:
+            waiting = (x_t == self.layout.mask_id) & real
+            block = torch.where(waiting, self.blocks, self.blocks[-1]).amin(dim=1)
+            return super().logits(self._in_turn(x_t, x_t, real, block), t, real, given)
+        logits = None
+        for block in self.blocks.unique():
+            x_b = self._in_turn(x_t, clean, real, block.expand(len(x_t)))
+            found = super().logits(x_b, t, real, given)
+            own = (self.blocks == block).unsqueeze(-1)
+            logits = found if logits is None else torch.where(own, found, logits)
+        assert logits is not None
+        return logits
+
+    def _in_turn(self, x_t: Tensor, clean: Tensor, real: Tensor, block: Tensor) -> Tensor:
+        """Int[B, L]: x_t in the ``block`` Int[B] of a sample, ``clean`` before, MASK behind it."""
+        place = self.blocks - block.unsqueeze(1)  # (B, L)
+        hidden = x_t.masked_fill(real, self.layout.mask_id)
+        return torch.where(place < 0, clean, torch.where(place > 0, hidden, x_t))
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
-        """The conditions under which ``denoise`` is right for every block at once."""
+        """The conditions under which ``denoise`` is right for every block."""
         return {**batch.conditions, "context": batch.x0}

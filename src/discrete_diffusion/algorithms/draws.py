@@ -184,6 +184,24 @@ def _forced_mask(
     return Corruption(batch.x0.masked_fill(masked, process.layout.mask_id), t, weight)
 
 
+def draw_blocks(
+    real: Tensor, blocks: Tensor, num_blocks: int | None, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """A block of each sample, Int[B], any of its N with real positions as likely as another, and
+    N, Int[B], which is 1 over its chance; both spread evenly over the batch. 0 and 0 if there is no
+    real position.
+
+    ``real``: Bool[B, L]; ``blocks``, ``num_blocks``: see ``draw_masks``.
+    """
+    num_blocks = int(blocks.max()) + 1 if num_blocks is None else num_blocks
+    held = torch.zeros(len(real), num_blocks, dtype=torch.long, device=real.device)
+    held = held.scatter_add(1, blocks.expand_as(real), real.long()) > 0
+    num = held.sum(dim=1, keepdim=True)
+    rank = _stratified_ranks(num, generator)
+    chosen = held & (held.cumsum(dim=1) == rank + 1)
+    return chosen.long().argmax(dim=1), num.squeeze(1)
+
+
 def _sorted_within(values: Tensor, blocks: Tensor) -> Tensor:
     """values (B, L), all of block 0 first, then block 1, ..., each block's in ascending order."""
     values, order = values.sort(dim=1)

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from discrete_diffusion.shards import Shard
     from discrete_diffusion.training import DiffusionModule
 
-SAMPLE_STREAM, BOUND_STREAM, BEGIN_STREAM = 2, 3, 4
-"""Keep the draws of samples, of the final bound and of what comes before the first step apart from
-those of training."""
+SAMPLE_STREAM, BOUND_STREAM, BEGIN_STREAM, TRIAL_STREAM = 2, 3, 4, 5
+"""Keep the draws of samples, of the final bound, of what comes before the first step and of the
+trial of the backbone apart from those of training."""
+
+_LOOKED_THROUGH = 256
+"""Training samples among which those of the trial are chosen."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,20 @@ class Run:
         }
 
 
+def _try_backbone(algorithm: Any, data: Any, config: DictConfig) -> None:
+    """One call of the network, on a small and a large sample of the training split."""
+    from discrete_diffusion.algorithms.trial import try_backbone
+    from discrete_diffusion.categorical import make_generator
+
+    some = data.splits["train"][:_LOOKED_THROUGH]
+    if len(some) == 0:
+        return  # which is refused where batches are made
+    sizes = some.real.sum(dim=1)
+    pair = sizes.argsort(stable=True)[[0, -1]] if len(some) > 1 else slice(0, 1)
+    batch = data.augment(some[pair], make_generator(config.seed, TRIAL_STREAM))
+    try_backbone(algorithm, batch, causal=bool(config.algo.get("causal_attention")))
+
+
 def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     """Everything but the trainer; cheap checks come before the data is read."""
     import torch
@@ -178,6 +195,8 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
         config, num_train=len(data.splits["train"]), num_held_out=len(data.splits["val"])
     )
     algorithm.fit(data.splits["train"].batch())
+    if config.get("check_backbone", True):
+        _try_backbone(algorithm, data, config)
     fingerprint = data.fingerprint()
     from discrete_diffusion.training import DiffusionModule  # slow, so after what may be refused
 

@@ -86,15 +86,35 @@ class BackboneCall:
     def __call__(
         self, backbone: nn.Module, x_t: Tensor, sigma: Tensor | None, conditions: Mapping[str, Any]
     ) -> Tensor:
-        """The backbone's output for x_t at noise levels sigma, Float[B] or None."""
-        output: Tensor
+        """The backbone's output for x_t at noise levels sigma, Float[B] or None, ``unwrapped``."""
         if self.second:
             output = backbone(x_t, sigma, **conditions)
         elif self.sigma is not None:
             output = backbone(x_t, **{self.sigma: sigma}, **conditions)
         else:
             output = backbone(x_t, **conditions)
+        return unwrapped(output, backbone)
+
+
+def unwrapped(output: Any, backbone: nn.Module) -> Tensor:
+    """The tensor that a backbone's ``forward`` returned: itself, the ``logits`` of an object that
+    has them, or the only item of a tuple or list.
+
+    Raises ``TypeError``, which says what came, for anything else.
+    """
+    from torch import Tensor
+
+    if isinstance(output, Tensor):
         return output
+    found = getattr(output, "logits", output)
+    if isinstance(found, tuple | list) and len(found) == 1:
+        found = found[0]
+    if isinstance(found, Tensor):
+        return found
+    raise TypeError(
+        f"{described(backbone)} returned {_kind_of(output)}; expected a tensor, an object with "
+        ".logits, or a tuple of one tensor: return the logits alone"
+    )
 
 
 def described(backbone: nn.Module) -> str:
@@ -102,6 +122,14 @@ def described(backbone: nn.Module) -> str:
     parameters = _signature(backbone).parameters.values()
     plain = Signature([p.replace(annotation=p.empty) for p in parameters])
     return f"{type(_written(backbone)).__name__}.forward{plain}"
+
+
+def _kind_of(output: Any) -> str:
+    """``a dict of logits, loss``, ``a tuple of 2``, ``a NoneType``."""
+    kind = type(output).__name__
+    if isinstance(output, Mapping):
+        return f"a {kind} of {', '.join(map(str, output)) or 'nothing'}"
+    return f"a {kind} of {len(output)}" if isinstance(output, tuple | list) else f"a {kind}"
 
 
 def _place_of_sigma(rest: Sequence[Parameter]) -> Parameter | None:

@@ -1,0 +1,176 @@
+"""A backbone is tried before it is trained: one call on two samples, as training makes it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import TracebackType
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.leaks import Asked, check_leaks
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.models.calling import described
+from discrete_diffusion.types import Batch, Conditions
+
+logger = logging.getLogger(__name__)
+
+_SUM_TOLERANCE = 1e-3
+_NOTE = (
+    "raised while the backbone was tried, on the CPU, before training; if it runs on a GPU only, "
+    "check_backbone=false leaves the trial out"
+)
+
+
+def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) -> None:
+    """Compute the loss of a small batch once, and look at what the backbone returns on the way:
+    its shape, its type, whether it is finite; on tokens also whether it reads what it must not
+    (``leaks``). ``causal``: whether it is held to it whatever the algorithm needs.
+
+    Nothing is left behind: weights, buffers, modes and torch's random numbers are as they were.
+    Modules whose weights are made at the first call have them afterwards.
+
+    Raises ``TypeError`` or ``ValueError`` saying what came and what was expected; logs a warning
+    where the numbers look like probabilities, or move with PAD.
+    """
+    asked: list[Asked] = []
+
+    def watched(x_t: Tensor, sigma: Tensor | None, conditions: Conditions | None = None) -> Tensor:
+        call = Asked(algorithm, x_t, sigma, algorithm.accepted(conditions))
+        with _Noting():
+            output = call.answer()
+        _check_output(algorithm, call, output, batch)
+        asked.append(call)
+        return output.float()
+
+    generator = make_generator(0)
+    with undisturbed(algorithm):
+        prepared = algorithm.drop_conditions(algorithm.prepared(batch), generator)
+        algorithm.ask = watched  # type: ignore[method-assign]
+        try:
+            algorithm.loss(prepared, generator)
+        finally:
+            del algorithm.ask
+        if asked and isinstance(algorithm, TokenAlgorithm):
+            check_leaks(asked[0], batch.real, causal or "causal" in algorithm.backbone_needs)
+
+
+@contextmanager
+def undisturbed(module: nn.Module) -> Iterator[None]:
+    """Eval mode without gradients or compiling, after which modes, buffers and torch's global
+    generator are as before."""
+    modes = [(part, part.training) for part in module.modules()]
+    buffers = [(buffer, buffer.clone()) for buffer in module.buffers() if not is_lazy(buffer)]
+    training = module.training
+    module.eval()
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), _eager():
+            yield
+    finally:
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+        module.train(training)
+        for part, mode in modes:
+            part.training = mode
+
+
+def _eager() -> AbstractContextManager[object]:
+    """Compiled networks are called as they were written: compiling takes a minute."""
+    if "torch._dynamo" not in sys.modules:  # which takes a second to import: nothing is compiled
+        return nullcontext()
+    return torch.compiler.set_stance("force_eager")
+
+
+class _Noting(AbstractContextManager[None]):
+    """Adds to an error of the network itself when it was raised."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            error.add_note(_NOTE)
+
+
+def _check_output(algorithm: Algorithm, call: Asked, output: Tensor, batch: Batch) -> None:
+    """``ValueError`` for another shape or type than expected, or numbers that are not finite."""
+    expected = tuple(call.x_t.shape)
+    shape = tuple(output.shape)
+    name, told = described(algorithm.backbone), "as x_t"
+    if isinstance(algorithm, TokenAlgorithm):
+        expected = (*expected, algorithm.layout.vocab_size)
+        told = "samples, positions, ids"
+        if call.conditions.get("component") == "all":  # (B, M, L, V)
+            shape = shape[:1] + shape[2:]
+    if not output.is_floating_point() or shape != expected:
+        raise ValueError(
+            f"{name} returned {str(output.dtype).removeprefix('torch.')} of shape "
+            f"{tuple(output.shape)}; expected floating-point numbers of shape {expected} "
+            f"({told}){_remedy(shape, expected)}"
+        )
+    read = _read(algorithm, output, batch)
+    wrong = (~output.isfinite() & read) | output.isnan() & _legal(algorithm, output)
+    if wrong.any():
+        first = wrong.nonzero()[0].tolist()
+        axes = ("sample", "position", "id") if told != "as x_t" else ("sample", "place")
+        where = [f"{axis} {k}" for axis, k in zip(axes, [first[0], *first[-2:]], strict=False)]
+        raise ValueError(
+            f"{name} returned {float(output[tuple(first)])} before any training, in "
+            f"{int(wrong.sum())} of {wrong.numel()} numbers, first at {', '.join(where)}; expected "
+            "finite numbers: look for a division by 0, or a softmax over nothing but masked keys"
+        )
+    if isinstance(algorithm, TokenAlgorithm) and _are_probabilities(output, batch.real):
+        logger.warning(
+            "%s returned probabilities, rows that sum to 1; logits are expected: take the log, or "
+            "leave the softmax out",
+            name,
+        )
+
+
+def _remedy(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    """What to do about a shape of logits, where it is known."""
+    if len(expected) != 3:
+        return ""
+    num, length, vocab_size = expected
+    if shape == (num, vocab_size, length):
+        return ": transpose the last two axes"
+    if shape == (length, num, vocab_size):
+        return ": put the samples first"
+    if shape == (num, length):
+        return ": return a score for every id"
+    if shape[:-1] == (num, length):
+        return f": the last layer needs {vocab_size} outputs, the vocab_size its builder is given"
+    return ""
+
+
+def _legal(algorithm: Algorithm, output: Tensor) -> Tensor:
+    """Bool, broadcastable: numbers that have a meaning; of ids, those that may stand there."""
+    if isinstance(algorithm, TokenAlgorithm):
+        return algorithm.layout.support
+    return torch.ones_like(output, dtype=torch.bool)
+
+
+def _read(algorithm: Algorithm, output: Tensor, batch: Batch) -> Tensor:
+    """Bool, broadcastable: numbers that a loss reads."""
+    legal, real = _legal(algorithm, output), batch.real
+    if algorithm.state not in ("tokens", "features"):
+        return legal
+    real = real.view(len(real), *(1,) * (output.ndim - 3), real.shape[1], 1)
+    return legal & real
+
+
+def _are_probabilities(output: Tensor, real: Tensor) -> bool:
+    """Whether rows (..., V) at the positions ``real`` Bool[B, L] are non-negative with sum 1."""
+    if output.ndim != 3 or not real.any():
+        return False
+    rows = output[real].float()
+    return bool((rows >= 0).all() and ((rows.sum(dim=-1) - 1).abs() < _SUM_TOLERANCE).all())

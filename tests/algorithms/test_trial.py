@@ -1,0 +1,323 @@
+"""A backbone is tried before it is trained."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from composed import composed
+from discrete_diffusion.algorithms import ALGORITHMS, AR, BD3LM, MDLM, build_algorithm
+from discrete_diffusion.algorithms.leaks import filled
+from discrete_diffusion.algorithms.trial import try_backbone
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.models.registry import usable_backbones
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.types import Batch
+from strangers import (
+    BothWays,
+    BothWaysFromZero,
+    Causal,
+    CountsPad,
+    Encoder,
+    FixedLength,
+    Integers,
+    KeepsToItsBlocks,
+    Named,
+    Nan,
+    Normalised,
+    Object,
+    OneIdShort,
+    OneScore,
+    Pair,
+    Probabilities,
+    ReadsItsOwnContext,
+    ReadsOtherNoise,
+    SamplesSecond,
+    SeesPad,
+    Single,
+    Their,
+    Transposed,
+    UNet,
+)
+
+VOCAB = VocabConfig(n_max=4)
+LENGTH, SIZE = VOCAB.length, VOCAB.vocab_size
+
+
+def batch_of(*num_nodes: int) -> Batch:
+    real = VOCAB.real_positions(torch.tensor(num_nodes))
+    x0 = VOCAB.layout().support.long().argmax(dim=1).expand_as(real)
+    return Batch(torch.where(real, x0, VOCAB.pad_id), real)
+
+
+def tried(kind, algorithm=MDLM, batch: Batch | None = None, **options):
+    torch.manual_seed(0)
+    network = kind(SIZE, LENGTH) if isinstance(kind, type) else kind
+    made = algorithm(network, Absorbing(VOCAB.layout(), LogLinear()), **options)
+    try_backbone(made, batch_of(2, 4) if batch is None else batch)
+    return made
+
+
+def refusal(kind, algorithm=MDLM, **options) -> str:
+    with pytest.raises((ValueError, TypeError)) as found:
+        tried(kind, algorithm, **options)
+    message = str(found.value)
+    assert f"{kind.__name__}.forward(" in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("kind", "came", "remedy"),
+    [
+        (OneIdShort, "float32 of shape (2, 10, 27)", "needs 28 outputs"),
+        (Transposed, "float32 of shape (2, 28, 10)", "transpose the last two axes"),
+        (SamplesSecond, "float32 of shape (10, 2, 28)", "put the samples first"),
+        (OneScore, "float32 of shape (2, 10)", "a score for every id"),
+        (Integers, "int64 of shape (2, 10, 28)", "floating-point"),
+    ],
+)
+def test_another_shape_or_type_is_refused(kind, came, remedy):
+    message = refusal(kind)
+    assert f"returned {came}" in message
+    assert "(2, 10, 28)" in message
+    assert remedy in message
+
+
+@pytest.mark.parametrize(
+    ("kind", "came"), [(Named, "a dict of logits, loss"), (Pair, "a tuple of 2")]
+)
+def test_what_holds_more_than_logits_is_refused(kind, came):
+    message = refusal(kind)
+    assert f"returned {came}" in message
+    assert ".logits" in message
+
+
+def test_numbers_that_are_not_finite_are_refused_with_their_place():
+    message = refusal(Nan)
+    assert "returned nan before any training, in 3 of 560 numbers" in message
+    assert "first at sample 1, position 2, id 5" in message
+
+
+def test_infinity_is_refused_where_it_is_read():
+    class Infinite(Their):
+        place = (1, 2, 0)
+
+        def forward(self, x, sigma):
+            logits = self.logits(x, sigma)
+            logits[..., VOCAB.pad_id] = -torch.inf  # which is never read
+            logits[self.place] = torch.inf
+            return logits
+
+    assert "returned inf" in refusal(Infinite)
+    Infinite.place = (0, 3, 0)  # PAD of the sample of two nodes
+    tried(Infinite)
+
+
+@pytest.mark.parametrize("kind", [Object, Single])
+def test_logits_are_taken_out_of_what_holds_them_in_every_call(kind):
+    made = tried(kind)
+    batch = batch_of(2, 4)
+    plain = Their(SIZE, LENGTH)
+    plain.load_state_dict(made.backbone.state_dict())
+    expected = MDLM(plain, made.process).loss(batch, make_generator(1))
+    assert torch.equal(made.loss(batch, make_generator(1)).loss, expected.loss)
+
+
+def test_probabilities_are_warned_of(caplog):
+    tried(Probabilities)
+    assert "Probabilities.forward(x, sigma) returned probabilities" in caplog.text
+    assert "take the log" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [BothWays, BothWaysFromZero])
+def test_a_causal_network_that_reads_ahead_is_refused_with_the_position(kind):
+    message = refusal(kind, AR)
+    assert "its logits at position 0 move with the token at position" in message
+    assert "causal" in message
+    assert "check_backbone=false" in message
+
+
+@pytest.mark.parametrize("behind", [1, 2])
+def test_every_look_ahead_is_seen_in_windows_too(behind):
+    """Position l reads the one ``behind`` it, but only from even places."""
+
+    class Window(Their):
+        def forward(self, x, sigma):
+            h = self.embedded(x, sigma)
+            ahead = torch.cat([h[:, behind:], torch.zeros_like(h[:, :behind])], dim=1)
+            even = (torch.arange(h.shape[1]) % 2 == 0)[:, None]
+            return self.head(h + ahead * even)
+
+    message = refusal(Window, AR)
+    found = [int(word.strip(";")) for word in message.split() if word.strip(";").isdigit()]
+    assert found[1] - found[0] == behind
+
+
+def test_other_algorithms_hold_a_network_to_it_where_it_is_said_to_be_causal():
+    tried(BothWays)
+    made = tried(BothWays)
+    with pytest.raises(ValueError, match=r"BothWays.*is said to be causal"):
+        try_backbone(made, batch_of(2, 4), causal=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (ReadsItsOwnContext, "(block 0) move with the clean token at position 0 (block 0)"),
+        (ReadsOtherNoise, "move with the noisy token at position"),
+    ],
+)
+def test_a_block_wise_network_that_reads_what_it_predicts_is_refused(kind, says):
+    message = refusal(kind, BD3LM)
+    assert says in message
+    assert "check_backbone=false" in message
+
+
+def test_a_block_wise_network_that_starts_as_0_is_seen_through():
+    class FromZero(ReadsItsOwnContext):
+        def __init__(self, vocab_size, length):
+            super().__init__(vocab_size, length)
+            nn.init.zeros_(self.head.weight)
+            nn.init.zeros_(self.head.bias)
+
+    assert "(block 0)" in refusal(FromZero, BD3LM)
+
+
+def test_networks_that_keep_to_what_they_may_read_pass(caplog):
+    tried(Causal, AR, batch_of(4, 4))  # a recurrent network reads the PAD between
+    tried(KeepsToItsBlocks, BD3LM)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("kind", [SeesPad, UNet])
+def test_what_moves_with_pad_is_warned_of(kind, caplog):
+    tried(kind)
+    assert f"{kind.__name__}.forward(x, sigma): the logits at real positions move" in caplog.text
+    assert "sample 0 at position" in caplog.text
+
+
+def test_what_moves_with_the_number_of_pads_is_warned_of(caplog):
+    tried(CountsPad)
+    assert "how much PAD there is" in caplog.text
+
+
+def test_nothing_is_said_of_pad_where_there_is_none(caplog):
+    tried(SeesPad, batch=batch_of(4, 4))
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("kind", [Their, Encoder, FixedLength, Normalised])
+def test_networks_that_work_pass_in_silence(kind, caplog):
+    tried(kind)
+    assert caplog.text == ""
+
+
+def test_one_sample_is_enough():
+    tried(Their, batch=batch_of(3))
+    refusal(OneIdShort)
+
+
+def test_nothing_is_left_behind():
+    class Busy(Normalised):
+        def __init__(self, vocab_size, length):
+            super().__init__(vocab_size, length)
+            self.lock = threading.Lock()  # so it cannot be copied
+            self.register_buffer("calls", torch.zeros(()))
+            nn.init.zeros_(self.head.weight)
+            self.head.eval()
+
+        def forward(self, x, sigma):
+            self.calls += 1
+            return super().forward(x, sigma) + 0.01 * torch.rand(x.shape[1], 1)
+
+    torch.manual_seed(0)
+    made = MDLM(Busy(SIZE, LENGTH), Absorbing(VOCAB.layout(), LogLinear()))
+    before = {name: value.clone() for name, value in made.state_dict().items()}
+    modes = [part.training for part in made.modules()]
+    random_numbers = torch.get_rng_state()
+    try_backbone(made, batch_of(2, 4))
+    assert all(torch.equal(value, before[name]) for name, value in made.state_dict().items())
+    assert modes == [part.training for part in made.modules()]
+    assert torch.equal(torch.get_rng_state(), random_numbers)
+    assert "ask" not in vars(made)
+
+
+def test_the_random_numbers_in_empty_weights_are_gone_after_an_error():
+    network = nn.Linear(3, 2)
+    nn.init.zeros_(network.weight)
+    with filled(network):
+        assert network.weight.all()
+    assert not network.weight.any()
+    with pytest.raises(RuntimeError), filled(network):
+        network(torch.ones(4))
+    assert not network.weight.any()
+
+
+def test_weights_that_are_made_at_the_first_call_are_there_afterwards():
+    class Lazy(Their):
+        def __init__(self, vocab_size, length):
+            super().__init__(vocab_size, length)
+            self.head = nn.LazyLinear(vocab_size)
+
+    made = tried(Lazy)
+    assert sum(p.numel() for p in made.parameters()) > 0
+
+
+def test_a_compiled_network_is_not_compiled_for_it():
+    compiled = []
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    tried(torch.compile(Causal(SIZE, LENGTH), backend=backend), AR)
+    assert compiled == []
+
+
+def test_an_error_of_the_network_says_when_it_was_raised():
+    class Fails(Their):
+        def forward(self, x, sigma):
+            raise RuntimeError("CUDA only")
+
+    with pytest.raises(RuntimeError, match="CUDA only") as found:
+        tried(Fails)
+    assert "check_backbone=false" in found.value.__notes__[0]
+
+
+SMALL = {
+    "bd-denoiser": ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"],
+    "bd-denoiser-pair": ["model=bd_pair_tiny"],
+    "dit": ["model=dit_tiny"],
+    "my-transformer": ["model=my_transformer_tiny"],
+}
+TOKENS = [
+    name
+    for name in ALGORITHMS.names()
+    if getattr(ALGORITHMS.known(name), "state", "tokens") == "tokens"
+]
+PAIRS = [
+    (algorithm, backbone)
+    for algorithm in TOKENS
+    for backbone in usable_backbones(getattr(ALGORITHMS.known(algorithm), "backbone_needs", ()))
+    if backbone in SMALL
+]
+
+
+@pytest.mark.parametrize(("algorithm", "backbone"), PAIRS)
+def test_all_built_in_backbones_pass_with_every_algorithm(algorithm, backbone, caplog):
+    words = [f"algo={algorithm}", f"algo.backbone={backbone}", *SMALL[backbone]]
+    if (algorithm, backbone) == ("distill", "my-transformer"):
+        words.append("algo.components=1")
+    made = build_algorithm(composed("train", words))
+    layout = VocabConfig().layout()
+    real = VocabConfig().real_positions(torch.tensor([4, 8]))
+    x0 = torch.where(real, layout.support.long().argmax(dim=1), VOCAB.pad_id)
+    batch = Batch(x0, real)
+    made.fit(batch)
+    try_backbone(made, batch)
+    assert caplog.text == ""
