@@ -23,7 +23,14 @@ from hydra.plugins.config_source import ConfigResult
 from hypothesis import settings
 from omegaconf import DictConfig
 
-from discrete_diffusion import algorithms, noise_schedules, plugins, sampling
+from discrete_diffusion import (
+    algorithms,
+    domains,
+    forward_process,
+    noise_schedules,
+    plugins,
+    sampling,
+)
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config_files import config_dir
 from discrete_diffusion.domains.bubble_diagrams.pictures import drawing
@@ -129,7 +136,8 @@ def clean_registry() -> Iterator[None]:
     """Whatever a test registers is gone afterwards."""
     tables: list[Any] = [registry._BACKBONE_BUILDERS, registry._REGISTERED, plugins._LOADED]
     tables += [algorithms._ALGORITHM_BUILDERS, sampling._SAMPLER_BUILDERS]
-    tables += [noise_schedules._SCHEDULE_BUILDERS]
+    tables += [noise_schedules._SCHEDULE_BUILDERS, forward_process._PROCESS_BUILDERS]
+    tables += [domains._DOMAINS]
     before = [table.copy() for table in tables]
     yield
     for table, contents in zip(tables, before, strict=True):

@@ -128,9 +128,7 @@ class Draft:
         return SampleOutput(self.x, self.nfe, self.log_weights, trajectory)
 
 
-def check_request(
-    layout: TokenLayout, real: Tensor, clamp: Tensor, support: Tensor | None
-) -> None:
+def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Tensor | None) -> None:
     """Raise ``ValueError``, naming sample and position, for shapes that do not fit, a clamp on an
     illegal id or on PAD (unless the position is given), or a support that leaves a real position
     nothing."""

@@ -34,7 +34,7 @@ _LEAST = 1e-100
 class TokenSampler(Sampler[TokenAlgorithm]):
     """Draws x0 from an algorithm's reverse process.
 
-    A sampler of one's own gives ``run``, which finishes a ``Draft``: it draws the ``free`` positions
+    A sampler of one's own gives ``run``, which finishes a ``Draft``. It draws ``free`` positions
     with ``reveal`` or ``draw_at``, which heed the rest of the request. Where the algorithm has
     ``blocks``, positions are filled block after block in ascending order (``Draft.blocks``).
 
