@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.cli.parts import all_choices, choices, offer_parts
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.config_files import config_dir, model_presets, plain
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
@@ -151,6 +152,7 @@ def compose_plainly(
     from hydra import compose as hydra_compose
 
     offer_options(config_name)
+    offer_parts(overrides, user_config_dir)
     with own_hydra(user_config_dir) as searchpath:
         words = [*searchpath, *overrides]
         return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)
@@ -213,7 +215,7 @@ def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
     other = said.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
     for group in ("data", "noise") if other else ("data", "noise", "model"):
         name = was[group].get("name")
-        if group in said or name not in choices(group):
+        if group in said or name not in all_choices(group):
             continue
         own = plain(_defaults("train", (f"{group}={name}",), None)[group])
         words.append(f"{group}={name}")
@@ -252,12 +254,6 @@ def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:
         size = presets[config.model.name][1] if config.model.name in presets else 0
         return min(fitting, key=lambda name: (_distance(presets[name][1], size), name != default))
     return default
-
-
-def choices(group: str, user_config_dir: str | Path | None = None) -> list[str]:
-    """The choices of a config group, with those of the user's folder."""
-    folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
-    return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
 
 
 def check_counts(config: DictConfig, **smallest: int) -> None:

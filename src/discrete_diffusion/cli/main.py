@@ -168,6 +168,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
     from discrete_diffusion.cli.compose import complete_overrides, compose, with_open_keys
     from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
+    from discrete_diffusion.cli.parts import offer_parts
     from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.config_files import config_dir
 
@@ -190,6 +191,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
         raise ValueError(explain(error, command, overrides, user_dir)) from error
     offer_options(command)
+    offer_parts(overrides, user_dir)
     folder = None
     if command == "train" and not {*_ASKING} & set(flags):
         folder, named = run_folder(overrides, user_dir, sweeps=sweeps)
