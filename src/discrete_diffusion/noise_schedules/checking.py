@@ -12,8 +12,7 @@ from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
 
 NUM_TIMES = 64
-"""The two ends, and times between them that are no simple fractions, where a schedule of pieces
-would have its corners."""
+"""The two ends, and times between them."""
 
 TOLERANCE = 1e-6
 """Of keep probabilities and times; of slopes and rates relatively, a hundred times that."""
@@ -21,8 +20,8 @@ TOLERANCE = 1e-6
 END_TOLERANCE = 1e-9
 """Of alpha at both ends: roundings pass, the epsilon of a textbook does not."""
 
-_STEP = 1e-4
-"""Of a central difference, as a share of the distance to the nearer end."""
+_STEP = 1e-5
+"""Of a difference, as a share of the distance to the nearer end."""
 
 _LEAST = 1e-300
 """A corrupted share below which float64 keeps no digits to compare."""
@@ -73,9 +72,10 @@ class _Trial:
         hidden = self.result("one_minus_alpha", t)
         self._compare("one_minus_alpha", t, hidden, 1 - alpha, "1 - alpha", TOLERANCE)
         h = _STEP * torch.minimum(inner, 1 - inner)
-        above, below = self.result("alpha", inner + h), self.result("alpha", inner - h)
-        slope = (above - below) / (2 * per_token(h))
-        of_slope = (1e-4 * slope.abs()).clamp(min=TOLERANCE)
+        before, after = self.result("alpha", inner - h), self.result("alpha", inner + h)
+        slope = (after - before) / (2 * per_token(h))
+        corner = (after + before - 2 * alpha[1:-1]).abs() / (2 * per_token(h))
+        of_slope = corner + (1e-4 * slope.abs()).clamp(min=TOLERANCE)
         dalpha = self.result("dalpha", inner)
         self._compare("dalpha", inner, dalpha, slope, "the slope of alpha", of_slope)
         self._check_inverse(alpha, hidden, dalpha)
@@ -128,8 +128,8 @@ class _Trial:
             before, after = alpha[k, position], alpha[k + 1, position]
             self._refuse(
                 f"alpha({self.t[k + 1]:.6g}) = {after:.6g}, expected less than "
-                f"alpha({self.t[k]:.6g}) = {before:.6g}{self._place(position)}: alpha must fall, "
-                "or rates would be negative"
+                f"alpha({self.t[k]:.6g}) = {before:.6g}{self._place(position)}: alpha must "
+                "fall, or the process has negative rates"
             )
 
     def _check_inverse(self, alpha: Tensor, hidden: Tensor, dalpha: Tensor) -> None:
