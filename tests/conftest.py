@@ -140,10 +140,10 @@ def clean_registry() -> Iterator[None]:
     tables += [algorithms._ALGORITHM_BUILDERS, sampling._SAMPLER_BUILDERS]
     tables += [noise_schedules._SCHEDULE_BUILDERS, forward_process._PROCESS_BUILDERS]
     before = [table.copy() for table in tables]
-    kinds, store = {*domains._DOMAINS}, ConfigStore.instance()
-    offered = copy.deepcopy(store.repo)
+    kinds, offered = {*domains._DOMAINS}, ConfigStore.instance().repo
     yield
-    store.repo = offered
+    for group in PART_GROUPS:
+        offered.pop(group, None)
     for name in {*domains._DOMAINS} - kinds - {*domains._BUILT_IN}:
         del domains._DOMAINS[name]
     for table, contents in zip(tables, before, strict=True):

@@ -11,7 +11,14 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.parts import all_choices, choices, offer_parts
+from discrete_diffusion.cli.parts import (
+    PART_GROUPS,
+    all_choices,
+    choices,
+    import_named,
+    offer_part,
+    withdraw_parts,
+)
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.config_files import config_dir, model_presets, plain
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
@@ -52,12 +59,29 @@ def compose(
 
 
 def complete_overrides(
-    config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None = None
+    config_name: str,
+    overrides: Sequence[str],
+    user_config_dir: str | Path | None = None,
+    *,
+    of_sweep: bool = False,
 ) -> list[str]:
     """The overrides, and ``model=...`` if a backbone was given without a preset that fits it.
-    Raises ``ValueError`` as ``compose`` does."""
-    _, added = _completed(config_name, overrides, user_config_dir)
-    return [*overrides, *added]
+    Raises ``ValueError`` as ``compose`` does.
+
+    ``of_sweep``: as they are, since every job has a backbone of its own; Hydra then knows the parts
+    that its jobs choose.
+    """
+    if not of_sweep:
+        _, added = _completed(config_name, overrides, user_config_dir)
+        return [*overrides, *added]
+    modules = [word for word in overrides if word.startswith("plugins=")]
+    import_named(overrides, user_config_dir)
+    for word in overrides:
+        group, _, names = word.lstrip("+").partition("=")
+        named = re.findall(r"[\w-]+", names) if group in PART_GROUPS else []
+        for name in {*named} & {*all_choices(group)} - {*choices(group, user_config_dir)}:
+            compose_plainly(config_name, [*modules, f"{group}={name}"], user_config_dir)
+    return [*overrides]
 
 
 def _completed(
@@ -150,12 +174,19 @@ def compose_plainly(
     """As ``compose``, but taking the model preset as it stands; ``with_hydra``: with the section
     ``hydra``, whose ``runtime.choices`` are those of the groups."""
     from hydra import compose as hydra_compose
+    from hydra.errors import MissingConfigException
 
     offer_options(config_name)
-    offer_parts(overrides, user_config_dir)
+    import_named(overrides, user_config_dir)
     with own_hydra(user_config_dir) as searchpath:
+        withdraw_parts(user_config_dir)
         words = [*searchpath, *overrides]
-        return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)
+        while True:
+            try:
+                return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)
+            except MissingConfigException as error:
+                if not offer_part(error.missing_cfg_file):
+                    raise
 
 
 @contextmanager

@@ -168,7 +168,6 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
     from discrete_diffusion.cli.compose import complete_overrides, compose, with_open_keys
     from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
-    from discrete_diffusion.cli.parts import offer_parts
     from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.config_files import config_dir
 
@@ -184,14 +183,13 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
             from discrete_diffusion.cli.help import print_help
 
             return print_help(command, overrides, user_dir)
-        if not sweeps and "--hydra-help" not in flags:
-            overrides = complete_overrides(command, overrides, user_dir)
+        if "--hydra-help" not in flags:
+            overrides = complete_overrides(command, overrides, user_dir, of_sweep=sweeps)
     except (HydraException, ValueError) as error:
         from discrete_diffusion.cli.errors import explain
 
         raise ValueError(explain(error, command, overrides, user_dir)) from error
     offer_options(command)
-    offer_parts(overrides, user_dir)
     folder = None
     if command == "train" and not {*_ASKING} & set(flags):
         folder, named = run_folder(overrides, user_dir, sweeps=sweeps)

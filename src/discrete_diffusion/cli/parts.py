@@ -3,7 +3,7 @@ YAML. One that a folder of the user's or a package has comes first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from discrete_diffusion.plugins import Declared, Registry, import_plugins
 
 _FILES = ("experiment", "debug")
 """Groups whose YAMLs may name ``plugins``."""
-
 
 PART_GROUPS = {
     "algo": "discrete_diffusion.algorithms:ALGORITHMS",
@@ -42,34 +41,45 @@ def all_choices(group: str, user_config_dir: str | Path | None = None) -> list[s
     return sorted({*choices(group, user_config_dir), *names})
 
 
-def offer_parts(overrides: Sequence[str], user_config_dir: str | Path | None = None) -> None:
-    """Import the modules that the words of a command, or an experiment that it chooses, name under
-    ``plugins``, and let Hydra know the parts that have no YAML: as their name, with the defaults of
-    their constructor. The parts of installed packages are asked for if a word names an unknown one.
-
-    Raises ``ValueError`` for a module that cannot be imported.
-    """
+def import_named(overrides: Sequence[str], user_config_dir: str | Path | None = None) -> None:
+    """Import the modules that the words of a command, or an experiment that they choose, name under
+    ``plugins``. Raises ``ValueError`` for one that cannot be imported."""
     for modules in _plugins(overrides, user_config_dir):
         import_plugins(modules)
-    words = [word.lstrip("+").partition("=")[::2] for word in overrides]
-    for group in PART_GROUPS:
-        registry = registry_of(group)
-        named = {name for key, value in words if key == group for name in value.split(",")}
-        ready = {*choices(group, user_config_dir)}
-        if named - ready - registry.builders.keys():
-            registry.names()
-        for name, builder in registry.builders.items():
-            if not isinstance(builder, Declared) and name not in ready:
-                _offer(group, name, builder)
 
 
-def _offer(group: str, name: str, builder: Callable[..., Any]) -> None:
+def offer_part(config: str | None) -> bool:
+    """Let Hydra know the part whose ``config`` it does not find, such as ``noise/mine``: its name,
+    and the defaults of its constructor. False if there is no such part, or Hydra knows it."""
     from hydra.core.config_store import ConfigStore
 
-    known = {"name": name, **constructor_defaults(builder)}
+    group, _, name = str(config).removesuffix(".yaml").partition("/")
+    if group not in PART_GROUPS or f"{name}.yaml" in _offered(group):
+        return False
+    if name not in registry_of(group).names():
+        return False
+    part = registry_of(group).find(name)
+    known = {"name": name, **constructor_defaults(part)}
     if group == "algo":
-        known = {**_chosen_with(builder), "backbone": _backbone_of(builder), **known}
+        known = {**_chosen_with(part), "backbone": _backbone_of(part), **known}
     ConfigStore.instance().store(name, known, group=group)
+    return True
+
+
+def withdraw_parts(user_config_dir: str | Path | None) -> None:
+    """Take back what was offered and has a YAML in the user's folder."""
+    for group in PART_GROUPS:
+        offered = _offered(group)
+        for name in choices(group, user_config_dir) if offered else ():
+            offered.pop(f"{name}.yaml", None)
+
+
+def _offered(group: str) -> dict[str, Any]:
+    """What Hydra was told of a group, by file name."""
+    from hydra.core.config_store import ConfigStore
+
+    found: dict[str, Any] = ConfigStore.instance().repo.get(group, {})
+    return found
 
 
 def _chosen_with(algorithm: Any) -> dict[str, Any]:
