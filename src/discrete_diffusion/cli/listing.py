@@ -134,11 +134,8 @@ def _processes() -> Table:
     """Forward processes of tokens, with the algorithms and samplers that they fit."""
     from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
     from discrete_diffusion.forward_process import PROCESSES
-    from discrete_diffusion.sampling import SAMPLERS, sampler_state
 
-    samplers = [name for name in sorted(SAMPLERS.names()) if sampler_state(name) == "tokens"]
-    for_all = [x for x in samplers if not getattr(SAMPLERS.known(x), "absorbing_only", False)]
-    table = Table("forward_process=", "algo=", "sampling=", "what it does", box=None)
+    table = Table("forward_process=", "algo=", "samplers", "what it does", box=None)
     for name in PROCESSES.names():
         fitting = [
             key
@@ -146,9 +143,9 @@ def _processes() -> Table:
             if name in getattr(algorithm := ALGORITHMS.known(key), "processes", ())
             or getattr(algorithm, "any_process", False)
         ]
-        any_sampler = getattr(PROCESSES.known(name), "absorbing", False)
-        shown = "any" if any_sampler else ", ".join(for_all)
-        table.add_row(name, ", ".join(fitting), shown, _said_of("forward_process", name))
+        absorbing = getattr(PROCESSES.known(name), "absorbing", False)
+        samplers = "any" if absorbing else "of any noise"
+        table.add_row(name, ", ".join(fitting), samplers, _said_of("forward_process", name))
     return table
 
 
