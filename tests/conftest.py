@@ -23,8 +23,16 @@ from hydra.plugins.config_source import ConfigResult
 from hypothesis import settings
 from omegaconf import DictConfig
 
-from discrete_diffusion import algorithms, noise_schedules, plugins, sampling
+from discrete_diffusion import (
+    algorithms,
+    domains,
+    forward_process,
+    noise_schedules,
+    plugins,
+    sampling,
+)
 from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.parts import PART_GROUPS
 from discrete_diffusion.config_files import config_dir
 from discrete_diffusion.domains.bubble_diagrams.pictures import drawing
 from discrete_diffusion.models import registry
@@ -73,7 +81,8 @@ def _compose(config_name: str, overrides: Sequence[str], **others: Any) -> DictC
     ours = [part.path for part in search_path if part.provider == "main"] == [str(config_dir())]
     if not ours or others or any(word.startswith("hydra.") for word in overrides):
         return _compose_anew(config_name, overrides=[*overrides], **others)
-    key = (config_name, *overrides)
+    parts = [ConfigStore.instance().repo.get(group) for group in PART_GROUPS]
+    key = (config_name, repr(parts), *overrides)
     if key not in _COMPOSED:
         _COMPOSED[key] = _compose_anew(config_name, overrides=[*overrides])
     return copy.deepcopy(_COMPOSED[key])
@@ -129,9 +138,14 @@ def clean_registry() -> Iterator[None]:
     """Whatever a test registers is gone afterwards."""
     tables: list[Any] = [registry._BACKBONE_BUILDERS, registry._REGISTERED, plugins._LOADED]
     tables += [algorithms._ALGORITHM_BUILDERS, sampling._SAMPLER_BUILDERS]
-    tables += [noise_schedules._SCHEDULE_BUILDERS]
+    tables += [noise_schedules._SCHEDULE_BUILDERS, forward_process._PROCESS_BUILDERS]
     before = [table.copy() for table in tables]
+    kinds, offered = {*domains._DOMAINS}, ConfigStore.instance().repo
     yield
+    for group in PART_GROUPS:
+        offered.pop(group, None)
+    for name in {*domains._DOMAINS} - kinds - {*domains._BUILT_IN}:
+        del domains._DOMAINS[name]
     for table, contents in zip(tables, before, strict=True):
         table.clear()
         table.update(contents)

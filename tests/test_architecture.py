@@ -43,7 +43,8 @@ ALLOWED = {
     "viz": FOUNDATION,
     "algorithms": FOUNDATION | {"noise_schedules", "forward_process", "models"},
     "sampling": FOUNDATION | {"forward_process", "algorithms"},
-    "checkpoints": FOUNDATION | {"noise_schedules", "models", "algorithms"},
+    "checkpoints": FOUNDATION
+    | {"noise_schedules", "forward_process", "models", "algorithms", "sampling"},
     "evaluation": FOUNDATION
     | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "viz"},
     "domains": FOUNDATION | {"algorithms", "sampling", "data", "viz", "evaluation"},

@@ -1,4 +1,4 @@
-"""Names that users add to the registries of algorithms, samplers and noise schedules."""
+"""Names that users add to the registries: every noun is open in the same three ways."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ import sys
 
 import pytest
 
-from discrete_diffusion import algorithms, sampling
+from discrete_diffusion import algorithms, forward_process, noise_schedules, sampling
 from discrete_diffusion.algorithms import ALGORITHMS, MDLM, algorithms_on, register_algorithm
+from discrete_diffusion.cli.listing import print_listing
+from discrete_diffusion.domains import get_domain
+from discrete_diffusion.forward_process import (
+    PROCESSES,
+    Uniform,
+    build_forward_process,
+    register_forward_process,
+)
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.models.registry import backbone_builder
 from discrete_diffusion.noise_schedules import (
     SCHEDULES,
     LogLinear,
@@ -31,6 +40,8 @@ pytestmark = pytest.mark.usefixtures("clean_registry")
 OF_ALGORITHMS = {
     "state": "tokens",
     "processes": (),
+    "any_process": False,
+    "learns_schedule": False,
     "samplers": None,
     "backbone_needs": (),
     "discrete_time": False,
@@ -48,12 +59,71 @@ REGISTRIES = [
     pytest.param(ALGORITHMS, "mdlm", MDLM, id="algorithms"),
     pytest.param(SAMPLERS, "first-hitting", FirstHitting, id="samplers"),
     pytest.param(SCHEDULES, "log_linear", LogLinear, id="noise schedules"),
+    pytest.param(PROCESSES, "uniform", Uniform, id="forward processes"),
 ]
+
+PARTS = {
+    "backbone": """
+from torch.nn import Embedding
+from discrete_diffusion.models.registry import register_backbone
+@register_backbone("mine-xyz")
+def Mine(config, vocab_size):
+    return Embedding(vocab_size, vocab_size)
+""",
+    "algorithm": """
+from discrete_diffusion.algorithms import MDLM, register_algorithm
+@register_algorithm("mine-xyz")
+class Mine(MDLM):
+    name = "mine-xyz"
+""",
+    "forward process": """
+from discrete_diffusion.forward_process import Uniform, register_forward_process
+@register_forward_process("mine-xyz")
+class Mine(Uniform):
+    name = "mine-xyz"
+""",
+    "noise schedule": """
+from discrete_diffusion.noise_schedules import LogLinear, register_noise_schedule
+@register_noise_schedule("mine-xyz")
+class Mine(LogLinear):
+    pass
+""",
+    "sampler": """
+from discrete_diffusion.sampling import FirstHitting, register_sampler
+@register_sampler("mine-xyz")
+class Mine(FirstHitting):
+    name = "mine-xyz"
+""",
+    "domain": """
+from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.bubble_diagrams.domain import BubbleDiagrams
+@register_domain
+class Mine(BubbleDiagrams):
+    name, data_sets = "mine-xyz", {"mine-xyz": "tokens"}
+""",
+}
+"""Modules that register a part of each noun."""
+GROUPS = {
+    "backbone": "discrete_diffusion.backbones",
+    "algorithm": "discrete_diffusion.algorithms",
+    "forward process": "discrete_diffusion.forward_processes",
+    "noise schedule": "discrete_diffusion.noise_schedules",
+    "sampler": "discrete_diffusion.samplers",
+    "domain": "discrete_diffusion.domains",
+}
+FIND = {
+    "backbone": backbone_builder,
+    "algorithm": ALGORITHMS.find,
+    "forward process": PROCESSES.find,
+    "noise schedule": SCHEDULES.find,
+    "sampler": SAMPLERS.find,
+    "domain": lambda name: type(get_domain(name)),
+}
 
 
 def code(registry: Registry, base: type) -> str:
     """A module that registers a class of its own, ``mine``, and has another, ``Plain``."""
-    package = registry.group.replace("discrete_diffusion.samplers", "discrete_diffusion.sampling")
+    package = registry.group.replace("samplers", "sampling").replace("processes", "process")
     decorator = f"register_{registry.noun.replace(' ', '_')}"
     return (
         f"from {package} import {base.__name__}, {decorator}\n"
@@ -62,13 +132,41 @@ def code(registry: Registry, base: type) -> str:
     )
 
 
+@pytest.mark.parametrize("way", ["decorator", "plugins", "entry point"])
+@pytest.mark.parametrize("noun", PARTS)
+def test_every_noun_is_open_in_three_ways(noun, way, site, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(ValueError, match=f"^unknown {noun} 'mine-xyz'"):
+        FIND[noun]("mine-xyz")
+    if way == "decorator":
+        scope = {"__name__": "notebook"}
+        exec(PARTS[noun], scope)
+        found = scope["Mine"]
+    elif way == "plugins":
+        (tmp_path / "my_own_part.py").write_text(PARTS[noun])
+        import_plugins(["my_own_part"])
+        found = sys.modules["my_own_part"].Mine
+    else:
+        fake_install(site, "their_part", PARTS[noun], GROUPS[noun], {"any": "their_part"})
+        found = FIND[noun]("mine-xyz") and sys.modules["their_part"].Mine
+    assert FIND[noun]("mine-xyz") is found
+    print_listing()
+    rows = [line.split()[:1] for line in capsys.readouterr().out.splitlines()]
+    assert ["mine-xyz"] in rows
+
+
 def test_registered_classes_are_used():
     register_algorithm("mine")(MDLM)
+    register_forward_process("mine")(Uniform)
     register_sampler("mine")(FirstHitting)
     register_noise_schedule("mine")(LogLinear)
     assert "mine" in algorithms_on("tokens")
     assert isinstance(build_sampler({"name": "mine"}), FirstHitting)
-    assert isinstance(build_schedule({"name": "mine"}, RPLAN_VOCAB_CONFIG.layout()), LogLinear)
+    layout = RPLAN_VOCAB_CONFIG.layout()
+    schedule = build_schedule({"name": "mine"}, layout)
+    assert isinstance(schedule, LogLinear)
+    assert isinstance(build_forward_process({"name": "mine"}, layout, schedule), Uniform)
 
 
 @pytest.mark.parametrize(("registry", "built_in", "base"), REGISTRIES)
@@ -102,13 +200,15 @@ def test_plug_ins_of_packages_load_when_a_name_is_unknown(site, caplog, registry
     [
         (ALGORITHMS, algorithms._BUILT_IN, OF_ALGORITHMS),
         (SAMPLERS, sampling._BUILT_IN, OF_SAMPLERS),
+        (PROCESSES, forward_process._BUILT_IN, {"absorbing": False}),
+        (SCHEDULES, noise_schedules._BUILT_IN, {"learned": False}),
     ],
 )
 def test_what_is_declared_of_a_class_is_so(registry, table, facts):
     assert {*registry.names()} == {*table}
     for name, declared in table.items():
         built = declared.load()
-        assert built.name == name
+        assert getattr(built, "name", name) == name  # schedules have none
         for fact, default in facts.items():
             assert getattr(declared, fact, default) == getattr(built, fact, default), (name, fact)
 

@@ -17,6 +17,9 @@ _KINDS: dict[str, tuple[type, str]] = {
     "bool": (bool, "true or false"),
 }
 
+_PLAIN = (bool, int, float, str, list, tuple, dict, type(None))
+"""Types of values that a config holds."""
+
 
 def check_options(
     section: str,
@@ -64,6 +67,20 @@ def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
                     for key, hint in get_type_hints(keys).items()
                 }
     return found
+
+
+def constructor_defaults(build: Callable[..., Any]) -> dict[str, Any]:
+    """Those defaults of what ``build`` takes by name that a config can hold: numbers, text, null,
+    lists and keys; of a class also of what it hands on to its bases."""
+    known = _parameters(build)
+    hands_on = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    bases = inspect.getmro(build) if inspect.isclass(build) else ()
+    found: dict[str, Any] = {}
+    for function in [*(base.__init__ for base in reversed(bases)), build]:  # type: ignore[misc]
+        for name, parameter in inspect.signature(function).parameters.items():
+            if name in known or hands_on:
+                found[name] = parameter.default
+    return {name: value for name, value in found.items() if isinstance(value, _PLAIN)}
 
 
 def check_whole_number(key: str, value: Any, *, least: int, most: int | None = None) -> None:

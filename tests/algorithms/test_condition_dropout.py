@@ -16,7 +16,7 @@ from discrete_diffusion.algorithms import (
     check_states,
 )
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import _PROCESS_BUILDERS, Absorbing
+from discrete_diffusion.forward_process import PROCESSES, Absorbing
 from discrete_diffusion.noise_schedules import Learned, LogLinear
 from discrete_diffusion.types import Batch
 from toy_world import VOCAB_SIZE, ToyWorld, toy_layout
@@ -44,7 +44,7 @@ def toy(name: str = "mdlm", backbone: nn.Module | None = None, **options) -> Tok
     build, layout = ALGORITHMS.find(name), toy_layout()
     learned = getattr(build, "learns_schedule", False)
     schedule = Learned(layout, per="token") if learned else LogLinear()
-    process = _PROCESS_BUILDERS[build.processes[0]](layout, schedule)
+    process = PROCESSES.find(build.processes[0])(layout, schedule)
     if name == "distill":  # of three tokens at most, and a network without components
         options |= {"calls": 3, "components": 1}
     return build(backbone or Listener(), process, **options)

@@ -104,6 +104,27 @@ def test_every_part_stands_under_its_state(capsys, width):
         assert sorted(found) == sorted(names)
 
 
+def test_processes_and_schedules_are_shown_with_what_fits_them(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    print_listing()
+    lines = capsys.readouterr().out.splitlines()
+    rows = {words[0]: words[1:] for line in reversed(lines) if (words := line.split())}
+    assert rows["absorbing"][:8] == [
+        "ar,",
+        "bd3lm,",
+        "d3pm,",
+        "distill,",
+        "mdlm,",
+        "meld,",
+        "sedd",
+        "any",
+    ]
+    assert rows["hybrid"][:5] == ["d3pm,", "gidd", "of", "any", "noise"]
+    assert rows["cosine"][0] == "any"
+    assert rows["learned"][0] == "meld"
+    assert rows["d3pm"] == ["absorbing,", "uniform,", "marginal,", "hybrid,", "any", "other", "any"]
+
+
 def test_a_plug_in_backbone_stands_under_its_state(capsys, monkeypatch):
     for known in ("_BACKBONE_BUILDERS", "_REGISTERED"):
         monkeypatch.setattr(registry, known, dict(getattr(registry, known)))

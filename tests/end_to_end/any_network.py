@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import ALGORITHMS, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import _PROCESS_BUILDERS
+from discrete_diffusion.forward_process import PROCESSES
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Learned, LogLinear
 
@@ -82,7 +82,7 @@ def algorithm_on(
     if build.learns_schedule:  # type: ignore[attr-defined]
         schedule = Learned(layout, per="token").requires_grad_(False)
         schedule.theta.normal_(generator=generator)
-    noise = _PROCESS_BUILDERS[process](layout, schedule)
+    noise = PROCESSES.find(process)(layout, schedule)
     x0 = torch.multinomial(layout.support.double(), 5, True, generator=generator).T
     noise.fit(x0, torch.rand(x0.shape, generator=generator) < 0.5)
     few = {"calls": min(3, layout.length), "components": COMPONENTS} if name == "distill" else {}

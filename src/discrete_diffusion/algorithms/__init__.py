@@ -1,6 +1,6 @@
 """Algorithms by name. Each has a class, a YAML in ``configs/algo``, a line below.
 
-Two ways to add one from outside:
+Two ways to add one from outside (``docs/add_an_algorithm.md``):
 
 * decorate it: ``@register_algorithm("mine")``, in a module that ``plugins=[...]`` names;
 * ship it: an entry point of the group ``discrete_diffusion.algorithms`` in a package.
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.algorithms.flow_matching import FlowMatching as FlowMatching
     from discrete_diffusion.algorithms.gidd import GIDD as GIDD
     from discrete_diffusion.algorithms.interpolating import UDLM as UDLM
+    from discrete_diffusion.algorithms.interpolating import Interpolating as Interpolating
     from discrete_diffusion.algorithms.interpolating import MarginalDiffusion as MarginalDiffusion
     from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq as LatentSeq2Seq
     from discrete_diffusion.algorithms.masked_features import MaskedFeatures as MaskedFeatures
@@ -54,7 +55,10 @@ _BUILT_IN = {
     "gidd": _declared("gidd:GIDD", "hybrid"),
     "sedd": _declared("sedd:SEDD", "absorbing", "uniform"),
     "d3pm": _declared(
-        "d3pm:D3PM", "absorbing", "uniform", "marginal", "hybrid", discrete_time=True
+        "d3pm:D3PM",
+        *("absorbing", "uniform", "marginal", "hybrid"),
+        any_process=True,
+        discrete_time=True,
     ),
     "bd3lm": _declared("bd3lm:BD3LM", "absorbing", backbone_needs=("group_idxs",)),
     "ar": _declared(
@@ -63,7 +67,7 @@ _BUILT_IN = {
         backbone_needs=("causal",),
         samplers=("autoregressive", "first-hitting"),
     ),
-    "meld": _declared("meld:MELD", "absorbing"),
+    "meld": _declared("meld:MELD", "absorbing", learns_schedule=True),
     "distill": _declared("distill:Distill", "absorbing", samplers=("few-call",), has_teacher=True),
     "masked-features": _declared(
         "masked_features:MaskedFeatures",
@@ -81,6 +85,7 @@ _BUILT_IN = {
 _BASES = (
     Declared(f"{__name__}.base:Algorithm"),
     Declared(f"{__name__}.token_algorithm:TokenAlgorithm"),
+    Declared(f"{__name__}.interpolating:Interpolating"),
     Declared(f"{__name__}.bounds:general_bound"),
 )
 

@@ -61,6 +61,9 @@ class Algorithm(nn.Module, ABC):
     """What it denoises, one of ``registry.STATES``: its data and backbone have the same."""
     processes: ClassVar[tuple[str, ...]] = ()
     """Forward processes that it works with; the first is the default."""
+    any_process: ClassVar[bool] = False
+    """True if it works with every other one too, those of other packages among them: if it asks of
+    a process nothing but what every ``ForwardProcess`` has."""
     samplers: ClassVar[tuple[str, ...] | None] = None
     """The only samplers of the model that it trains; None: all that its noise and times allow."""
     backbone_needs: ClassVar[tuple[str, ...]] = ()
@@ -124,12 +127,14 @@ class Algorithm(nn.Module, ABC):
 
     @classmethod
     def check_process(cls, process: ForwardProcess) -> None:
-        """Raise ``ValueError`` for one that is not in ``processes``, or a learned schedule that the
-        loss has no gradient for (``learns_schedule``)."""
-        if process.name not in cls.processes:
+        """Raise ``ValueError`` for one that is not in ``processes``, unless it takes any
+        (``any_process``), or a learned schedule that the loss has no gradient for
+        (``learns_schedule``)."""
+        if process.name not in cls.processes and not cls.any_process:
             raise ValueError(
                 f"{cls.name} does not work with the forward process {process.name}; "
-                f"set forward_process={' or forward_process='.join(cls.processes)}"
+                f"set forward_process={' or forward_process='.join(cls.processes)}, or take an "
+                "algorithm for any process, such as algo=d3pm"
             )
         if getattr(process.schedule, "learned", False) and not cls.learns_schedule:
             raise ValueError(

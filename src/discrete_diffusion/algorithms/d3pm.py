@@ -34,6 +34,7 @@ class D3PM(TokenAlgorithm):
 
     name = "d3pm"
     processes = ("absorbing", "uniform", "marginal", "hybrid")
+    any_process = True
     evaluation_draw = "importance"
     discrete_time = True
     num_steps: int

@@ -39,7 +39,7 @@ from discrete_diffusion.checkpoints.files import (
     read_training_file,
     read_weights_file,
 )
-from discrete_diffusion.checkpoints.plugged_in import missing_plugin, plugged_in
+from discrete_diffusion.checkpoints.plugged_in import missing_plugin, modules_of, plugged_in
 from discrete_diffusion.config_files import renamed_settings
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.plugins import import_plugins
@@ -140,6 +140,18 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     if isinstance(config.get("sampling"), Mapping):
         info = {**info, "config": {**config, "sampling": renamed_settings(config["sampling"])}}
     return Contents(path, info, weights, state)
+
+
+def remembered_modules(path: str | Path) -> list[str]:
+    """The modules with parts of a checkpoint (``modules_of``), read without importing any; empty
+    for a file that cannot be read."""
+    try:
+        file = checkpoint_file(path)
+        weights = is_weights_file(file)
+        info = read_weights_file(file)[0] if weights else read_training_file(file).get(INFO_KEY)
+        return modules_of(info or {})
+    except (ValueError, OSError, LookupError, AttributeError, TypeError):
+        return []
 
 
 @dataclass(frozen=True)

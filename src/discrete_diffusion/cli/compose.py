@@ -12,6 +12,14 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.own_algorithms import with_algorithm
+from discrete_diffusion.cli.parts import (
+    PART_GROUPS,
+    all_choices,
+    choices,
+    import_named,
+    offer_part,
+    withdraw_parts,
+)
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.config_files import config_dir, model_presets, plain
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
@@ -52,12 +60,29 @@ def compose(
 
 
 def complete_overrides(
-    config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None = None
+    config_name: str,
+    overrides: Sequence[str],
+    user_config_dir: str | Path | None = None,
+    *,
+    of_sweep: bool = False,
 ) -> list[str]:
     """The overrides, and ``model=...`` if a backbone was given without a preset that fits it.
-    Raises ``ValueError`` as ``compose`` does."""
-    _, added = _completed(config_name, overrides, user_config_dir)
-    return [*overrides, *added]
+    Raises ``ValueError`` as ``compose`` does.
+
+    ``of_sweep``: as they are, since every job has a backbone of its own; Hydra then knows the parts
+    that its jobs choose.
+    """
+    if not of_sweep:
+        _, added = _completed(config_name, overrides, user_config_dir)
+        return [*overrides, *added]
+    modules = [word for word in overrides if word.startswith("plugins=")]
+    import_named(overrides, user_config_dir)
+    for word in overrides:
+        group, _, names = word.lstrip("+").partition("=")
+        named = re.findall(r"[\w-]+", names) if group in PART_GROUPS else []
+        for name in {*named} & {*all_choices(group)} - {*choices(group, user_config_dir)}:
+            compose_plainly(config_name, [*modules, f"{group}={name}"], user_config_dir)
+    return [*overrides]
 
 
 def _completed(
@@ -151,13 +176,21 @@ def compose_plainly(
     ``train`` leaves out is filled in, see ``with_algorithm``. ``with_hydra``: with the section
     ``hydra``, whose ``runtime.choices`` are those of the groups."""
     from hydra import compose as hydra_compose
+    from hydra.errors import MissingConfigException
 
     offer_options(config_name)
+    import_named(overrides, user_config_dir)
     if config_name == "train":
         overrides, _ = with_algorithm(overrides, user_config_dir)
     with own_hydra(user_config_dir) as searchpath:
+        withdraw_parts(user_config_dir)
         words = [*searchpath, *overrides]
-        return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)
+        while True:
+            try:
+                return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)
+            except MissingConfigException as error:
+                if not offer_part(error.missing_cfg_file):
+                    raise
 
 
 @contextmanager
@@ -217,7 +250,7 @@ def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
     other = said.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
     for group in ("data", "noise") if other else ("data", "noise", "model"):
         name = was[group].get("name")
-        if group in said or name not in choices(group):
+        if group in said or name not in all_choices(group):
             continue
         own = plain(_defaults("train", (f"{group}={name}",), None)[group])
         words.append(f"{group}={name}")
@@ -256,12 +289,6 @@ def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:
         size = presets[config.model.name][1] if config.model.name in presets else 0
         return min(fitting, key=lambda name: (_distance(presets[name][1], size), name != default))
     return default
-
-
-def choices(group: str, user_config_dir: str | Path | None = None) -> list[str]:
-    """The choices of a config group, with those of the user's folder."""
-    folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
-    return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
 
 
 def check_counts(config: DictConfig, **smallest: int) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.compose import choices, compose_plainly, group_overrides
+from discrete_diffusion.cli.compose import compose_plainly, group_overrides
+from discrete_diffusion.cli.parts import PART_GROUPS, all_choices
 from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.config_files import RENAMED, sampler_settings
 from discrete_diffusion.naming import unknown_name
@@ -30,10 +31,11 @@ def explain(
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
         if group == "hydra/launcher":
             return _missing_launcher(name)
-        if found := {*choices(group, user_config_dir), *(error.options or ())}:
-            return unknown_name(f"{group} choice", name, found)
+        if found := {*all_choices(group, user_config_dir), *(error.options or ())}:
+            sentence = unknown_name(f"{group} choice", name, found)
+            return f"{sentence}{elsewhere(group, name, overrides)}"
     for group in (word.lstrip("+").removesuffix("=null") for word in overrides):
-        if f"{group}=null" in overrides and (known := choices(group, user_config_dir)):
+        if f"{group}=null" in overrides and (known := all_choices(group, user_config_dir)):
             return f"{group}=null: leave it out for the default, or choose: {', '.join(known)}"
     if several := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'\n", str(error)):
         key, values = several.groups()
@@ -42,6 +44,30 @@ def explain(
     if isinstance(error, ConfigCompositionException):
         return _unknown_key(error, config_name, overrides, user_config_dir) or str(error)
     return str(error)
+
+
+def elsewhere(group: str, name: str, overrides: Sequence[str]) -> str:
+    """What to type if the unknown ``name`` is that of a part in a module of one's own, which the
+    checkpoint of ``sample`` and ``evaluate`` may remember; empty for other groups."""
+    if group not in PART_GROUPS:
+        return ""
+    said = {key: value for key, _, value in (word.lstrip("+").partition("=") for word in overrides)}
+    given = [module.strip() for module in said.get("plugins", "").strip("[]").split(",")]
+    given = [module for module in given if module]
+    known, checkpoint = [], said.get("checkpoint", "").strip("'\"")
+    if checkpoint:
+        from discrete_diffusion.checkpoints.contents import remembered_modules
+
+        known = [module for module in remembered_modules(checkpoint) if module not in given]
+    if known:
+        return (
+            f"; {checkpoint} has parts of {', '.join(known)}: if '{name}' is one too, add "
+            f"plugins=[{','.join([*given, *known])}], else the module that has it, "
+            f"plugins=[{','.join([*given, 'MODULE'])}]"
+        )
+    if given:
+        return f"; none of plugins=[{','.join(given)}] registers '{name}'"
+    return f"; if a module of your own has '{name}', name it: plugins=[MODULE]"
 
 
 def _unknown_setting(key: str, sampler: str, user_config_dir: str | Path | None) -> str:

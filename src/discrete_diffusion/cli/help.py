@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.compose import choices, compose_plainly, group_overrides
+from discrete_diffusion.cli.compose import compose_plainly, group_overrides
+from discrete_diffusion.cli.parts import all_choices
 from discrete_diffusion.cli.request_options import COMMANDS, options_by_title
 from discrete_diffusion.config_files import config_dir, plain
 
@@ -42,9 +43,9 @@ def print_help(
     console = Console(highlight=False, markup=False, width=width)
     files = [config_dir() / f"{name}.yaml" for name in _FILES.get(command, (command,))]
     console.print(header(files[-1].read_text()) + "\n")
-    config = compose_plainly(
-        command, group_overrides(overrides, user_config_dir), user_config_dir, with_hydra=True
-    )
+    words = group_overrides(overrides, user_config_dir)
+    words += [word for word in overrides if word.startswith("plugins=")]
+    config = compose_plainly(command, words, user_config_dir, with_hydra=True)
     chosen = {
         group: choice
         for group, choice in sorted(config.hydra.runtime.choices.items())
@@ -52,7 +53,7 @@ def print_help(
     }
     table = _table("Groups, each with its choices")
     for group, choice in chosen.items():
-        names = ", ".join(choices(group, user_config_dir))
+        names = ", ".join(all_choices(group, user_config_dir))
         table.add_row(f"{group}={'null' if choice is None else choice}", names)
     console.print(table, "")
     meanings = {key: said for file in files for key, said in comments(file.read_text()).items()}

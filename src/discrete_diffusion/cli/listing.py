@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from discrete_diffusion.cli.compose import choices, model_presets
-from discrete_diffusion.config_files import config_dir
+from discrete_diffusion.cli.parts import choices, registry_of
+from discrete_diffusion.config_files import config_dir, model_presets
 from discrete_diffusion.models.registry import (
     STATES,
     available_backbones,
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.domain import Domain
 
 _GROUPS = {
-    "noise": "noise schedules",
-    "forward_process": "forward processes",
     "optim": "optimisers",
     "logger": "loggers",
     "experiment": "experiments",
@@ -56,13 +55,13 @@ def print_listing() -> None:
     console.print(
         "\nData, backbone, algorithm and sampler of a run are of one state; algo=NAME chooses a "
         "sampler that fits, and a forward process; the first process stands first. A sampler fits "
-        "the algorithms beside it, with forward_process=absorbing if it is for absorbing noise. "
-        "Every algorithm takes every schedule but noise=learned, which is for meld."
+        "the algorithms beside it, with forward_process=absorbing if it is for absorbing noise."
     )
 
 
 def _tables(state: str) -> list[Table]:
-    return [_data(state), _backbones(state), _algorithms(state), _samplers(state)]
+    noise = [_processes(), _schedules()] if state == "tokens" else []
+    return [_data(state), _backbones(state), _algorithms(state), *noise, _samplers(state)]
 
 
 def _data(state: str) -> Table:
@@ -124,9 +123,46 @@ def _algorithms(state: str) -> Table:
         usable = usable_backbones(getattr(algorithm, "backbone_needs", ()), state)
         table.add_row(
             name,
-            ", ".join(getattr(algorithm, "processes", ())),
+            ", ".join(getattr(algorithm, "processes", ()))
+            + ", any other" * getattr(algorithm, "any_process", False),
             "any" if usable == everything else ", ".join(usable) or "none yet",
         )
+    return table
+
+
+def _processes() -> Table:
+    """Forward processes of tokens, with the algorithms and samplers that they fit."""
+    from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
+    from discrete_diffusion.forward_process import PROCESSES
+
+    table = Table("forward_process=", "algo=", "samplers", "what it does", box=None)
+    for name in PROCESSES.names():
+        fitting = [
+            key
+            for key in algorithms_on("tokens")
+            if name in getattr(algorithm := ALGORITHMS.known(key), "processes", ())
+            or getattr(algorithm, "any_process", False)
+        ]
+        absorbing = getattr(PROCESSES.known(name), "absorbing", False)
+        samplers = "any" if absorbing else "of any noise"
+        table.add_row(name, ", ".join(fitting), samplers, _said_of("forward_process", name))
+    return table
+
+
+def _schedules() -> Table:
+    """Noise schedules, with the algorithms that they fit."""
+    from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
+    from discrete_diffusion.noise_schedules import SCHEDULES
+
+    learning = [
+        name
+        for name in algorithms_on("tokens")
+        if getattr(ALGORITHMS.known(name), "learns_schedule", False)
+    ]
+    table = Table("noise=", "algo=", "what it does", box=None)
+    for name in SCHEDULES.names():
+        learned = getattr(SCHEDULES.known(name), "learned", False)
+        table.add_row(name, ", ".join(learning) if learned else "any", _said_of("noise", name))
     return table
 
 
@@ -144,7 +180,7 @@ def _samplers(state: str) -> Table:
         others = sorted(set(algorithms_on(state)) - set(fitting))
         few = 0 < len(others) < 3
         shown = "any but " * few + ", ".join(others if few else fitting)
-        table.add_row(name, _noise_of(sampler, fitting), shown, _said_of_sampler(name))
+        table.add_row(name, _noise_of(sampler, fitting), shown, _said_of("sampling", name))
     return table
 
 
@@ -180,13 +216,15 @@ def sampled_by(name: str) -> list[str]:
     return [key for key in algorithms_on(sampler_state(name)) if fits(ALGORITHMS.known(key))]
 
 
-def _said_of_sampler(name: str) -> str:
-    """The comment on the name in its YAML; of a plug-in the first line of its docstring, less the
-    name in front of a colon."""
-    from discrete_diffusion.sampling import SAMPLERS
-
-    path = config_dir() / "sampling" / f"{name}.yaml"
+def _said_of(group: str, name: str) -> str:
+    """The comment on the name in the YAML of a part; of a plug-in the first line of its docstring,
+    less the name in front of a colon."""
+    path = config_dir() / group / f"{name}.yaml"
     if path.is_file():
-        return path.read_text().partition("\n")[0].partition(" # ")[2]
-    first = (inspect.getdoc(SAMPLERS.find(name)) or "").partition("\n")[0]
+        found = re.search(r"^name: \S+ +# (.*)$", path.read_text(), flags=re.MULTILINE)
+        return found[1] if found else ""
+    part = registry_of(group).find(name)
+    first = (inspect.getdoc(part) or "").partition("\n")[0]
+    if first.startswith(f"{getattr(part, '__name__', name)}("):  # a dataclass without a docstring
+        return ""
     return (first.partition(": ")[2] or first).removesuffix(".")

@@ -189,8 +189,8 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
             from discrete_diffusion.cli.help import print_help
 
             return print_help(command, overrides, user_dir)
-        if not sweeps and "--hydra-help" not in flags:
-            overrides = complete_overrides(command, overrides, user_dir)
+        if "--hydra-help" not in flags:
+            overrides = complete_overrides(command, overrides, user_dir, of_sweep=sweeps)
     except (HydraException, ValueError) as error:
         from discrete_diffusion.cli.errors import explain
 

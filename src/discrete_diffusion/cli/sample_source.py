@@ -58,6 +58,7 @@ def open_trained_model(config: DictConfig, here: Computing) -> TrainedModel:
 def with_sampler(config: DictConfig, checkpoint: Checkpoint, here: Computing) -> TrainedModel:
     """A checkpoint on the device of ``here`` with the sampler of ``sampling_of``; the same
     ``ValueError``."""
+    from discrete_diffusion.checkpoints.plugged_in import missing_plugin
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.sampling import build_sampler, check_sampler
 
@@ -66,7 +67,14 @@ def with_sampler(config: DictConfig, checkpoint: Checkpoint, here: Computing) ->
         raise ValueError(
             f"steps={config.steps} and sampling.steps={given['steps']} say the same; give one"
         )
-    sampler = build_sampler(sampling)
+    try:
+        sampler = build_sampler(sampling)
+    except ValueError as error:
+        if missing := missing_plugin(checkpoint.info, ("sampler",)):
+            raise ValueError(
+                f"{checkpoint.path} {missing}; or draw with another, sampling=NAME"
+            ) from error
+        raise
     check_sampler(sampler, checkpoint.algorithm, config.steps)
     return TrainedModel(
         path=str(checkpoint.path),

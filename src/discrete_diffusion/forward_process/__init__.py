@@ -1,26 +1,53 @@
 """Forward processes. Those of tokens (``ForwardProcess``) go by name: each has a class, a YAML in
 ``configs/forward_process``, a line below. Those of real numbers (``LinearGaussian``,
-``StraightPath``) belong to the algorithms that use them."""
+``StraightPath``) belong to the algorithms that use them.
+
+Two ways to add one from outside (``docs/add_a_part.md``):
+
+* decorate it: ``@register_forward_process("mine")``, in a module that ``plugins=[...]`` names;
+* ship it: an entry point of the group ``discrete_diffusion.forward_processes`` in a package.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.forward_process.absorbing import Absorbing
-from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.forward_process.gaussian import LinearGaussian as LinearGaussian
-from discrete_diffusion.forward_process.gaussian import StraightPath as StraightPath
-from discrete_diffusion.forward_process.hybrid import Hybrid
-from discrete_diffusion.forward_process.uniform import Marginal, Uniform
-from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.naming import check_name
-from discrete_diffusion.noise_schedules import Schedule
 from discrete_diffusion.options import check_options
+from discrete_diffusion.plugins import Declared, Registry
 
-_PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess]] = {
-    process.name: process for process in (Absorbing, Uniform, Marginal, Hybrid)
+if TYPE_CHECKING:
+    from discrete_diffusion.forward_process.absorbing import Absorbing as Absorbing
+    from discrete_diffusion.forward_process.base import ForwardProcess as ForwardProcess
+    from discrete_diffusion.forward_process.gaussian import LinearGaussian as LinearGaussian
+    from discrete_diffusion.forward_process.gaussian import StraightPath as StraightPath
+    from discrete_diffusion.forward_process.hybrid import Hybrid as Hybrid
+    from discrete_diffusion.forward_process.uniform import Marginal as Marginal
+    from discrete_diffusion.forward_process.uniform import Uniform as Uniform
+    from discrete_diffusion.layout import TokenLayout
+    from discrete_diffusion.noise_schedules import Schedule
+
+
+def _declared(where: str, **facts: Any) -> Declared:
+    return Declared(f"{__name__}.{where}", **facts)
+
+
+_BUILT_IN = {
+    "absorbing": _declared("absorbing:Absorbing", absorbing=True),
+    "uniform": _declared("uniform:Uniform"),
+    "marginal": _declared("uniform:Marginal"),
+    "hybrid": _declared("hybrid:Hybrid"),
 }
+_OTHERS = (
+    _declared("base:ForwardProcess"),
+    *(_declared("gaussian:LinearGaussian"), _declared("gaussian:StraightPath")),
+)
+
+_PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess] | Declared] = {**_BUILT_IN}
+PROCESSES: Registry[Callable[..., ForwardProcess]] = Registry(
+    "forward process", "discrete_diffusion.forward_processes", _PROCESS_BUILDERS
+)
+register_forward_process = PROCESSES.register
 
 
 def build_forward_process(
@@ -32,6 +59,14 @@ def build_forward_process(
     """
     options = dict(config)
     name = options.pop("name")
-    check_name("forward process", name, _PROCESS_BUILDERS)
-    check_options("forward_process", name, _PROCESS_BUILDERS[name], options, given=2)
-    return _PROCESS_BUILDERS[name](layout, schedule, **options)
+    build = PROCESSES.find(name)
+    check_options("forward_process", name, build, options, given=2)
+    return build(layout, schedule, **options)
+
+
+def __getattr__(name: str) -> Any:
+    """A class brings torch with it, so it is imported when first asked for."""
+    for declared in (*_BUILT_IN.values(), *_OTHERS):
+        if declared.__qualname__ == name:
+            return declared.load()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import mask_logits, neg_inf, uniform_draws
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.noise_schedules import Schedule, per_token
+from discrete_diffusion.noise_schedules import Schedule, check_schedule, per_token
 
 SIGMA_FLOOR = 1e-4
 """Smallest alpha whose -log is handed to a backbone: sigma stays below 9.22."""
@@ -41,7 +41,8 @@ class ForwardProcess(nn.Module, ABC):
     ``log_d0``: Float[B, L, V] is always the network's *leave-one-out* prediction D, the
     distribution of x0_l given everything but the noisy token at l, normalised over the support.
 
-    Raises ``ValueError`` if b_t(y) / alpha(t) ever decreases: its rates would be negative.
+    Raises ``ValueError`` for a schedule that does not keep its promises (``check_schedule``): if
+    b_t(y) / alpha(t) ever fell, rates would be negative.
     """
 
     name: ClassVar[str]
@@ -53,7 +54,7 @@ class ForwardProcess(nn.Module, ABC):
     def __init__(self, layout: TokenLayout, schedule: Schedule) -> None:
         super().__init__()
         self.layout, self.schedule = layout, schedule
-        self._check_rates()
+        check_schedule(schedule, layout)
 
     @abstractmethod
     def prior(self) -> Tensor:
@@ -185,12 +186,3 @@ class ForwardProcess(nn.Module, ABC):
     @staticmethod
     def _log(probs: Tensor) -> Tensor:
         return mask_logits(probs.clamp(min=torch.finfo(probs.dtype).tiny).log(), probs > 0)
-
-    def _check_rates(self) -> None:
-        """For a fixed prior b_t / alpha grows exactly where the schedule's alpha falls."""
-        t = torch.linspace(0.0, 1.0, 257, dtype=torch.float64, device=self.layout.support.device)
-        if not t.is_meta and (self.schedule.alpha(t).diff(dim=0) > 0).any():
-            raise ValueError(
-                f"{type(self.schedule).__name__}: alpha(t) increases somewhere on [0, 1], so the "
-                "process would have negative rates; use a decreasing schedule"
-            )

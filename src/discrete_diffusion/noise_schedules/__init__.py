@@ -1,6 +1,6 @@
 """Noise schedules by name. Each has a class, a YAML in ``configs/noise``, a line below.
 
-Two ways to add one from outside:
+Two ways to add one from outside (``docs/add_a_part.md``):
 
 * decorate it: ``@register_noise_schedule("mine")``, in a module that ``plugins=[...]`` names;
 * ship it: an entry point of the group ``discrete_diffusion.noise_schedules`` in a package.
@@ -10,27 +10,45 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.noise_schedules.base import SMALLEST_TIME as SMALLEST_TIME
-from discrete_diffusion.noise_schedules.base import Schedule
-from discrete_diffusion.noise_schedules.base import per_token as per_token
-from discrete_diffusion.noise_schedules.closed_form import Cosine, Geometric, Linear, LogLinear
-from discrete_diffusion.noise_schedules.powers import Learned, PerGroup, Polynomial
 from discrete_diffusion.options import check_options
 from discrete_diffusion.plugins import Declared, Registry
 
-_SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule] | Declared] = {
-    "log_linear": LogLinear,
-    "linear": Linear,
-    "cosine": Cosine,
-    "polynomial": Polynomial,
-    "geometric": Geometric,
-    "per_group": PerGroup,
-    "learned": Learned,
-}
+if TYPE_CHECKING:
+    from discrete_diffusion.layout import TokenLayout
+    from discrete_diffusion.noise_schedules.base import SMALLEST_TIME as SMALLEST_TIME
+    from discrete_diffusion.noise_schedules.base import Schedule as Schedule
+    from discrete_diffusion.noise_schedules.base import per_token as per_token
+    from discrete_diffusion.noise_schedules.checking import check_schedule as check_schedule
+    from discrete_diffusion.noise_schedules.closed_form import Cosine as Cosine
+    from discrete_diffusion.noise_schedules.closed_form import Geometric as Geometric
+    from discrete_diffusion.noise_schedules.closed_form import Linear as Linear
+    from discrete_diffusion.noise_schedules.closed_form import LogLinear as LogLinear
+    from discrete_diffusion.noise_schedules.powers import Learned as Learned
+    from discrete_diffusion.noise_schedules.powers import PerGroup as PerGroup
+    from discrete_diffusion.noise_schedules.powers import Polynomial as Polynomial
 
+
+def _declared(where: str, **facts: Any) -> Declared:
+    return Declared(f"{__name__}.{where}", **facts)
+
+
+_BUILT_IN = {
+    "log_linear": _declared("closed_form:LogLinear"),
+    "linear": _declared("closed_form:Linear"),
+    "cosine": _declared("closed_form:Cosine"),
+    "polynomial": _declared("powers:Polynomial"),
+    "geometric": _declared("closed_form:Geometric"),
+    "per_group": _declared("powers:PerGroup"),
+    "learned": _declared("powers:Learned", learned=True),
+}
+_OTHERS = (
+    *(_declared("base:Schedule"), _declared("base:SMALLEST_TIME"), _declared("base:per_token")),
+    _declared("checking:check_schedule"),
+)
+
+_SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule] | Declared] = {**_BUILT_IN}
 SCHEDULES: Registry[Callable[..., Schedule]] = Registry(
     "noise schedule", "discrete_diffusion.noise_schedules", _SCHEDULE_BUILDERS
 )
@@ -41,11 +59,24 @@ def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
     """The schedule ``config["name"]``, its other keys passed as arguments; ``layout`` too where
     the constructor takes it.
 
-    Raises ``ValueError`` for an unknown schedule, or an option that it does not have.
+    Raises ``ValueError`` for an unknown schedule, an option that it does not have, or one that does
+    not keep what a schedule promises (``check_schedule``).
     """
+    from discrete_diffusion.noise_schedules.checking import check_schedule
+
     options = dict(config)
     name = options.pop("name")
     build = SCHEDULES.find(name)
     given = (layout,) if "layout" in inspect.signature(build).parameters else ()
     check_options("noise", name, build, options, given=len(given))
-    return build(*given, **options)
+    schedule = build(*given, **options)
+    check_schedule(schedule, layout)
+    return schedule
+
+
+def __getattr__(name: str) -> Any:
+    """A class brings torch with it, so it is imported when first asked for."""
+    for declared in (*_BUILT_IN.values(), *_OTHERS):
+        if declared.__qualname__ == name:
+            return declared.load()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,10 +17,13 @@ from discrete_diffusion.plugins import Declared, Registry
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Algorithm
     from discrete_diffusion.sampling.ancestral import Ancestral as Ancestral
+    from discrete_diffusion.sampling.ancestral import GridSampler as GridSampler
     from discrete_diffusion.sampling.ancestral import PredictorCorrector as PredictorCorrector
     from discrete_diffusion.sampling.ancestral import Renoise as Renoise
     from discrete_diffusion.sampling.autoregressive import Autoregressive as Autoregressive
     from discrete_diffusion.sampling.base import Sampler as Sampler
+    from discrete_diffusion.sampling.draft import Block as Block
+    from discrete_diffusion.sampling.draft import Draft as Draft
     from discrete_diffusion.sampling.drawing import OnDrawn as OnDrawn
     from discrete_diffusion.sampling.drawing import draw_samples as draw_samples
     from discrete_diffusion.sampling.drawing import rows_at_once as rows_at_once
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.unmasking import Entropy as Entropy
     from discrete_diffusion.sampling.unmasking import EntropyBounded as EntropyBounded
     from discrete_diffusion.sampling.unmasking import Margin as Margin
+    from discrete_diffusion.sampling.unmasking import Unmasking as Unmasking
 
 
 def _declared(where: str, **facts: Any) -> Declared:
@@ -70,6 +74,8 @@ _BUILT_IN = {
 }
 _OTHERS = (
     *(_declared("base:Sampler"), _declared("tokens:TokenSampler")),
+    *(_declared("draft:Draft"), _declared("draft:Block")),
+    *(_declared("ancestral:GridSampler"), _declared("unmasking:Unmasking")),
     _declared("narrowing:Narrowing"),
     *(_declared("drawing:draw_samples"), _declared("drawing:rows_at_once")),
 )

@@ -54,31 +54,31 @@ class GridSampler(TokenSampler):
             t = own.double() / num_steps
         return t.flip(0)
 
-    def _run(self, draft: Draft) -> None:
+    def run(self, draft: Draft) -> None:
         steps = self.steps if draft.steps is None else draft.steps
         times = self.times(draft.algorithm, steps).tolist()
         for block in draft.blocks:
             for t, s in pairwise(times):
-                self._step(draft, block, t, s)
+                self.step(draft, block, t, s)
                 draft.record()
 
     @abstractmethod
-    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+    def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         """One step of the positions ``block.free`` from t to s <= t."""
 
     @staticmethod
-    def _bernoulli(draft: Draft, share: Tensor) -> Tensor:
+    def bernoulli(draft: Draft, share: Tensor) -> Tensor:
         """Bool[B, L]: True with probability ``share``, Float[B, 1] or Float[B, L]."""
         return uniform_draws(tuple(draft.x.shape), draft.generator, draft.x.device) < share
 
-    def _redraw(self, draft: Draft, block: Block, t: float, s: float) -> None:
+    def redraw(self, draft: Draft, block: Block, t: float, s: float) -> None:
         """Draw x_s at the positions ``block.free`` from the sampling posterior; one network call,
         but for guidance."""
         rows = block.free.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
         prediction = draft.algorithm.step(
-            self._log_d0(draft, rows, draft.at(t)[rows]),
+            self.log_d0(draft, rows, draft.at(t)[rows]),
             draft.x[rows],
             draft.at(t)[rows],
             draft.at(s)[rows],
@@ -105,14 +105,14 @@ class Ancestral(GridSampler):
 
     name = "ancestral"
 
-    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+    def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process
         if not process.absorbing:
-            self._redraw(draft, block, t, s)
+            self.redraw(draft, block, t, s)
             return
         stays = process.one_minus_alpha(draft.at(s)) / process.one_minus_alpha(draft.at(t))
         masked = block.free & draft.masked
-        self._reveal(draft, masked & ~self._bernoulli(draft, stays), draft.at(t))
+        self.reveal(draft, masked & ~self.bernoulli(draft, stays), draft.at(t))
 
 
 @dataclass(kw_only=True)
@@ -138,15 +138,15 @@ class PredictorCorrector(Ancestral):
         super().__post_init__()
         check_whole_number("sampling.corrections", self.corrections, least=0)
 
-    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
-        super()._step(draft, block, t, s)
+    def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        super().step(draft, block, t, s)
         process = draft.algorithm.process
         for _ in range(self.corrections if s > 0 and t < 1 else 0):
             draft.record()
             draft.x = process.corrupt_further(
                 draft.x, draft.at(s), draft.at(t), block.free, draft.generator
             )
-            super()._step(draft, block, t, s)
+            super().step(draft, block, t, s)
 
 
 class Renoise(GridSampler):
@@ -165,12 +165,12 @@ class Renoise(GridSampler):
 
     name = "renoise"
 
-    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+    def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process
         if not process.absorbing:
-            self._redraw(draft, block, t, 0.0)
+            self.redraw(draft, block, t, 0.0)
             draft.x = process.corrupt(draft.x, draft.at(s), block.free, draft.generator)
             return
-        hide = block.free & self._bernoulli(draft, process.one_minus_alpha(draft.at(s)))
-        self._reveal(draft, block.free & draft.masked & ~hide, draft.at(t))
+        hide = block.free & self.bernoulli(draft, process.one_minus_alpha(draft.at(s)))
+        self.reveal(draft, block.free & draft.masked & ~hide, draft.at(t))
         draft.x.masked_fill_(hide, draft.algorithm.layout.mask_id)

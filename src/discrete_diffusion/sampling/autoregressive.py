@@ -39,7 +39,7 @@ class Autoregressive(TokenSampler):
                 f"{type(algorithm.backbone).__name__} has none: use sampling=first-hitting"
             )
 
-    def _run(self, draft: Draft) -> None:
+    def run(self, draft: Draft) -> None:
         seen = draft.algorithm.layout.is_real(draft.x)
         patterns, kind = torch.unique(
             torch.stack([draft.real, draft.free, seen], dim=1).byte(), dim=0, return_inverse=True
@@ -64,6 +64,6 @@ class Autoregressive(TokenSampler):
             found = [reader.log_d0(draft.x[rows], k) for reader in readers]
             where = torch.zeros_like(draft.free)
             where[rows, position] = True
-            self._draw_at(draft, where, self._guidance.mix_log_probs(found, legal))
+            self.draw_at(draft, where, self._guidance.mix_log_probs(found, legal))
             draft.nfe[rows] += self._guidance.calls
             draft.record()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.types import SampleOutput
 
@@ -26,11 +27,12 @@ class Block(NamedTuple):
 class Draft:
     """A request and the state of its samples, whose tensors a sampler changes in place.
 
+    ``algorithm``: whose model is sampled. ``generator``: of all random numbers.
     ``real``: Bool[B, L] positions to fill. ``free``: Bool[B, L], those that are drawn: real and not
     clamped. ``steps``, ``support``, ``conditions``: of the request, see ``TokenSampler.sample``.
 
     ``x``: Int[B, L]. ``probs``: Float64[B, L], what D gave to the token that
-        ``TokenSampler._reveal`` last drew at a position, hidden again or not; 0 where it drew none.
+        ``TokenSampler.reveal`` last drew at a position, hidden again or not; 0 where it drew none.
     ``nfe``: Int[B] network calls so far. ``log_weights``: Float64[B] log importance weights so far.
     ``frames``: the states to keep, the first one included, or None.
     """
@@ -124,3 +126,33 @@ class Draft:
         """The finished samples."""
         trajectory = None if self.frames is None else torch.stack(self.frames)
         return SampleOutput(self.x, self.nfe, self.log_weights, trajectory)
+
+
+def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Tensor | None) -> None:
+    """Raise ``ValueError``, naming sample and position, for shapes that do not fit, a clamp on an
+    illegal id or on PAD (unless the position is given), or a support that leaves a real position
+    nothing."""
+    if real.ndim != 2 or real.shape[1] != layout.length:
+        raise ValueError(f"real: expected Bool[B, {layout.length}], got {tuple(real.shape)}")
+    if clamp.shape != real.shape:
+        raise ValueError(f"clamp: expected {tuple(real.shape)}, got {tuple(clamp.shape)}")
+    allowed = layout.support.expand(*real.shape, -1)
+    if support is not None:
+        if support.shape != allowed.shape:
+            raise ValueError(
+                f"support: expected {tuple(allowed.shape)}, got {tuple(support.shape)}"
+            )
+        allowed = allowed & support
+        if (bad := (real & ~allowed.any(dim=-1)).nonzero()).numel():
+            sample, position = bad[0].tolist()
+            raise ValueError(f"support leaves no id at sample {sample}, position {position}")
+    ids = clamp.clamp(0, layout.vocab_size - 1)
+    legal = allowed.gather(-1, ids.unsqueeze(-1)).squeeze(-1) & (clamp < layout.vocab_size)
+    seen = real.clone()
+    seen[:, : layout.num_given] = True
+    if (bad := ((clamp >= 0) & ~(legal & seen)).nonzero()).numel():
+        sample, position = bad[0].tolist()
+        raise ValueError(
+            f"clamp holds id {int(clamp[sample, position])} at sample {sample}, position "
+            f"{position}, where it is not legal"
+        )

@@ -36,7 +36,7 @@ class FewCall(TokenSampler):
             )
         super().check(algorithm, steps)
 
-    def _run(self, draft: Draft) -> None:
+    def run(self, draft: Draft) -> None:
         algorithm = cast(Distill, draft.algorithm)
         given = draft.conditions
         for call in range(algorithm.calls):
@@ -46,11 +46,11 @@ class FewCall(TokenSampler):
                 draft.conditions = {**given, "component": component}
             masked = draft.masked
             t = algorithm.process.time_of_masked(masked & draft.real, draft.real)
-            self._reveal(draft, masked & draft.free & (algorithm.plan == call), t)
+            self.reveal(draft, masked & draft.free & (algorithm.plan == call), t)
             draft.record()
         draft.conditions = given
 
-    def _denoised(
+    def denoised(
         self,
         algorithm: TokenAlgorithm,
         x: Tensor,
@@ -60,6 +60,6 @@ class FewCall(TokenSampler):
     ) -> Tensor:
         """Also of the components of samples that are otherwise alike."""
         if [*conditions] != ["component"] or not are_alike(x, t, real):
-            return super()._denoised(algorithm, x, t, real, conditions)
+            return super().denoised(algorithm, x, t, real, conditions)
         logits = cast(Distill, algorithm).by_component(x[:1], t[:1], real[:1])  # (1, M, L, V)
         return log_softmax_on(logits[0], algorithm.layout.support)[conditions["component"]]

@@ -55,21 +55,21 @@ class FirstHitting(TokenSampler):
             )
         super().check(algorithm, steps)
 
-    def _run(self, draft: Draft) -> None:
-        call, t = self._plan(draft)
+    def run(self, draft: Draft) -> None:
+        call, t = self.plan(draft)
         left = call.amax(dim=1) + 1 if call.shape[1] else call.new_zeros(len(call))
         for remaining in range(int(left.max()) if left.numel() else 0, 0, -1):
             index = (left - remaining).unsqueeze(1)  # of the call of each sample, or negative
             now = t.gather(1, index.clamp(min=0)).squeeze(1)
-            self._reveal(draft, (call == index) & draft.free, now)
+            self.reveal(draft, (call == index) & draft.free, now)
             draft.record()
 
-    def _plan(self, draft: Draft) -> tuple[Tensor, Tensor]:
+    def plan(self, draft: Draft) -> tuple[Tensor, Tensor]:
         """The call 0, 1, ... that reveals each free position, Int[B, L] (-1 elsewhere), and the
         time of each call, Float64[B, L]."""
         process, free = draft.algorithm.process, draft.free
         assert isinstance(process, Absorbing)
-        u = self._uniform(draft, torch.ones_like(free)).view_as(free)
+        u = self.uniform(draft, torch.ones_like(free)).view_as(free)
         times = process.unmask_times(1 - u)
         call = torch.full_like(free, -1, dtype=torch.long)
         calls = torch.zeros_like(call[:, :1])

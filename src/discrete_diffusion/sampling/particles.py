@@ -59,7 +59,7 @@ class Steered(FirstHitting):
     ) -> tuple[Tensor, Tensor]:
         """log D_l(v) and log h(x with v), both Float64[R, V], at ``position`` Int[R] of the samples
         ``rows`` Int[R] at the times t Float64[R]."""
-        log_d0 = self._shaped(self._log_d0(draft, rows, t), None)[0]
+        log_d0 = self.shaped(self.log_d0(draft, rows, t), None)[0]
         log_chance = self.constraint.log_chances(draft.x[rows], position, log_d0)
         here = log_d0[torch.arange(len(rows), device=rows.device), position].double()
         return here.masked_fill(here <= neg_inf(log_d0.dtype) / 2, -torch.inf), log_chance
@@ -96,9 +96,9 @@ class Particles(Steered):
         if not 0 <= self.resample <= 1:
             raise ValueError(f"resample={self.resample}: expected a share, 0 to 1")
 
-    def _run(self, draft: Draft) -> None:
+    def run(self, draft: Draft) -> None:
         num, device = len(draft.x), draft.x.device
-        call, t = self._plan(draft)
+        call, t = self.plan(draft)
         left = call.amax(dim=1) + 1
         log_h = torch.zeros(num, dtype=torch.float64, device=device)
         log_r = torch.zeros(num, draft.algorithm.layout.vocab_size, dtype=torch.float64)

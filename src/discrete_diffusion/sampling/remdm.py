@@ -88,7 +88,7 @@ class ReMDM(GridSampler):
         keep = (t.diff() < 0) | (stays[1:] & stays[:-1])  # rounded times stay in the loop only
         return torch.cat([t[:1], t[1:][keep]])
 
-    def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
+    def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process, at_t = draft.algorithm.process, draft.at(t)
         masked = block.free & draft.masked
         visible = block.free & ~masked
@@ -97,10 +97,10 @@ class ReMDM(GridSampler):
         most = (hidden_s / alpha_t.clamp(min=1e-12)).clamp(max=1.0)
         sigma = self._sigma(draft, most, visible, looping=t == s)
         stays = torch.where(masked, (hidden_s - sigma * alpha_t) / hidden_t, 1 - sigma)
-        changes = block.free & ~self._bernoulli(draft, stays)
+        changes = block.free & ~self.bernoulli(draft, stays)
         if self.strategy == "confidence":
             at_t = time_of_masked_share(draft.algorithm, draft.masked, block.real)
-        self._reveal(draft, changes & masked, at_t)
+        self.reveal(draft, changes & masked, at_t)
         draft.x.masked_fill_(changes & visible, draft.algorithm.layout.mask_id)
 
     def _sigma(self, draft: Draft, most: Tensor, visible: Tensor, *, looping: bool) -> Tensor:

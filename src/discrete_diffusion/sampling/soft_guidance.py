@@ -42,8 +42,8 @@ class SoftGuidance(Steered):
         if not 0 <= self.doubt <= 1:
             raise ValueError(f"doubt={self.doubt}: expected a share, 0 to 1")
 
-    def _run(self, draft: Draft) -> None:
-        call, t = self._plan(draft)
+    def run(self, draft: Draft) -> None:
+        call, t = self.plan(draft)
         left = call.amax(dim=1) + 1
         for k in range(int(left.max()) if len(left) else 0):
             rows = (left > k).nonzero().squeeze(1)

@@ -101,10 +101,10 @@ class Speculative(TokenSampler):
             "use sampling=first-hitting"
         )
 
-    def _run(self, draft: Draft) -> None:
+    def run(self, draft: Draft) -> None:
         process, free = draft.algorithm.process, draft.free
         assert isinstance(process, Absorbing)
-        u = self._uniform(draft, torch.ones_like(free)).view_as(free)
+        u = self.uniform(draft, torch.ones_like(free)).view_as(free)
         times = process.unmask_times(1 - u)
         for block in draft.blocks:
             self._fill(draft, block, order_of_unmasking(times, block.free))
@@ -158,7 +158,7 @@ class Speculative(TokenSampler):
         sample = chain.rows[which]
         masked = chain.x == draft.algorithm.layout.mask_id
         t = time_of_masked_share(draft.algorithm, masked, block.real[sample])
-        log_d0 = self._log_d0(draft, sample, t, chain.x)
+        log_d0 = self.log_d0(draft, sample, t, chain.x)
         each = torch.arange(len(which), device=device)
         p, log_kept = self._prob(draft, sample, chain.position, log_d0[each, chain.position])
         u = uniform_draws(tuple(which.shape), generator, device)
@@ -184,6 +184,6 @@ class Speculative(TokenSampler):
         """log D Float[N, V] at ``position`` Int[N] of the samples ``rows`` Int[N] as a token is
         drawn from it, Float64[N, V], and the log of the mass that the support kept, Float[N]."""
         support = None if draft.support is None else draft.legal_at(rows, position)
-        log_d0, log_kept = self._shaped(log_d0, support)
+        log_d0, log_kept = self.shaped(log_d0, support)
         p = log_d0.double().exp()
         return p / p.sum(dim=-1, keepdim=True), log_kept

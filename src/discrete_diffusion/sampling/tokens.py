@@ -20,9 +20,8 @@ from discrete_diffusion.categorical import (
     temper,
     uniform_draws,
 )
-from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.draft import Draft, check_request
 from discrete_diffusion.sampling.guidance import Guidance, check_given
 from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.types import Conditions, SampleOutput
@@ -35,7 +34,9 @@ _LEAST = 1e-100
 class TokenSampler(Sampler[TokenAlgorithm]):
     """Draws x0 from an algorithm's reverse process.
 
-    Where the algorithm has ``blocks``, positions are filled block after block in ascending order.
+    A sampler of one's own gives ``run``, which finishes a ``Draft``. It draws ``free`` positions
+    with ``reveal`` or ``draw_at``, which heed the rest of the request. Where the algorithm has
+    ``blocks``, positions are filled block after block in ascending order (``Draft.blocks``).
 
     ``temperature``: D^(1/T) before every draw. ``top_p``: nucleus mass kept of D at every draw.
     ``guidance``: of D by the condition, before both, see ``Guidance``. All are 1 for samples of the
@@ -120,7 +121,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         self.check(algorithm, steps)
         if narrowing is not None:
             self._check_narrowing(algorithm)
-        _check_request(algorithm.layout, real, clamp, support)
+        check_request(algorithm.layout, real, clamp, support)
         if algorithm.condition_dropout == 0:  # it has never done without
             check_given(algorithm, conditions)
         self._guidance.check_conditions(algorithm, conditions)
@@ -131,7 +132,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
                 narrowing.begin(draft.x)
             draft.conditions = algorithm.encoded(conditions)
             draft.frames = [draft.x.clone()] if keep_trajectory else None
-            self._run(draft)
+            self.run(draft)
         return draft.output()
 
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
@@ -143,28 +144,31 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             )
 
     @abstractmethod
-    def _run(self, draft: Draft) -> None:
-        """Finish the draft; the request is checked and the algorithm is in eval mode."""
+    def run(self, draft: Draft) -> None:
+        """Finish the draft: afterwards ``draft.x`` Int[B, L] holds clean tokens at all positions
+        ``draft.free``. The request is checked; the algorithm is in eval mode, without gradients."""
 
-    def _reveal(self, draft: Draft, reveal: Tensor, t: Tensor) -> None:
-        """Draw the MASKs ``reveal`` Bool[B, L] from D at times t Float64[B].
+    def reveal(self, draft: Draft, where: Tensor, t: Tensor) -> None:
+        """Draw the MASKs at the positions ``where`` Bool[B, L] from D at times t Float64[B],
+        independently of each other.
 
         One network call for the samples that have any; none if no sample has.
         """
-        rows = reveal.any(dim=1).nonzero().squeeze(1)
+        rows = where.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
-        here = reveal[rows]
-        self._draw_at(draft, reveal, self._log_d0(draft, rows, t[rows])[here])
+        here = where[rows]
+        self.draw_at(draft, where, self.log_d0(draft, rows, t[rows])[here])
 
-    def _draw_at(self, draft: Draft, where: Tensor, log_d0: Tensor) -> None:
-        """Draw the tokens at the N positions ``where`` Bool[B, L], row by row, from log D
-        Float[N, V]."""
+    def draw_at(self, draft: Draft, where: Tensor, log_d0: Tensor) -> None:
+        """Draw the tokens at the N positions ``where`` Bool[B, L], row by row, from ``log_d0``
+        Float[N, V], the network's log D there, which is tempered, narrowed and cut here. The draft
+        gets them with their weights and probabilities."""
         rows, position = where.nonzero(as_tuple=True)
-        u = self._uniform(draft, where)
+        u = self.uniform(draft, where)
         if draft.narrowing is None:
             support = None if draft.support is None else draft.legal_at(rows, position)
-            log_d0, log_kept = self._shaped(log_d0, support)
+            log_d0, log_kept = self.shaped(log_d0, support)
             tokens = pick(log_d0, u)
             draft.write(where, tokens, log_kept)
             draft.probs[where] = _prob_of(tokens, log_d0)
@@ -174,8 +178,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             now = turn == k
             self._draw_narrowed(draft, rows[now], position[now], log_d0[now], u[now])
 
-    def _uniform(self, draft: Draft, where: Tensor) -> Tensor:
-        """Float64[N] in [0, 1), for the N positions ``where`` Bool[B, L], row by row."""
+    def uniform(self, draft: Draft, where: Tensor) -> Tensor:
+        """Random numbers Float64[N] in [0, 1) for the N positions ``where`` Bool[B, L], row by
+        row, of the draft's generator."""
         return uniform_draws((int(where.sum()),), draft.generator, where.device)
 
     def _draw_narrowed(
@@ -188,7 +193,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         support = legal & draft.narrowing.support(draft.x[rows], position)
         while len(rows):
             dead = ~support.any(dim=-1)
-            shaped, log_kept = self._shaped(log_d0, torch.where(dead.unsqueeze(-1), legal, support))
+            shaped, log_kept = self.shaped(log_d0, torch.where(dead.unsqueeze(-1), legal, support))
             tokens = pick(shaped, u)
             draft.x[rows, position] = tokens
             refused = draft.narrowing.refuses(rows, draft.x[rows], position) & ~dead
@@ -223,7 +228,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         log_kept[asked] = torch.log1p(-lost.clamp(max=1.0)).clamp(min=neg_inf(lost.dtype))
         return log_kept
 
-    def _log_d0(self, draft: Draft, rows: Tensor, t: Tensor, x: Tensor | None = None) -> Tensor:
+    def log_d0(self, draft: Draft, rows: Tensor, t: Tensor, x: Tensor | None = None) -> Tensor:
         """log D Float[R, L, V], guided, of the samples ``rows`` Int[R] at times t Float64[R]: one
         network call, two with guidance. ``x``: Int[R, L], what to show of them instead, in which
         case a sample may have several rows."""
@@ -231,10 +236,10 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         draft.nfe.index_add_(0, rows, torch.full_like(rows, self._guidance.calls))
         x, real = draft.x[rows] if x is None else x, draft.real[rows]
         inputs = self._guidance.inputs(draft.conditions_of(rows), x)
-        found = [self._denoised(algorithm, x, t, real, conditions) for conditions in inputs]
+        found = [self.denoised(algorithm, x, t, real, conditions) for conditions in inputs]
         return self._guidance.mix_log_probs(found, algorithm.layout.support)
 
-    def _denoised(
+    def denoised(
         self,
         algorithm: TokenAlgorithm,
         x: Tensor,
@@ -242,15 +247,16 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         real: Tensor,
         conditions: dict[str, Any],
     ) -> Tensor:
-        """``algorithm.denoise``; of samples that are all alike, as before the first token of a
-        size is drawn, computed once."""
+        """``algorithm.denoise`` of x Int[R, L] at t Float64[R], Float[R, L, V]; of samples that are
+        all alike, as before the first token of a size is drawn, computed once."""
         if conditions or not are_alike(x, t, real):
             return algorithm.denoise(x, t, real, conditions)
         return algorithm.denoise(x[:1], t[:1], real[:1]).expand(len(x), -1, -1)
 
-    def _shaped(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
+    def shaped(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
         """log D Float[..., V] tempered, then narrowed, then cut to its nucleus, as in
-        ``TokenAlgorithm.predict``; and the log of the mass that narrowing kept, Float[...]."""
+        ``TokenAlgorithm.predict``; and the log of the mass that narrowing kept, Float[...].
+        ``support``: Bool[..., V], or None."""
         log_d0 = temper(log_d0, self.temperature)
         log_kept = torch.zeros_like(log_d0[..., 0])
         if support is not None:
@@ -270,35 +276,3 @@ def are_alike(*tensors: Tensor) -> bool:
 def _prob_of(tokens: Tensor, log_probs: Tensor) -> Tensor:
     """Float64[N]: of the tokens Int[N], Float[N, V] being the log-probabilities of all."""
     return log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double().exp()
-
-
-def _check_request(
-    layout: TokenLayout, real: Tensor, clamp: Tensor, support: Tensor | None
-) -> None:
-    """Raise ``ValueError``, naming sample and position, for shapes that do not fit, a clamp on an
-    illegal id or on PAD (unless the position is given), or a support that leaves a real position
-    nothing."""
-    if real.ndim != 2 or real.shape[1] != layout.length:
-        raise ValueError(f"real: expected Bool[B, {layout.length}], got {tuple(real.shape)}")
-    if clamp.shape != real.shape:
-        raise ValueError(f"clamp: expected {tuple(real.shape)}, got {tuple(clamp.shape)}")
-    allowed = layout.support.expand(*real.shape, -1)
-    if support is not None:
-        if support.shape != allowed.shape:
-            raise ValueError(
-                f"support: expected {tuple(allowed.shape)}, got {tuple(support.shape)}"
-            )
-        allowed = allowed & support
-        if (bad := (real & ~allowed.any(dim=-1)).nonzero()).numel():
-            sample, position = bad[0].tolist()
-            raise ValueError(f"support leaves no id at sample {sample}, position {position}")
-    ids = clamp.clamp(0, layout.vocab_size - 1)
-    legal = allowed.gather(-1, ids.unsqueeze(-1)).squeeze(-1) & (clamp < layout.vocab_size)
-    seen = real.clone()
-    seen[:, : layout.num_given] = True
-    if (bad := ((clamp >= 0) & ~(legal & seen)).nonzero()).numel():
-        sample, position = bad[0].tolist()
-        raise ValueError(
-            f"clamp holds id {int(clamp[sample, position])} at sample {sample}, position "
-            f"{position}, where it is not legal"
-        )

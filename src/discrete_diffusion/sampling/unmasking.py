@@ -80,7 +80,7 @@ class Unmasking(TokenSampler):
             )
 
     @abstractmethod
-    def _number(
+    def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
         """Int[R, 1]: how many tokens to reveal, at least 1.
@@ -90,7 +90,7 @@ class Unmasking(TokenSampler):
         how many the block had at first. ``steps``: of the request, or None.
         """
 
-    def _run(self, draft: Draft) -> None:
+    def run(self, draft: Draft) -> None:
         group = draft.algorithm.layout.group
         for block in draft.blocks:
             if not self.groups_in_turn:
@@ -109,20 +109,20 @@ class Unmasking(TokenSampler):
                 return
             here = waiting[rows]
             t = time_of_masked_share(draft.algorithm, masked[rows], block.real[rows])
-            raw_d0, support = self._log_d0(draft, rows, t)[here], draft.support_at(rows, here)
-            log_d0, log_kept = self._shaped(raw_d0, support)  # (N, V), (N,)
-            wide_d0 = log_d0 if support is None else self._shaped(raw_d0, None)[0]
+            raw_d0, support = self.log_d0(draft, rows, t)[here], draft.support_at(rows, here)
+            log_d0, log_kept = self.shaped(raw_d0, support)  # (N, V), (N,)
+            wide_d0 = log_d0 if support is None else self.shaped(raw_d0, None)[0]
             tokens = draw(log_d0, draft.generator) if self.order in READ_TOKENS else None
             score = torch.full(here.shape, -torch.inf, dtype=torch.float64, device=here.device)
             score[here] = SCORES[self.order](log_d0, tokens, draft.generator).double()
             order = score.argsort(dim=1, descending=True, stable=True)
-            number = self._number(wide_d0, here, order, num[rows], draft.steps)
+            number = self.number(wide_d0, here, order, num[rows], draft.steps)
             chosen = (order.argsort(dim=1) < number) & here
             picked = chosen[here]  # (N,)
             reveal = torch.zeros_like(waiting)
             reveal[rows] = chosen
             if tokens is None:
-                self._draw_at(draft, reveal, raw_d0[picked])
+                self.draw_at(draft, reveal, raw_d0[picked])
             else:
                 draft.write(reveal, tokens[picked], log_kept[picked])
             draft.record()
@@ -142,7 +142,7 @@ class EvenUnmasking(Unmasking):
         super().__post_init__()
         check_whole_number("sampling.tokens_per_call", self.tokens_per_call, least=1)
 
-    def _number(
+    def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
         calls = number_of_calls(self.tokens_per_call, steps, num)
@@ -220,7 +220,7 @@ class EntropyBounded(Unmasking):
             )
         super().check(algorithm, steps)
 
-    def _number(
+    def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
         entropy = torch.zeros(here.shape, dtype=torch.float64, device=here.device)

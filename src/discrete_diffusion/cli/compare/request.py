@@ -8,9 +8,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.compose import check_counts, choices
+from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.config_checks import check_training_values
 from discrete_diffusion.cli.launch_environment import started
+from discrete_diffusion.cli.parts import all_choices
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.naming import check_name, unknown_name
 from discrete_diffusion.whole_files import check_folder
@@ -91,7 +92,7 @@ def check_request(config: DictConfig, user_config_dir: str | None) -> None:
             raise ValueError(f"{key}={values}: expected a list, as in {key}={example}")
         if len({*map(str, values)}) < len(values):
             raise ValueError(f"{key}={values}: the same one twice")
-    known = choices("algo", user_config_dir)
+    known = all_choices("algo", user_config_dir)
     for name in config.algos:
         check_name("algorithm", name, known)
     for name in config.backbones or ():

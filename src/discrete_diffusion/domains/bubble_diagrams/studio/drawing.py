@@ -68,7 +68,7 @@ class RowByRow(FirstHitting):
     generators: Sequence[torch.Generator] = ()
     on_revealed: Callable[[Tensor, Tensor], None]
 
-    def _uniform(self, draft: Draft, where: Tensor) -> Tensor:
+    def uniform(self, draft: Draft, where: Tensor) -> Tensor:
         counts = where.sum(dim=1).tolist()
         draws = [
             uniform_draws((count,), generator)
@@ -76,9 +76,9 @@ class RowByRow(FirstHitting):
         ]
         return torch.cat(draws).to(where.device)
 
-    def _reveal(self, draft: Draft, reveal: Tensor, t: Tensor) -> None:
-        super()._reveal(draft, reveal, t)
-        self.on_revealed(reveal, draft.x)
+    def reveal(self, draft: Draft, where: Tensor, t: Tensor) -> None:
+        super().reveal(draft, where, t)
+        self.on_revealed(where, draft.x)
 
 
 class DiagramModel:

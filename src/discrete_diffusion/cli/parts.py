@@ -1,0 +1,125 @@
+"""Parts that others registered, as choices of config groups: ``forward_process=mine`` needs no
+YAML. One that a folder of the user's or a package has comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.config_files import config_dir, plain
+from discrete_diffusion.options import constructor_defaults
+from discrete_diffusion.plugins import Declared, Registry, import_plugins
+
+_FILES = ("experiment", "debug")
+"""Groups whose YAMLs may name ``plugins``."""
+
+PART_GROUPS = {
+    "algo": "discrete_diffusion.algorithms:ALGORITHMS",
+    "forward_process": "discrete_diffusion.forward_process:PROCESSES",
+    "noise": "discrete_diffusion.noise_schedules:SCHEDULES",
+    "sampling": "discrete_diffusion.sampling:SAMPLERS",
+}
+"""Config groups whose choices are the names of a registry."""
+
+
+def registry_of(group: str) -> Registry[Any]:
+    """The registry of one of ``PART_GROUPS``."""
+    registry: Registry[Any] = Declared(PART_GROUPS[group]).load()
+    return registry
+
+
+def choices(group: str, user_config_dir: str | Path | None = None) -> list[str]:
+    """The choices of a config group that have a YAML, those in the user's folder too."""
+    folders = _folders(user_config_dir)
+    return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
+
+
+def all_choices(group: str, user_config_dir: str | Path | None = None) -> list[str]:
+    """``choices``, and the parts of the registry that have no YAML."""
+    names = registry_of(group).names() if group in PART_GROUPS else []
+    return sorted({*choices(group, user_config_dir), *names})
+
+
+def import_named(overrides: Sequence[str], user_config_dir: str | Path | None = None) -> None:
+    """Import the modules that the words of a command, or an experiment that they choose, name under
+    ``plugins``. Raises ``ValueError`` for one that cannot be imported."""
+    for modules in _plugins(overrides, user_config_dir):
+        import_plugins(modules)
+
+
+def offer_part(config: str | None) -> bool:
+    """Let Hydra know the part whose ``config`` it does not find, such as ``noise/mine``: its name,
+    and the defaults of its constructor. False if there is no such part, or Hydra knows it."""
+    from hydra.core.config_store import ConfigStore
+
+    group, _, name = str(config).removesuffix(".yaml").partition("/")
+    if group not in PART_GROUPS or f"{name}.yaml" in _offered(group):
+        return False
+    if name not in registry_of(group).names():
+        return False
+    part = registry_of(group).find(name)
+    known = {"name": name, **constructor_defaults(part)}
+    if group == "algo":
+        known = {**_chosen_with(part), "backbone": _backbone_of(part), **known}
+    ConfigStore.instance().store(name, known, group=group)
+    return True
+
+
+def withdraw_parts(user_config_dir: str | Path | None) -> None:
+    """Take back what was offered and has a YAML in the user's folder."""
+    for group in PART_GROUPS:
+        offered = _offered(group)
+        for name in choices(group, user_config_dir) if offered else ():
+            offered.pop(f"{name}.yaml", None)
+
+
+def _offered(group: str) -> dict[str, Any]:
+    """What Hydra was told of a group, by file name."""
+    from hydra.core.config_store import ConfigStore
+
+    found: dict[str, Any] = ConfigStore.instance().repo.get(group, {})
+    return found
+
+
+def _chosen_with(algorithm: Any) -> dict[str, Any]:
+    """The choices that go with an algorithm: its first process, and a sampler for it."""
+    processes = getattr(algorithm, "processes", ())
+    samplers = getattr(algorithm, "samplers", None)
+    in_steps = getattr(algorithm, "discrete_time", False)
+    chosen = {}
+    if processes:
+        chosen["forward_process"] = processes[0]
+    if samplers:
+        chosen["sampling"] = samplers[0]
+    elif processes and (processes[0] != "absorbing" or in_steps):
+        chosen["sampling"] = "ancestral"
+    defaults = [{f"override /{key}@_global_.{key}": name} for key, name in chosen.items()]
+    return {"defaults": defaults} if defaults else {}
+
+
+def _backbone_of(algorithm: Any) -> str | None:
+    """``bd-denoiser`` as in our YAMLs if the algorithm can use it, or else one that it can."""
+    from discrete_diffusion.models.registry import usable_backbones
+
+    needs = getattr(algorithm, "backbone_needs", ())
+    usable = usable_backbones(needs, getattr(algorithm, "state", "tokens"))
+    return "bd-denoiser" if "bd-denoiser" in usable else next(iter(usable), None)
+
+
+def _plugins(overrides: Sequence[str], user_config_dir: str | Path | None) -> Iterator[Any]:
+    """What the words, and the YAMLs of chosen experiments, have under ``plugins``."""
+    from omegaconf import OmegaConf
+
+    for word in overrides:
+        key, _, value = word.lstrip("+").partition("=")
+        if key == "plugins":
+            yield plain(OmegaConf.from_dotlist([f"plugins={value}"]))["plugins"]
+        for folder in _folders(user_config_dir) if key in _FILES else ():
+            path = folder / key / f"{value}.yaml"
+            if path.is_file():
+                yield plain(OmegaConf.load(path)).get("plugins")
+
+
+def _folders(user_config_dir: str | Path | None) -> list[Path]:
+    return [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]

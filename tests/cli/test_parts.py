@@ -1,0 +1,214 @@
+"""Parts of one's own are choices of their config groups, without a YAML."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from discrete_diffusion.checkpoints import contents
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli.parts import all_choices, choices
+from discrete_diffusion.forward_process import PROCESSES
+from discrete_diffusion.sampling import SAMPLERS
+from fake_packages import fake_install, forget_imports
+
+CODE = """
+from dataclasses import dataclass, field
+
+from discrete_diffusion.algorithms import MDLM, UDLM, register_algorithm
+from discrete_diffusion.forward_process import Uniform, register_forward_process
+from discrete_diffusion.noise_schedules import Polynomial, register_noise_schedule
+from discrete_diffusion.sampling import FirstHitting, register_sampler
+
+
+@register_forward_process("my-process")
+class MyProcess(Uniform):
+    name = "my-process"
+
+    def __init__(self, layout, schedule, *, width: float = 2.0, table: object = object()):
+        super().__init__(layout, schedule)
+        self.width = width
+
+
+@register_noise_schedule("my-noise")
+class MyNoise(Polynomial):
+    pass
+
+
+@register_algorithm("my-algorithm")
+class MyAlgorithm(UDLM):
+    name = "my-algorithm"
+    processes = ("my-process",)
+
+
+@register_algorithm("my-mdlm")
+class MyMDLM(MDLM):
+    name = "my-mdlm"
+
+
+@register_algorithm("my-reader")
+class MyReader(MDLM):
+    name, samplers, backbone_needs = "my-reader", ("my-sampler",), ("group_idxs",)
+
+
+@register_sampler("my-sampler")
+@dataclass(kw_only=True)
+class MySampler(FirstHitting):
+    name = "my-sampler"
+    absorbing_only = True
+    share: float = 0.5
+    kept: list = field(default_factory=list)
+"""
+PLUGIN = "plugins=[my_parts]"
+
+
+@pytest.fixture
+def module(clean_registry, site, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "my_parts.py").write_text(CODE)
+
+
+@pytest.mark.usefixtures("module")
+class TestChosenByName:
+    def test_a_part_has_the_defaults_of_its_constructor(self):
+        words = [PLUGIN, "algo=d3pm", "forward_process=my-process", "noise=my-noise"]
+        config = compose("train", [*words, "forward_process.width=3", "sampling=my-sampler"])
+        assert config.forward_process == {"name": "my-process", "width": 3}
+        assert config.noise == {"name": "my-noise", "exponent": 2.0}
+        shared = {"temperature": 1.0, "top_p": 1.0, "guidance": 1.0}
+        own = {"tokens_per_call": 1, "share": 0.5}
+        assert config.sampling == {"name": "my-sampler", **shared, **own}
+
+    @pytest.mark.parametrize(
+        ("algorithm", "backbone", "process", "sampler"),
+        [
+            ("my-algorithm", "bd-denoiser", "my-process", "ancestral"),
+            ("my-mdlm", "bd-denoiser", "absorbing", "first-hitting"),
+            ("my-reader", "dit", "absorbing", "my-sampler"),
+        ],
+    )
+    def test_an_algorithm_brings_what_fits_it(self, algorithm, backbone, process, sampler):
+        config = compose("train", [PLUGIN, f"algo={algorithm}"])
+        assert config.algo.name == algorithm
+        assert config.algo.backbone == backbone
+        assert (config.algo.time_conditioning, config.algo.condition_dropout) == (True, 0.0)
+        assert (config.forward_process.name, config.sampling.name) == (process, sampler)
+        config = compose("train", [PLUGIN, f"algo={algorithm}", "sampling=renoise"])
+        assert config.sampling.name == "renoise"
+
+    def test_samplers_in_sample_and_evaluate(self):
+        for command in ("sample", "evaluate"):
+            config = compose(command, [PLUGIN, "sampling=my-sampler", "sampling.share=0.1"])
+            assert (config.sampling.name, config.sampling.share) == ("my-sampler", 0.1)
+
+    def test_a_yaml_of_that_name_comes_first(self, tmp_path):
+        folder = tmp_path / "configs" / "forward_process"
+        folder.mkdir(parents=True)
+        (folder / "my-process.yaml").write_text("name: my-process\nwidth: 7.0\n")
+        words = [PLUGIN, "forward_process=my-process"]
+        assert compose("train", words).forward_process.width == 2
+        config = compose("train", words, user_config_dir=tmp_path / "configs")
+        assert config.forward_process.width == 7
+
+    def test_an_experiment_names_the_module_and_the_parts(self, tmp_path):
+        (tmp_path / "experiment").mkdir()
+        yaml = (
+            "# @package _global_\ndefaults:\n  - override /noise: my-noise\nplugins: [my_parts]\n"
+        )
+        (tmp_path / "experiment" / "mine.yaml").write_text(yaml)
+        words = ["experiment=mine", "algo=my-algorithm"]
+        config = compose("train", words, user_config_dir=tmp_path)
+        assert (config.noise.name, config.forward_process.name) == ("my-noise", "my-process")
+
+    def test_those_of_other_packages_are_looked_up_when_they_are_named(self, site, tmp_path):
+        group = {"any": "their_parts"}
+        fake_install(site, "their_parts", CODE, "discrete_diffusion.forward_processes", group)
+        compose("train", ["forward_process=uniform", "algo=d3pm"])
+        assert "my-process" not in PROCESSES.builders
+        config = compose("train", ["forward_process=my-process", "algo=d3pm"])
+        assert config.forward_process.width == 2
+
+    def test_help_shows_them(self, capsys, monkeypatch):
+        main(["train", "--help", PLUGIN, "noise=my-noise"])
+        shown = capsys.readouterr().out
+        assert re.search(r"noise=my-noise +.*my-noise", shown)
+        assert "noise.exponent=2.0" in shown
+
+    def test_jobs_of_a_sweep_take_them(self, capsys):
+        words = ["algo=d3pm", "forward_process=uniform,my-process", "model=bd_tiny", "logger=none"]
+        few = ["debug=default", "trainer.max_steps=1", "data.num_plans=60", "eval.num_samples=1"]
+        few += ["callbacks.num_samples=0", "hydra.sweep.dir=sweep", "sampling.steps=2"]
+        main(["train", "--multirun", PLUGIN, *words, *few])
+        assert "my-process" in Path("sweep/1/config.yaml").read_text()
+
+    @pytest.mark.parametrize(
+        ("words", "named"),
+        [
+            (["forward_process=my-proces"], ["'my-process'", "none of plugins=[my_parts]"]),
+            (["forward_process=my-process"], ["my-process", "mdlm", "algo=d3pm"]),
+            (["noise=my-noise", "noise.exponen=2"], ["noise.exponen", "'exponent'"]),
+            (["noise=my-noise", "noise.exponent=few"], ["noise.exponent=few", "a number"]),
+            (["algo=my-algorithm", "forward_process=uniform"], ["forward_process=my-process"]),
+        ],
+    )
+    def test_mistakes_are_named(self, words, named, failure):
+        said = failure("train", PLUGIN, *words, "data.num_plans=60")
+        for part in named:
+            assert part in said
+
+
+def test_names_without_a_yaml_are_choices_too(module, failure):
+    assert all_choices("noise") == choices("noise")
+    said = failure("train", "noise=my-noise")
+    assert "plugins=[MODULE]" in said
+    compose("train", [PLUGIN])
+    assert {*all_choices("noise")} - {*choices("noise")} == {"my-noise"}
+    assert all_choices("optim") == choices("optim")
+
+
+SHORT = [
+    *("model=bd_tiny", "debug=default", "trainer.max_steps=1", "data.num_plans=60"),
+    *("eval.num_samples=1", "logger=none", "callbacks.num_samples=0", "hydra.run.dir=run"),
+]
+LAST = "run/checkpoints/last.ckpt"
+
+
+def test_an_unknown_sampler_is_named_with_the_modules_that_the_checkpoint_remembers(
+    module, failure, tmp_path
+):
+    other = CODE[CODE.index("@register_sampler") :].replace("my-sampler", "other-sampler")
+    head = CODE[: CODE.index("@register_forward_process")]
+    (tmp_path / "other_parts.py").write_text(head + other)
+    main(["train", PLUGIN, "algo=d3pm", "forward_process=my-process", "sampling=ancestral", *SHORT])
+    forget_imports(tmp_path)
+    PROCESSES.builders.pop("my-process")
+    for command in ("sample", "evaluate"):
+        said = failure(command, f"checkpoint={LAST}", "sampling=other-sampler", "out=samples")
+        assert "unknown sampling choice 'other-sampler'" in said
+        assert f"{LAST} has parts of my_parts" in said
+        assert "plugins=[my_parts]" in said
+        assert "plugins=[MODULE]" in said
+    assert "my_parts" not in sys.modules  # reading imports nothing
+    said = failure(
+        "sample", f"checkpoint={LAST}", "sampling=another", "plugins=[other_parts]", "out=samples"
+    )
+    assert "plugins=[other_parts,my_parts]" in said
+    assert "plugins=[other_parts,MODULE]" in said
+
+
+def test_a_sampler_that_the_model_was_trained_with_is_named_with_its_module(
+    module, failure, tmp_path, monkeypatch
+):
+    main(["train", PLUGIN, "sampling=my-sampler", *SHORT])
+    forget_imports(tmp_path)
+    SAMPLERS.builders.pop("my-sampler")
+    monkeypatch.setattr(contents, "import_plugins", lambda modules: None)
+    said = failure("sample", f"checkpoint={LAST}", "num_samples=1", "out=samples")
+    assert "needs the module my_parts, which has its sampler 'my-sampler'" in said
+    assert "plugins=[my_parts]" in said
+    main(["sample", f"checkpoint={LAST}", "sampling=ancestral", "num_samples=1", "out=samples"])
+    main(["sample", f"checkpoint={LAST}", PLUGIN, "num_samples=1", "out=others"])
