@@ -9,8 +9,9 @@ from pathlib import Path
 from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.compose import choices, compose_plainly, group_overrides
+from discrete_diffusion.cli.compose import compose_plainly, group_overrides
 from discrete_diffusion.cli.request_options import COMMANDS
+from discrete_diffusion.cli.search_path import choices
 from discrete_diffusion.config_files import sampler_settings
 from discrete_diffusion.naming import unknown_name
 
@@ -30,10 +31,10 @@ def explain(
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
         if group == "hydra/launcher":
             return _missing_launcher(name)
-        if found := {*choices(group, user_config_dir), *(error.options or ())}:
+        if found := {*choices(group, user_config_dir, overrides), *(error.options or ())}:
             return unknown_name(f"{group} choice", name, found)
     for group in (word.lstrip("+").removesuffix("=null") for word in overrides):
-        if f"{group}=null" in overrides and (known := choices(group, user_config_dir)):
+        if f"{group}=null" in overrides and (known := choices(group, user_config_dir, overrides)):
             return f"{group}=null: leave it out for the default, or choose: {', '.join(known)}"
     if several := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'\n", str(error)):
         key, values = several.groups()

@@ -8,15 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.compose import choices, compose_plainly, group_overrides
+from discrete_diffusion.cli.compose import compose_plainly, group_overrides
 from discrete_diffusion.cli.request_options import COMMANDS, options_by_title
+from discrete_diffusion.cli.search_path import choices
 from discrete_diffusion.config_files import config_dir, plain
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from rich.table import Table
 
-_NO_SETTINGS = ("name", "domain", "backbones", "parameters", "counted_at", "counted_with")
+_NO_SETTINGS = (
+    *("name", "domain", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),
+)
 """Keys of a group's YAML that say what it is."""
 
 _FILES = {"compare": ("train", "compare")}

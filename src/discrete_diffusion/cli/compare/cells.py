@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -14,21 +13,23 @@ from typing import TYPE_CHECKING
 
 import torch
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from discrete_diffusion.algorithms import Algorithm, build_algorithm
 from discrete_diffusion.cli.compare.folder import CellFolder
 from discrete_diffusion.cli.compare.recipes import Recipe, recipes
 from discrete_diffusion.cli.compare.request import has_key, is_option, key_of, option_notes
+from discrete_diffusion.cli.compare.sizes import apart, are_equal, parameter_counts, value_for
 from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.config_checks import check_values
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.config_files import model_presets
+from discrete_diffusion.cli.presets import chooses_model, fitting_presets, model_presets
+from discrete_diffusion.config_files import plain
 from discrete_diffusion.domains import complete_data, domain_of
 from discrete_diffusion.evaluation.comparison import short_names
-from discrete_diffusion.models.registry import backbone_spec
-from discrete_diffusion.options import check_kinds
+from discrete_diffusion.models.registry import available_backbones, backbone_spec
+from discrete_diffusion.options import check_kinds, check_scaling
 from discrete_diffusion.sampling import build_sampler, check_sampler
 
 if TYPE_CHECKING:
@@ -36,15 +37,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TOLERANCE = 0.05
-"""How far the parameters of a cell may be from the first cell's, as a share of those."""
-
 
 @dataclass(frozen=True)
 class Cell:
     """One run: ``overrides`` compose its ``train`` config, ``config``.
 
-    ``instead_of``: the backbone asked for, if ``backbone`` replaces it.
+    ``instead_of``: the backbone asked for, if ``backbone`` replaces it; ``scaled``: the keys of its
+    preset that were changed for its number of parameters.
     """
 
     algorithm: str
@@ -55,6 +54,7 @@ class Cell:
     parameters: int
     out: Path
     instead_of: str | None = None
+    scaled: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -66,9 +66,16 @@ class Cell:
         return CellFolder(self.out / "cells" / self.name)
 
     @property
+    def preset(self) -> str | None:
+        """Name of its model preset; None if its backbone reads none."""
+        fits = self.config.model.get("backbones")
+        fitting = fits is None or self.backbone in fits
+        return str(self.config.model.get("name", self.backbone)) if fitting else None
+
+    @property
     def model(self) -> str:
-        """The model preset."""
-        return str(self.config.model.get("name", self.backbone))
+        """The preset, and what was changed of it: ``mine, width=72``."""
+        return ", ".join([self.preset or "no preset", *self.scaled])
 
     @property
     def data(self) -> str:
@@ -111,7 +118,20 @@ def plan_cells(
     configs = {name: cell.config for name, cell in zip(names, cells, strict=True)}
     for line in (*planner.notes, *option_notes(planner.model_options, configs)):
         logger.info("%s", line)
+    for line in _preset_notes(planner.model, dict(zip(names, cells, strict=True))):
+        logger.info("%s", line)
     return [_with_seed(cell, seed) for cell in cells for seed in config.seeds]
+
+
+def _preset_notes(chosen: str | None, cells: Mapping[str, Cell]) -> list[str]:
+    """Whose the preset of ``model=`` is, and what the others have, where it is not that of all
+    ``cells``, by name; of which the size was found, and what it is."""
+    others = {n: c for n, c in cells.items() if chosen is not None and c.preset != chosen}
+    lines = [f"{n}: model={c.model} ({c.parameters:,} parameters)" for n, c in cells.items()]
+    if others:
+        own = ", ".join(name for name in cells if name not in others)
+        return [f"model={chosen}: for {own or 'none of them'}", *lines]
+    return lines if any(cell.scaled for cell in cells.values()) else []
 
 
 def _with_seed(cell: Cell, seed: int) -> Cell:
@@ -128,13 +148,15 @@ class _Planner:
         self, config: DictConfig, overrides: Sequence[str], user_config_dir: str | None
     ) -> None:
         self.request, self.user_config_dir = config, user_config_dir
-        self.presets = model_presets()
+        self.tolerance: float | None = config.size_tolerance
         self._compose = lru_cache(maxsize=None)(self._composed)
-        self.shared = [o for o in overrides if not is_option(o)]
+        self.added = [o for o in overrides if o.startswith("+model.")]
+        self.shared = [o for o in overrides if not is_option(o) and o not in self.added]
+        self.presets = model_presets(user_config_dir, self.shared)
         options = [o for o in overrides if is_option(o)]
         self.model_options = [o for o in options if key_of(o).startswith("model.")]
         self.options = [o for o in options if o not in self.model_options]
-        chosen = [o.split("=")[1] for o in self.shared if _chooses_model(o)]
+        chosen = [o.split("=")[1] for o in self.shared if chooses_model(o)]
         self.model = chosen[-1] if chosen else None
         self.recipes = recipes(list(config.algos), self.shared, lambda o: self._compose(tuple(o)))
         configs = {name: recipe.config for name, recipe in self.recipes.items()}
@@ -158,57 +180,118 @@ class _Planner:
             backbone = recipe.stand_in()
         wanted = self.model or self._default_model(recipe, backbone)
         if backbone not in recipe.usable:
-            size = size or self.presets.get(wanted, ([], 0))[1] or None
+            stated = self.presets.get(wanted)
+            size = size or (stated.parameters if stated else 0) or None
             instead_of, backbone = backbone, recipe.stand_in()
         first, *others = self._candidates(backbone, wanted, size)
         cell = self._build(algorithm, backbone, first)
         for preset in others:
-            if _fits(cell, size):
+            if self._fits(cell, size):
                 break
             other = self._build(algorithm, backbone, preset)
-            cell = min(cell, other, key=lambda c: _apart(c.parameters, size))
-        if not _fits(cell, size):
-            raise ValueError(
-                f"{backbone} with model={cell.model} has {cell.parameters:,} parameters, the first "
-                f"cell {size:,}: more than {TOLERANCE:.0%} apart; choose another model= or another "
-                "size of it"
-            )
+            cell = min(cell, other, key=lambda c: apart(c.parameters, size))
+        if size is not None and not self._fits(cell, size):
+            cell = self._scaled(cell, size)
+        if size is not None and not self._fits(cell, size):
+            raise ValueError(self._too_far(cell, size))
         return replace(cell, instead_of=instead_of)
+
+    def _fits(self, cell: Cell, size: int | None) -> bool:
+        return are_equal(cell.parameters, size, self.tolerance)
 
     def _default_model(self, recipe: Recipe, backbone: str) -> str:
         """The preset of the recipe unless it is made for other data; then that of the first recipe
         of which this is not so, else the backbone's own."""
-        if recipe.model not in self.presets:  # a plug-in's, or the user's own
-            return recipe.model
+        known = {*available_backbones()}
         for each in (recipe, *self.recipes.values()):
-            if any(map(each.reads, self.presets.get(each.model, ([], 0))[0])):
+            preset = self.presets.get(each.model)
+            if preset is None or not preset.backbones:  # which does not say what it is for
                 return each.model
-        return backbone_spec(backbone).default_model or recipe.model
+            if any(name in known and each.reads(name) for name in preset.backbones):
+                return each.model
+        return backbone_spec(backbone).preset or recipe.model
 
     def _candidates(self, backbone: str, wanted: str, size: int | None) -> Sequence[str | None]:
-        """Presets to try: the one wanted if it fits the backbone, else those that do, the nearest
-        to the ``size`` or the wanted one first; None takes what the recipe has, as plug-ins do."""
-        backbones, parameters = self.presets.get(wanted, ([], 0))
-        if backbone in backbones:
-            return [wanted]
-        fitting = [name for name, (fits, _) in self.presets.items() if backbone in fits]
-        fitting.sort(key=lambda name: _apart(self.presets[name][1], size or parameters))
-        return fitting if fitting and wanted in self.presets else [self.model]
+        """Presets to try: the one wanted if it fits the backbone, the only one if the command says
+        so; then those that do, the nearest to the ``size`` or the wanted one first. None takes what
+        the recipe has, as a backbone without a preset does."""
+        preset = self.presets.get(wanted)
+        if preset is None or not preset.backbones:
+            return [self.model]
+        first = [wanted] if backbone in preset.backbones else []
+        if first and self.model == wanted:
+            return first
+        found = fitting_presets(backbone, self.presets, size or preset.parameters)
+        return [*first, *(name for name in found if name not in first)] or [self.model]
 
-    def _build(self, algorithm: str, backbone: str, preset: str | None) -> Cell:
+    def _scaled(self, cell: Cell, size: int) -> Cell:
+        """The cell of about ``size`` parameters, if the keys that its preset scales with can make
+        it so; those that the command gives stay as they are."""
+        assert self.tolerance is not None
+        for key in self._scaling_keys(cell):
+            count = parameter_counts(cell.config, key)
+            start = int(OmegaConf.select(cell.config.model, key))
+            value = value_for(size, count, start, self.tolerance)
+            if value is not None and value != start:
+                scaled = (*cell.scaled, f"{key}={value}")
+                cell = self._build(cell.algorithm, cell.backbone, cell.preset, scaled)
+            if self._fits(cell, size):
+                break
+        return cell
+
+    def _scaling_keys(self, cell: Cell) -> list[str]:
+        """The keys that its preset scales with, without those that the command gives."""
+        preset = self.presets.get(cell.preset or "")
+        if preset is None:
+            return []
+        given = {key_of(word) for word in (*self.model_options, *self.added)}
+        check_scaling(f"model={preset.name}", plain(cell.config.model))
+        return [key for key in preset.scales_with if f"model.{key}" not in given]
+
+    def _too_far(self, cell: Cell, size: int) -> str:
+        """Why a cell is not of the ``size``, and the ways out."""
+        preset = self.presets.get(cell.preset or "")
+        keys = preset.scales_with if preset else ()
+        free = self._scaling_keys(cell)
+        if preset is None:
+            way = (
+                "register it with its sizes and the key that scales them, as in default_model="
+                "{'width': 64, 'scales_with': 'width'}, and compare finds its size"
+            )
+        elif not keys:
+            way = (
+                f"say in its preset {preset.name} which key scales it, as in scales_with: width, "
+                "and compare finds its size; or give model.KEY=... or another model="
+            )
+        elif not free:
+            way = f"leave out {', '.join(f'model.{key}=' for key in keys)}, and compare finds it"
+        else:
+            way = f"nothing nearer was found by {' and '.join(free)}; give another model="
+        return (
+            f"{cell.backbone} with model={cell.model} has {cell.parameters:,} parameters, the "
+            f"first cell {size:,}: more than {self.tolerance:.0%} apart; {way}, or allow more by "
+            "size_tolerance=0.2, any difference by size_tolerance=null"
+        )
+
+    def _build(
+        self, algorithm: str, backbone: str, preset: str | None, scaled: tuple[str, ...] = ()
+    ) -> Cell:
         recipe = self.recipes[algorithm]
         model = [] if preset is None else [f"model={preset}"]
-        shared = [o for o in recipe.overrides if not _chooses_model(o)]
+        shared = [o for o in recipe.overrides if not chooses_model(o)]
         own = [o for o in self.options if has_key(recipe.config, o)]
-        overrides = [*shared, *model, f"algo.backbone={backbone}", *own]
+        added = [f"+{o}" for o in self.added]  # a preset may have such a key
+        overrides = [*shared, *model, f"algo.backbone={backbone}", *own, *added]
         config = self._compose(tuple(overrides))
-        if of_model := [o for o in self.model_options if has_key(config, o)]:
+        of_model = [o for o in self.model_options if has_key(config, o)]
+        if of_model := [*of_model, *(f"++model.{word}" for word in scaled)]:
             preset_config, overrides = config, [*overrides, *of_model]
             config = self._compose(tuple(overrides))
             check_kinds(config, preset_config)
         built = build_on_meta(config)
         size, out = sum(p.numel() for p in built.parameters()), Path(str(self.request.out))
-        cell = Cell(algorithm, backbone, 0, tuple(overrides), config, size, out.absolute())
+        out = out.absolute()
+        cell = Cell(algorithm, backbone, 0, tuple(overrides), config, size, out=out, scaled=scaled)
         refusal = cell.measurement.refusal(built, self.request.eval.num_samples)
         if refusal is not None:
             raise ValueError(refusal)
@@ -236,17 +319,3 @@ def build_on_meta(config: DictConfig) -> Algorithm:
         raise ValueError(str(error)) from error
     check_sampler(sampler, algorithm)
     return algorithm
-
-
-def _chooses_model(override: str) -> bool:
-    return override.lstrip("+").startswith("model=")
-
-
-def _fits(cell: Cell, size: int | None) -> bool:
-    """True if it has about the ``size``; None is any."""
-    return size is None or abs(cell.parameters / size - 1) <= TOLERANCE
-
-
-def _apart(size: int, other: int | None) -> float:
-    """|log(size / other)|; infinite where a size is unknown."""
-    return abs(math.log(size / other)) if size and other else math.inf
