@@ -73,7 +73,7 @@ def _compose(config_name: str, overrides: Sequence[str], **others: Any) -> DictC
     ours = [part.path for part in search_path if part.provider == "main"] == [str(config_dir())]
     if not ours or others or any(word.startswith("hydra.") for word in overrides):
         return _compose_anew(config_name, overrides=[*overrides], **others)
-    key = (config_name, *overrides)
+    key = (repr(registry.default_models()), config_name, *overrides)
     if key not in _COMPOSED:
         _COMPOSED[key] = _compose_anew(config_name, overrides=[*overrides])
     return copy.deepcopy(_COMPOSED[key])

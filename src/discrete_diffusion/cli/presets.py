@@ -32,7 +32,7 @@ def model_presets(
             if file.defaults_list or file.header.get("package"):  # made of several files
                 words = [word for word in overrides if is_search_path(word)]
                 with own_hydra(user_config_dir, words) as places:
-                    keys = compose(f"model/{name}", places).get("model") or {}
+                    keys = compose("train", [*places, f"model={name}"]).model
             container: Any = OmegaConf.to_container(OmegaConf.create(keys), resolve=False)
             found[name] = ModelPreset.of(name, container)
     return found

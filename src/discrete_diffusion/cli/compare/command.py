@@ -76,7 +76,7 @@ def compare(
     config, shortened = with_terms(config)
     for line in shortened:
         logger.info("%s", line)
-    from discrete_diffusion.cli.compare.cells import plan_cells  # imports torch
+    from discrete_diffusion.cli.compare.planning import plan_cells  # imports torch
 
     cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
     with made(cells[0].out), locked(cells[0].out):

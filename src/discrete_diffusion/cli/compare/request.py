@@ -54,7 +54,7 @@ def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]
 
     Raises ``ValueError`` for a sweep, a list that is none, and a folder that is not ``out``.
     """
-    if {"-m", "--multirun"} & {*flags}:
+    if "--multirun" in flags:
         raise ValueError(
             "compare runs its cells itself: leave --multirun out, and choose how they run with "
             "hydra/launcher="
