@@ -218,7 +218,7 @@ def test_the_size_that_a_command_gives_stays(refusal):
     register("mine", {"width": 64, "scales_with": "width"})
     words = ("backbones=[bd-denoiser,mine]", "model=bd_tiny")
     for option in ("model.width=400", "+model.width=400"):
-        assert models(*words, option)[1] == ("mine", 183_228)
+        assert models(*words, option)[1] == ("mine", 182_828)
     assert "leave out model.width=, and compare finds it" in refusal(*words, "model.width=32")
 
 
@@ -249,14 +249,13 @@ def test_presets_of_ones_own_folder(tmp_path):
     write_preset(folder, "defaults: [mine_wide]\nname: mine_deep\nwidth: 400\n", "mine_deep")
     words = ("backbones=[bd-denoiser,mine]", "seeds=[0]")
     assert compose("train", ["algo.backbone=mine"], user_config_dir=folder).model.width == 32
-    assert models(*words, user_config_dir=str(folder))[1][0].startswith("mine_")
     small = models(*words, "model=bd_tiny", user_config_dir=str(folder))
-    assert small[1] == ("mine_deep", 183_228)  # of the size as it is
+    assert small[1] == ("mine_deep", 182_828)  # of the size as it is
     chosen = models(*words, "model=mine_wide", user_config_dir=str(folder))
     assert [model.partition(",")[0] for model, _ in chosen] == ["bd_small", "mine_wide"]
-    for search in (f"hydra.searchpath=['{folder}']", f"hydra.searchpath=['file://{folder}']"):
-        assert models(*words, "model=mine_wide", search) == chosen
-        assert compose("train", ["algo.backbone=mine", search]).model.name == "mine_wide"
+    search = f"hydra.searchpath=['file://{folder}']"
+    assert models(*words, "model=mine_wide", search) == chosen
+    assert compose("train", ["algo.backbone=mine", search]).model.name == "mine_wide"
 
 
 def test_a_run_of_the_command_takes_presets_of_the_search_path(tmp_path):
@@ -307,7 +306,7 @@ def test_sizes_of_the_registry_are_a_preset_in_train(failure):
         compose("train", ["model=mine"])
     with pytest.raises(ValueError, match=r"model\.width=wide: expected a number"):
         compose("train", ["algo.backbone=mine", "model.width=wide"])
-    with pytest.raises(ValueError, match="scales_with names 'wdth'.*: width"):
+    with pytest.raises(ValueError, match=r"scales_with names 'wdth'.*: width"):
         register_backbone("other", default_model={"width": 64, "scales_with": "wdth"})
 
 
