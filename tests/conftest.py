@@ -82,7 +82,7 @@ def _compose(config_name: str, overrides: Sequence[str], **others: Any) -> DictC
     if not ours or others or any(word.startswith("hydra.") for word in overrides):
         return _compose_anew(config_name, overrides=[*overrides], **others)
     parts = [ConfigStore.instance().repo.get(group) for group in PART_GROUPS]
-    key = (config_name, repr(parts), *overrides)
+    key = (repr(parts), repr(registry.default_models()), config_name, *overrides)
     if key not in _COMPOSED:
         _COMPOSED[key] = _compose_anew(config_name, overrides=[*overrides])
     return copy.deepcopy(_COMPOSED[key])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,21 +40,44 @@ def check_exists(key: str, path: Any, noun: str = "file or folder") -> None:
         raise FileNotFoundError(f"{key}={path}: no {noun} at {Path(str(path)).absolute()}")
 
 
-def model_presets() -> dict[str, tuple[list[str], int]]:
-    """Our model presets: name -> (backbones it fits, parameters as the preset states them)."""
+@dataclass(frozen=True)
+class ModelPreset:
+    """What a model preset says of itself.
+
+    ``backbones``: those it fits, () where it does not say; ``parameters``: 0 where it does not say;
+    ``scales_with``: the keys of it that ``compare`` changes to give it another size, the second one
+    for what steps of the first are too coarse for.
+    """
+
+    name: str
+    backbones: tuple[str, ...] = ()
+    parameters: int = 0
+    scales_with: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, keys: Mapping[str, Any]) -> ModelPreset:
+        """From its keys, as YAML has them."""
+        scales_with = keys.get("scales_with") or ()
+        return cls(
+            name,
+            tuple(keys.get("backbones") or ()),
+            int(keys.get("parameters") or 0),
+            (scales_with,) if isinstance(scales_with, str) else tuple(scales_with),
+        )
+
+
+def shipped_presets() -> dict[str, ModelPreset]:
+    """Our model presets by name; ``cli/search_path.py`` has the user's too."""
     from omegaconf import OmegaConf
 
-    presets = {}
-    for path in sorted((config_dir() / "model").glob("*.yaml")):
-        preset = plain(OmegaConf.load(path))
-        presets[path.stem] = (list(preset.get("backbones", [])), int(preset.get("parameters", 0)))
-    return presets
+    files = sorted((config_dir() / "model").glob("*.yaml"))
+    return {path.stem: ModelPreset.of(path.stem, plain(OmegaConf.load(path))) for path in files}
 
 
 def presets_of(backbone: str) -> list[str]:
     """Our model presets that a backbone fits, the smallest first."""
-    sizes = {name: size for name, (fits, size) in model_presets().items() if backbone in fits}
-    return sorted(sizes, key=sizes.__getitem__)
+    fitting = [preset for preset in shipped_presets().values() if backbone in preset.backbones]
+    return [preset.name for preset in sorted(fitting, key=lambda preset: preset.parameters)]
 
 
 def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dict[str, Any]]:

@@ -106,6 +106,19 @@ def check_share(key: str, value: Any) -> None:
         raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")
 
 
+def check_scaling(what: str, preset: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` unless ``scales_with`` of a model preset, ``what``, is absent or names
+    keys of it that hold whole numbers."""
+    named = preset.get("scales_with") or ()
+    sizes = [key for key, value in leaves(preset) if _is_a(Integral, value) and key != "parameters"]
+    for key in [named] if isinstance(named, str) else named:
+        if key not in sizes:
+            raise ValueError(
+                f"{what}: scales_with names {key!r}, expected a key of it that holds a whole "
+                f"number: {', '.join(sizes) or 'it has none'}"
+            )
+
+
 def are_whole_numbers(values: Any) -> bool:
     """True for a list, or another sequence, of whole numbers."""
     listed = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
@@ -154,7 +167,7 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield f"{prefix}{key}", value
 
 
-_MAY_BE_NULL = ("trainer.", "callbacks.ema_decay")
+_MAY_BE_NULL = ("trainer.", "callbacks.ema_decay", "size_tolerance")
 """Beginnings of keys whose value null means "off"."""
 
 _OF_CONSTRUCTORS = ("algo.", "forward_process.", "noise.", "sampling.")

@@ -179,6 +179,25 @@ def test_multirun_resolves_a_preset_for_every_job(tmp_path):
     assert names == ["bd_small", "dit_small"]
 
 
+@pytest.mark.parametrize("flag", ["-m", "--multi"])
+@pytest.mark.parametrize(
+    "words", [["algo.backbone=nope,dot"], ["optim.lr=abc,b"], ["model=nope"], ["optim.nope=1,2"]]
+)
+def test_a_refused_sweep_leaves_nothing_behind(words, flag, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", flag, *words])
+    assert stop.value.code == 1
+    assert [path for path in tmp_path.rglob("*") if "cache" not in str(path)] == []
+    (tmp_path / "sweep" / "mine").mkdir(parents=True)
+    with pytest.raises(SystemExit):
+        main(["train", flag, *words, "hydra.sweep.dir=sweep"])
+    assert [path.name for path in (tmp_path / "sweep").rglob("*")] == ["mine"]
+    with pytest.raises(SystemExit):
+        main(["compare", flag, "seeds=[0,1]"])
+    assert "leave --multirun out" in capsys.readouterr().err
+    assert not (tmp_path / "comparison").exists()
+
+
 def test_a_bare_command_says_what_it_needs(capsys, failure):
     main([])
     assert "discrete-diffusion train" in capsys.readouterr().out

@@ -135,16 +135,23 @@ def test_what_does_not_fit_is_replaced():
             ["data=dialogue", BOTH, "model.num_layers=x"],
             "latent-seq2seq: model.num_layers=x: expected a number",
         ),
-        (
-            ["data=dialogue", BOTH, "model.num_layers=9"],
-            "the first cell 812,480: more than 5% apart; choose anoth",
-        ),
-        ([BOTH, "model=dit_small"], "more than 5% apart; choose another model="),
         (["data=dialogue", "algos=[mdlm]", "backbones=[bd-denoiser]"], "needs data.n_max"),
     ],
 )
 def test_refusals_come_before_training(words, sentence, refusal):
     assert sentence in refusal(*words)
+
+
+@pytest.mark.parametrize(
+    ("words", "size", "preset"),
+    [(["model.num_layers=9"], 812_480, "dit_"), (["model=dit_small"], 347_008, "dit_small")],
+)
+def test_a_network_of_ids_gets_the_size_of_that_of_latents(words, size, preset):
+    latent, ids = plan("data=dialogue", BOTH, *words)
+    assert (latent.preset, latent.parameters) == ("latent_tiny", size)
+    assert ids.model.startswith(preset)
+    assert "hidden_size=" in ids.model
+    assert abs(ids.parameters / size - 1) <= 0.05
 
 
 def test_an_adapter_of_latents_that_the_middle_moved_takes_part():

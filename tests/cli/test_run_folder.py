@@ -55,8 +55,8 @@ def test_a_command_is_given_the_folder(torchrun):
     folder, (override,) = run_folder(["seed=1"], None, sweeps=False)
     assert override == f"hydra.run.dir='{folder}'"
     assert re.fullmatch(r"runs/[\d_-]+", str(folder))
-    none, (override,) = run_folder(["seed=1,2"], None, sweeps=True)
-    assert none is None
+    folder, (override,) = run_folder(["seed=1,2"], None, sweeps=True)
+    assert override == f"hydra.sweep.dir='{folder}'"
     assert re.fullmatch(r"hydra.sweep.dir='runs/sweep_[\d_-]+'", override)
     own = "hydra.run.dir='it\\'s/${now:%H}'"
     folder, (override,) = run_folder([own], None, sweeps=False)
@@ -86,4 +86,5 @@ def test_a_command_by_itself_has_the_folder_that_its_config_says():
     assert shared_time_stamp(PATTERN) == PATTERN
     folder = Path("mine_3")
     assert run_folder(words, None, sweeps=False) == (folder, [f"hydra.run.dir='{folder}'"])
-    assert run_folder(["seed=1,2"], None, sweeps=True) == (None, [])
+    words = ["seed=1,2", "hydra.sweep.dir=mine_${seed}"]  # which only a job knows
+    assert run_folder(words, None, sweeps=True)[1] == ["hydra.sweep.dir='mine_${seed}'"]

@@ -6,11 +6,11 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from discrete_diffusion.config_files import model_presets, presets_of
+from discrete_diffusion.config_files import presets_of, shipped_presets
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS, backbone_spec, build_backbone
 
 FOLDER = Path(__file__).parents[2] / "configs" / "model"
-FILES = {name: FOLDER / f"{name}.yaml" for name in model_presets()}
+FILES = {name: FOLDER / f"{name}.yaml" for name in shipped_presets()}
 
 
 def num_parameters(make_config, preset: str) -> int:

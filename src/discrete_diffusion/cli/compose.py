@@ -1,37 +1,32 @@
-"""Configs: where they are, how they are composed, which model preset a backbone takes."""
+"""Configs composed as the commands see them."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.cli.parts import (
     PART_GROUPS,
     all_choices,
-    choices,
     import_named,
     offer_part,
     withdraw_parts,
 )
+from discrete_diffusion.cli.presets import chooses_model, missing_preset
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
-from discrete_diffusion.config_files import config_dir, model_presets, plain
-from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
+from discrete_diffusion.cli.search_path import choices, is_search_path, own_hydra, quoted
+from discrete_diffusion.config_files import plain
+from discrete_diffusion.models.registry import available_backbones, default_models
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.options import check_kinds, check_whole_number
 from discrete_diffusion.plugins import import_plugins
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-_HYDRA = RLock()
-
 
 _OF_TRAINING = (
     *("algo", "callbacks", "debug", "eval", "experiment", "forward_process", "init", "logger"),
@@ -80,7 +75,9 @@ def complete_overrides(
     for word in overrides:
         group, _, names = word.lstrip("+").partition("=")
         named = re.findall(r"[\w-]+", names) if group in PART_GROUPS else []
-        for name in {*named} & {*all_choices(group)} - {*choices(group, user_config_dir)}:
+        for name in {*named} & {*all_choices(group)} - {
+            *choices(group, user_config_dir, overrides)
+        }:
             compose_plainly(config_name, [*modules, f"{group}={name}"], user_config_dir)
     return [*overrides]
 
@@ -95,16 +92,22 @@ def _completed(
     """
     chosen = group_overrides(overrides, user_config_dir)
     chosen += [o for o in overrides if o.lstrip("+").startswith(("algo.backbone=", "plugins="))]
-    defaults = _defaults(config_name, tuple(chosen), user_config_dir)
+    chosen += [o for o in overrides if is_search_path(o)]
+    late = [o for o in chosen if _chooses_later_model(o, user_config_dir, overrides)]
+    early = [o for o in chosen if o not in late]
+    defaults = _defaults(config_name, early, user_config_dir)
     import_plugins(defaults.get("plugins"))
+    if late:  # a preset that a backbone of a plug-in is registered with
+        available_backbones()
+        defaults = _defaults(config_name, chosen, user_config_dir)
     if config_name == "train" and (words := _teacher_words(defaults, overrides)):
         config, added = _completed(config_name, [*overrides, *words], user_config_dir)
         return config, [*words, *added]
-    preset = missing_preset(defaults, overrides)
+    preset = missing_preset(defaults, overrides, user_config_dir)
     added = [] if preset is None else [f"model={preset}"]
     config = compose_plainly(config_name, [*overrides, *added], user_config_dir)
     if len(chosen) < len(overrides):
-        defaults = _defaults(config_name, (*chosen, *added), user_config_dir)
+        defaults = _defaults(config_name, [*chosen, *added], user_config_dir)
         check_kinds(config, defaults)
         _check_data_keys(config, defaults)
     return config, added
@@ -122,22 +125,41 @@ def _check_data_keys(config: DictConfig, defaults: DictConfig) -> None:
             )
 
 
-@lru_cache
+def _chooses_later_model(
+    override: str, user_config_dir: str | Path | None, overrides: Sequence[str]
+) -> bool:
+    """True for a ``model=NAME`` that is not there before plug-ins are imported."""
+    name = override.partition("=")[2]
+    return chooses_model(override) and name not in choices("model", user_config_dir, overrides)
+
+
 def _defaults(
-    config_name: str, groups: tuple[str, ...], user_config_dir: str | Path | None
+    config_name: str, groups: Sequence[str], user_config_dir: str | Path | None
 ) -> DictConfig:
     """The config of choices of groups alone. Shared by all callers: do not change it."""
+    folder = None if user_config_dir is None else Path(user_config_dir).absolute()
+    return _kept_defaults(config_name, tuple(groups), folder, repr(default_models()))
+
+
+@lru_cache
+def _kept_defaults(
+    config_name: str, groups: tuple[str, ...], user_config_dir: Path | None, registered: str
+) -> DictConfig:
+    """``registered``: the presets of the registry, which are not files."""
     return compose_plainly(config_name, groups, user_config_dir)
 
 
 def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
-    """The overrides as Hydra takes them: ``sample`` and ``evaluate`` get ``++`` before
+    """The overrides as Hydra takes them: ``+model.key=value`` of ``train`` may name a key that is
+    there already; ``sample`` and ``evaluate`` get ``++`` before
     ``data.key=value`` and, unless a sampler is named, before ``sampling.key=value``, as only the
     checkpoint knows these keys.
 
     Raises ``ValueError`` for ``data=`` and keys of ``train``, which the checkpoint decides, and for
     ``+key=value``, which nothing would read.
     """
+    if config_name == "train":
+        return [f"+{word}" if word.startswith("+model.") else word for word in overrides]
     if config_name not in COMMANDS:
         return [*overrides]
     for word in overrides:
@@ -162,7 +184,8 @@ def group_overrides(
     overrides: Sequence[str], user_config_dir: str | Path | None = None
 ) -> list[str]:
     """Those of the overrides that choose a config of a group: ``model=bd_base``, ``~logger``."""
-    return [o for o in overrides if choices(o.split("=")[0].lstrip("+~"), user_config_dir)]
+    groups = {o: o.split("=")[0].lstrip("+~") for o in overrides}
+    return [o for o in overrides if choices(groups[o], user_config_dir, overrides)]
 
 
 def compose_plainly(
@@ -182,41 +205,15 @@ def compose_plainly(
     import_named(overrides, user_config_dir)
     if config_name == "train":
         overrides, _ = with_algorithm(overrides, user_config_dir)
-    with own_hydra(user_config_dir) as searchpath:
-        withdraw_parts(user_config_dir)
-        words = [*searchpath, *overrides]
+    with own_hydra(user_config_dir, overrides) as searchpath:
+        withdraw_parts(user_config_dir, overrides)
+        words = [*searchpath, *(o for o in overrides if not is_search_path(o))]
         while True:
             try:
                 return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)
             except MissingConfigException as error:
                 if not offer_part(error.missing_cfg_file):
                     raise
-
-
-@contextmanager
-def own_hydra(user_config_dir: str | Path | None = None) -> Iterator[list[str]]:
-    """Hydra with our configs inside the block, in one thread at a time, as it is one for all of
-    them; afterwards the one that ran before.
-
-    Yields the overrides that add ``user_config_dir`` to its search path.
-    """
-    from hydra import initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
-
-    folder = None if user_config_dir is None else Path(user_config_dir).absolute()
-    with _HYDRA:
-        running = GlobalHydra.instance().hydra
-        GlobalHydra.instance().clear()
-        try:
-            with initialize_config_dir(str(config_dir()), version_base="1.3"):
-                yield [] if folder is None else [f"hydra.searchpath=[{quoted(f'file://{folder}')}]"]
-        finally:
-            GlobalHydra.instance().hydra = running
-
-
-def quoted(text: str) -> str:
-    """``text`` quoted as a value of an override of Hydra."""
-    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), text) + "'"
 
 
 def written(value: Any) -> str:
@@ -252,7 +249,7 @@ def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
         name = was[group].get("name")
         if group in said or name not in all_choices(group):
             continue
-        own = plain(_defaults("train", (f"{group}={name}",), None)[group])
+        own = plain(_defaults("train", [f"{group}={name}"], None)[group])
         words.append(f"{group}={name}")
         kept = {k: v for k, v in was[group].items() if k in own and own[k] != v}
         words += [f"{group}.{k}={written(v)}" for k, v in kept.items()]
@@ -260,35 +257,6 @@ def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
         if key in was["algo"]:
             words.append(f"algo.{key}={written(was['algo'][key])}")
     return [word for word in words if word.partition("=")[0] not in said]
-
-
-def missing_preset(config: DictConfig, overrides: Sequence[str]) -> str | None:
-    """The model preset that fits ``algo.backbone``; None if the config has one that fits.
-
-    Raises ``ValueError`` for an unknown backbone, and for a ``model=`` that does not fit it.
-    """
-    if "algo" not in config or "model" not in config or "algos" in config:
-        return None  # the cells of compare have backbones of their own
-    backbone = config.algo.backbone
-    check_backbone_name(backbone)
-    fits = config.model.get("backbones")
-    if fits is None or backbone in fits:
-        return None
-    presets = model_presets()
-    fitting = [name for name, (backbones, _) in presets.items() if backbone in backbones]
-    if any(o.lstrip("+").startswith("model=") for o in overrides):
-        if not fitting:  # a plug-in without a preset of ours reads what it needs
-            return None
-        raise ValueError(
-            f"model={config.model.name} is made for {', '.join(fits)}, not for backbone "
-            f"'{backbone}'; choose one of model={', model='.join(fitting)}, or "
-            f"algo.backbone={' or algo.backbone='.join(fits)}"
-        )
-    default = backbone_spec(backbone).default_model
-    if fitting:
-        size = presets[config.model.name][1] if config.model.name in presets else 0
-        return min(fitting, key=lambda name: (_distance(presets[name][1], size), name != default))
-    return default
 
 
 def check_counts(config: DictConfig, **smallest: int) -> None:
@@ -301,7 +269,3 @@ def check_counts(config: DictConfig, **smallest: int) -> None:
         value = OmegaConf.select(config, key)
         if value is not None:
             check_whole_number(key, value, least=least)
-
-
-def _distance(size: int, wanted: int) -> float:
-    return abs(math.log(size / wanted)) if size and wanted else 0.0

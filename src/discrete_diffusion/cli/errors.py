@@ -31,11 +31,12 @@ def explain(
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
         if group == "hydra/launcher":
             return _missing_launcher(name)
-        if found := {*all_choices(group, user_config_dir), *(error.options or ())}:
+        if found := {*all_choices(group, user_config_dir, overrides), *(error.options or ())}:
             sentence = unknown_name(f"{group} choice", name, found)
             return f"{sentence}{elsewhere(group, name, overrides)}"
     for group in (word.lstrip("+").removesuffix("=null") for word in overrides):
-        if f"{group}=null" in overrides and (known := all_choices(group, user_config_dir)):
+        known = all_choices(group, user_config_dir, overrides)
+        if f"{group}=null" in overrides and known:
             return f"{group}=null: leave it out for the default, or choose: {', '.join(known)}"
     if several := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'\n", str(error)):
         key, values = several.groups()

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from rich.table import Table
 
-_NO_SETTINGS = ("name", "domain", "backbones", "parameters", "counted_at", "counted_with")
+_NO_SETTINGS = (
+    *("name", "domain", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),
+)
 """Keys of a group's YAML that say what it is."""
 
 _FILES = {"compare": ("train", "compare")}
@@ -53,7 +55,7 @@ def print_help(
     }
     table = _table("Groups, each with its choices")
     for group, choice in chosen.items():
-        names = ", ".join(all_choices(group, user_config_dir))
+        names = ", ".join(all_choices(group, user_config_dir, overrides))
         table.add_row(f"{group}={'null' if choice is None else choice}", names)
     console.print(table, "")
     meanings = {key: said for file in files for key, said in comments(file.read_text()).items()}

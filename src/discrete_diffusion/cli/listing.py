@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from discrete_diffusion.cli.parts import choices, registry_of
-from discrete_diffusion.config_files import config_dir, model_presets
+from discrete_diffusion.cli.parts import registry_of
+from discrete_diffusion.cli.presets import model_presets
+from discrete_diffusion.cli.search_path import choices
+from discrete_diffusion.config_files import config_dir
 from discrete_diffusion.models.registry import (
     STATES,
     available_backbones,
@@ -105,9 +107,11 @@ def _backbones(state: str) -> Table:
         if spec.state != state:
             continue
         fitting = [
-            f"{preset} ({size:,})" for preset, (fits, size) in presets.items() if name in fits
+            preset.name + (f" ({preset.parameters:,})" if preset.parameters else "")
+            for preset in presets.values()
+            if name in preset.backbones
         ]
-        shown = ", ".join(fitting) or spec.default_model or "any"
+        shown = ", ".join(fitting) or spec.preset or "any"
         table.add_row(name, "yes" if spec.causal else "no", shown)
     return table
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.child_processes import command_line
 from discrete_diffusion.cli.launch_environment import is_first, let_threads_sleep, rank
-from discrete_diffusion.cli.run_folder import run_folder
+from discrete_diffusion.cli.run_folder import run_folder, swept
 from discrete_diffusion.progress import shown
 from discrete_diffusion.whole_files import made
 
@@ -176,7 +176,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
     overrides, flags, user_dir = _sort_out(command, arguments)
     overrides = with_open_keys(command, overrides)
-    sweeps = bool({"-m", "--multirun"} & set(flags))
+    sweeps = "--multirun" in flags
     note = ""
     if command == "train" and not sweeps:
         overrides, note = with_algorithm(overrides, user_dir)
@@ -203,23 +203,25 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
     defer_torchmetrics()
 
-    def task(config: DictConfig) -> None:
+    def run(config: DictConfig) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own
             config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
-        module = import_module(f"discrete_diffusion.cli.{COMMANDS[command]}")
+        import_module(f"discrete_diffusion.cli.{COMMANDS[command]}").run(config)
+
+    def task(config: DictConfig) -> None:
         with (
             command_line([command, *arguments], of_this_program=of_this_program),
             shown(logger.info, bar=not sweeps) if is_first() else nullcontext(),
         ):
             if note and is_first():
                 logger.info("%s", note)
-            _guarded(module.run, config)  # here, or Hydra would print a trace
+            _guarded(run, config)  # here, or Hydra would print a trace
 
     own_arguments = sys.argv
     sys.argv = [own_arguments[0], *overrides, *flags]
     program = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=command)
     try:
-        with nullcontext() if folder is None else made(folder):
+        with nullcontext() if folder is None else (swept if sweeps else made)(folder):
             program(task)()
     finally:
         sys.argv = own_arguments
@@ -235,7 +237,9 @@ def _sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[s
     for argument in arguments:
         if name := _dashed_key(argument):
             raise ValueError(f"{argument}: keys have no dashes; write {name}=...")
-        if argument.startswith("-") or (flags and flags[-1] in _FLAGS_WITH_VALUES):
+        if argument == "-m" or (argument[2:] and "--multirun".startswith(argument)):
+            flags.append("--multirun")  # which may be written shorter
+        elif argument.startswith("-") or (flags and flags[-1] in _FLAGS_WITH_VALUES):
             flags.append(argument)
         elif "=" in argument or argument.startswith("~"):
             overrides.append(argument)

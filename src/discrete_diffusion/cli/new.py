@@ -40,3 +40,5 @@ def run(arguments: Sequence[str]) -> None:
     print(f"{name}/ has a backbone, its sizes and its tests; to go on:\n")
     print(f"  cd {name}\n  pip install -e .\n  pytest")
     print(f"  discrete-diffusion train --config-dir configs algo.backbone={name}")
+    compared = f"algos=[mdlm] backbones=[{name},bd-denoiser]"
+    print(f"  discrete-diffusion compare {compared} --config-dir configs")

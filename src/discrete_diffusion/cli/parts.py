@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion.cli.search_path import choices
 from discrete_diffusion.config_files import config_dir, plain
 from discrete_diffusion.options import constructor_defaults
 from discrete_diffusion.plugins import Declared, Registry, import_plugins
@@ -29,16 +30,12 @@ def registry_of(group: str) -> Registry[Any]:
     return registry
 
 
-def choices(group: str, user_config_dir: str | Path | None = None) -> list[str]:
-    """The choices of a config group that have a YAML, those in the user's folder too."""
-    folders = _folders(user_config_dir)
-    return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
-
-
-def all_choices(group: str, user_config_dir: str | Path | None = None) -> list[str]:
-    """``choices``, and the parts of the registry that have no YAML."""
+def all_choices(
+    group: str, user_config_dir: str | Path | None = None, overrides: Sequence[str] = ()
+) -> list[str]:
+    """``choices`` on the search path, and the parts of the registry that have no YAML."""
     names = registry_of(group).names() if group in PART_GROUPS else []
-    return sorted({*choices(group, user_config_dir), *names})
+    return sorted({*choices(group, user_config_dir, overrides), *names})
 
 
 def import_named(overrides: Sequence[str], user_config_dir: str | Path | None = None) -> None:
@@ -66,12 +63,12 @@ def offer_part(config: str | None) -> bool:
     return True
 
 
-def withdraw_parts(user_config_dir: str | Path | None) -> None:
-    """Take back what was offered and has a YAML in the user's folder."""
+def withdraw_parts(user_config_dir: str | Path | None, overrides: Sequence[str] = ()) -> None:
+    """Take back what was offered and has a YAML on the search path."""
     for group in PART_GROUPS:
-        offered = _offered(group)
-        for name in choices(group, user_config_dir) if offered else ():
-            offered.pop(f"{name}.yaml", None)
+        if offered := _offered(group):
+            for name in choices(group, user_config_dir, overrides, files_only=True):
+                offered.pop(f"{name}.yaml", None)
 
 
 def _offered(group: str) -> dict[str, Any]:

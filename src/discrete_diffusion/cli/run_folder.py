@@ -5,36 +5,63 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from discrete_diffusion.cli.launch_environment import is_first, started
 from discrete_diffusion.whole_files import check_folder
 
+_NOW = re.compile(r"\$\{now:([^}]*)\}")
+
 
 def run_folder(
     overrides: Sequence[str], user_config_dir: str | None, *, sweeps: bool
-) -> tuple[Path | None, list[str]]:
-    """The folder of a run, None of a sweep, and overrides that name it for all the processes of
+) -> tuple[Path, list[str]]:
+    """The folder of a run, or of a sweep, and overrides that name it for all the processes of
     torchrun or srun, see ``shared_time_stamp``.
 
     Raises ``ValueError`` if it was asked for in a folder that is not there.
     """
-    if sweeps and started() is None:
-        return None, []
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.cli.compose import compose_plainly, quoted
+    from discrete_diffusion.cli.compose import compose_plainly
+    from discrete_diffusion.cli.search_path import quoted
 
     kind = "sweep" if sweeps else "run"
     asked = [o for o in overrides if o.startswith("hydra") or not sweeps]
     where = compose_plainly("train", asked, user_config_dir, with_hydra=True).hydra[kind]
     patterns = OmegaConf.to_container(where, resolve=False)
     assert isinstance(patterns, dict)
-    where.dir = shared_time_stamp(patterns["dir"])
+    where.dir = named = shared_time_stamp(patterns["dir"])
+    if sweeps and started() is None:
+        where.dir = named = _NOW.sub(lambda match: time.strftime(match[1]), named)
+        return Path(where.dir), [f"hydra.sweep.dir={quoted(named)}"]
     if not sweeps and is_first() and any(o.startswith("hydra.run.dir=") for o in overrides):
         check_folder("hydra.run.dir", where.dir)
-    return None if sweeps else Path(where.dir), [f"hydra.{kind}.dir={quoted(where.dir)}"]
+    return Path(where.dir), [f"hydra.{kind}.dir={quoted(where.dir)}"]
+
+
+@contextmanager
+def swept(folder: Path) -> Iterator[None]:
+    """Inside the block a sweep writes its runs into the folder. What its jobs made and left empty
+    goes after it, and ``multirun.yaml`` too if no run is there; for the first process."""
+    if not is_first():
+        yield
+        return
+    before = set(folder.glob("*"))
+    missing = [part for part in (folder, *folder.parents) if not part.exists()]
+    try:
+        yield
+    finally:
+        for path in set(folder.glob("*")) - before:
+            with suppress(OSError):  # a file, or a folder of a run
+                path.rmdir()
+        if set(folder.glob("*")) - before == {folder / "multirun.yaml"}:
+            (folder / "multirun.yaml").unlink()
+        with suppress(OSError):  # not empty, or never made
+            for part in missing:
+                part.rmdir()
 
 
 def shared_time_stamp(pattern: str) -> str:
@@ -44,16 +71,15 @@ def shared_time_stamp(pattern: str) -> str:
     ``srun`` the numbers of job and step, which name the folder again when the job is requeued.
     Raises ``ValueError`` under ``torchrun`` without such a store.
     """
-    now = re.compile(r"\$\{now:([^}]*)\}")
     found = started()
-    if now.search(pattern) is None or found is None:
+    if _NOW.search(pattern) is None or found is None:
         return pattern
     if found.by == "srun":
         name = f"slurm_{os.environ['SLURM_JOB_ID']}_{os.environ['SLURM_STEP_ID']}"
-        return now.sub(name, pattern)
+        return _NOW.sub(name, pattern)
     moment = time.localtime()
     return _as_the_first_has_it(
-        now.sub(lambda match: time.strftime(match[1], moment), pattern), found.rank
+        _NOW.sub(lambda match: time.strftime(match[1], moment), pattern), found.rank
     )
 
 

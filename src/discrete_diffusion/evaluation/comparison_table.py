@@ -25,6 +25,9 @@ COST = (
 )
 """The last columns: neither real data nor baselines have them, and they have no errors."""
 
+EQUAL_SIZES = 0.05
+"""Numbers of parameters further apart than this share of the first one are spoken of."""
+
 _LARGE = 1e6
 """Numbers from here on are shown as 1.234e+08."""
 
@@ -33,17 +36,18 @@ _ARROWS = {True: " ↑", False: " ↓", None: ""}
 
 
 def table_cells(
-    comparison: Comparison, real: Mapping[str, float]
+    comparison: Comparison, real: Mapping[str, float], *, with_sizes: bool = False
 ) -> tuple[list[str], list[list[str]]]:
     """Heads and texts of the table; metrics that no model has are left out, and differences where
-    there is one model. ``real``: what real data scores, the first row; baselines are the last."""
+    there is one model. ``real``: what real data scores, the first row; baselines are the last.
+    ``with_sizes``: the third column has the presets and their numbers of parameters."""
     models, measures = comparison.models, comparison.measures
     shown = [
         column
         for column in (*comparison.columns, *COST)
         if any(math.isfinite(model.mean(column.name)) for model in models)
     ]
-    heads = ["algorithm", "backbone"]
+    heads = ["algorithm", "backbone", *["model (parameters)"] * with_sizes]
     for name in measures:
         measure, first = comparison.measured[name], comparison.reference(name).algorithm
         heads.append(measure.head(comparison) + _ARROWS[measure.up])
@@ -54,10 +58,12 @@ def table_cells(
     for model in models:
         backbone = model.backbone + (f" (for {model.instead_of})" if model.instead_of else "")
         metrics = [_mean(model, column) for column in shown]
-        rows.append([model.algorithm, backbone, *_measures(comparison, model), *metrics])
+        size = [f"{model.model} ({model.parameters:,})"] * with_sizes
+        rows.append([model.algorithm, backbone, *size, *_measures(comparison, model), *metrics])
     for guess in comparison.baselines:
         metrics = [_number(guess.metrics, column) for column in shown]
-        rows.append([guess.name, "", *_measures(comparison, guess), *metrics])
+        blank = [""] * (1 + with_sizes)
+        rows.append([guess.name, *blank, *_measures(comparison, guess), *metrics])
     titles = [f"{c.head}{', %' if c.share else ''}{_ARROWS[c.up]}" for c in shown]
     return heads + titles, rows
 
@@ -110,6 +116,7 @@ def table_notes(comparison: Comparison) -> list[str]:
     notes.append(
         f"Parameters: {' to '.join(f'{size:,}' for size in dict.fromkeys((sizes[0], sizes[-1])))}."
     )
+    notes += _size_notes(comparison)
     notes += [
         f"{model.algorithm} cannot use {model.instead_of}: it has {model.backbone} "
         f"({model.model}, {model.parameters:,} parameters) in its place."
@@ -117,6 +124,18 @@ def table_notes(comparison: Comparison) -> list[str]:
         if model.instead_of
     ]
     return notes
+
+
+def _size_notes(comparison: Comparison) -> list[str]:
+    """How far the sizes of models are from the first one's, where they are not equal."""
+    first, *others = zip(comparison.short_names(), comparison.models, strict=True)
+    base = first[1].parameters
+    return [
+        f"{name} has {abs(model.parameters / base - 1):.1%} "
+        f"{'more' if model.parameters > base else 'fewer'} parameters than {first[0]}."
+        for name, model in others
+        if abs(model.parameters / base - 1) > EQUAL_SIZES
+    ]
 
 
 def _error_note(comparison: Comparison) -> str:
@@ -135,9 +154,11 @@ def _error_note(comparison: Comparison) -> str:
     )
 
 
-def markdown_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """The table, the first two columns to the left."""
-    lines = [heads, ["---", "---", *["---:"] * (len(heads) - 2)], *cells]
+def markdown_table(
+    heads: Sequence[str], cells: Sequence[Sequence[str]], *, num_left: int = 2
+) -> str:
+    """The table, the first ``num_left`` columns to the left."""
+    lines = [heads, [*["---"] * num_left, *["---:"] * (len(heads) - num_left)], *cells]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 

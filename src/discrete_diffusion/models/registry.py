@@ -11,11 +11,12 @@ images. ``models/calling.py`` says how it is called. Two ways to add one:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.models import builders
+from discrete_diffusion.options import check_scaling
 from discrete_diffusion.plugins import Declared, Registry
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class BackboneSpec:
     ``state``: what x_t is (one of ``STATES``).
     ``causal``: it honours ``algo.causal_attention``.
     ``conditions``: names of the extra tensors its ``forward`` takes, beside x_t and sigma.
-    ``default_model``: the model preset it takes if none is chosen.
+    ``default_model``: the model preset it takes if none is chosen: its name, or its keys, which
+    ``model.KEY=`` then changes.
     ``graph``: it reads graphs, data whose ``Domain.graph`` is not None, and nothing else.
     """
 
@@ -48,8 +50,14 @@ class BackboneSpec:
     state: str = "tokens"
     causal: bool = False
     conditions: tuple[str, ...] = ()
-    default_model: str | None = None
+    default_model: str | Mapping[str, Any] | None = None
     graph: bool = False
+
+    @property
+    def preset(self) -> str | None:
+        """Name of the default preset; one given by its keys is called like the backbone."""
+        given = self.default_model
+        return given if given is None or isinstance(given, str) else self.name
 
     def offers(self, needs: Iterable[str]) -> bool:
         """True if it has all of them: ``causal``, or names of conditions."""
@@ -62,15 +70,24 @@ def register_backbone(
     state: str = "tokens",
     causal: bool = False,
     conditions: tuple[str, ...] = (),
-    default_model: str | None = None,
+    default_model: str | Mapping[str, Any] | None = None,
     graph: bool = False,
 ) -> Callable[[Builder], Builder]:
     """Decorator: make a builder known as ``name``; the rest describes it (``BackboneSpec``).
 
-    Raises ``ValueError`` if another builder has the name, or ``state`` is unknown.
+        @register_backbone("mine", default_model={"width": 64, "scales_with": "width"})
+        def build(config, vocab_size):
+            return MyNetwork(vocab_size, width=config.model.width)
+
+    ``scales_with`` names the key that ``compare`` changes for a number of parameters.
+
+    Raises ``ValueError`` if another builder has the name, ``state`` is unknown, or
+    ``default_model`` scales with a key that is none of its whole numbers.
     """
     if state not in STATES:
         raise ValueError(f"state={state!r} of backbone {name!r}: expected one of {STATES}")
+    if isinstance(default_model, Mapping):
+        check_scaling(f"default_model of backbone {name!r}", default_model)
 
     def register(builder: Builder) -> Builder:
         _registry().register(name)(builder)
@@ -103,6 +120,16 @@ def backbone_spec(name: str) -> BackboneSpec:
     if spec is None or builder is not _BACKBONE_BUILDERS[name]:
         return BackboneSpec(name)
     return spec
+
+
+def default_models() -> dict[str, dict[str, Any]]:
+    """The presets that backbones are registered with as keys, by the name of the backbone."""
+    specs = [backbone_spec(name) for name in _REGISTERED if name in _BACKBONE_BUILDERS]
+    return {
+        spec.name: {"name": spec.name, "backbones": [spec.name], **spec.default_model}
+        for spec in specs
+        if isinstance(spec.default_model, Mapping)
+    }
 
 
 def usable_backbones(needs: Iterable[str], state: str = "tokens") -> list[str]:
@@ -142,7 +169,8 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
         preset = builders.section(config, "model").get("name")
         raise ValueError(
             f"backbone {name!r} reads {key}, which {f'model={preset}' if preset else 'the config'} "
-            f"does not have; give model=NAME, a preset made for it, or +{key}=..."
+            f"does not have; give model=NAME, a preset made for it, or +{key}=..., or register it "
+            f"with its sizes: register_backbone({name!r}, default_model={{{key[6:]!r}: ...}})"
         ) from error
     if spec.state != "latent":
         from discrete_diffusion.models.calling import BackboneCall

@@ -15,6 +15,7 @@ from discrete_diffusion.cli.compose import compose
 from discrete_diffusion.cli.measurements import with_terms
 from discrete_diffusion.cli.output_folder import locked
 from discrete_diffusion.cli.precision import check_trainer_units
+from discrete_diffusion.cli.search_path import is_search_path
 from discrete_diffusion.naming import counted
 from discrete_diffusion.stopping import Stop
 from discrete_diffusion.whole_files import made, put_aside
@@ -36,7 +37,7 @@ def run(config: DictConfig) -> None:
     chosen = ("hydra/launcher", "hydra.launcher")
     try:
         compare(
-            list(hydra.overrides.task),
+            [*hydra.overrides.task, *filter(is_search_path, hydra.overrides.hydra)],
             config=config,
             launcher=[o for o in hydra.overrides.hydra if o.lstrip("+").startswith(chosen)],
             user_config_dir=user_dirs[0].removeprefix("file://") if user_dirs else None,
@@ -71,11 +72,11 @@ def compare(
     overrides = read_words(overrides)
     if config is None:
         config = compose("compare", overrides, user_config_dir=user_config_dir)
-    check_request(config, user_config_dir)
+    check_request(config, overrides, user_config_dir)
     config, shortened = with_terms(config)
     for line in shortened:
         logger.info("%s", line)
-    from discrete_diffusion.cli.compare.cells import plan_cells  # imports torch
+    from discrete_diffusion.cli.compare.planning import plan_cells  # imports torch
 
     cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
     with made(cells[0].out), locked(cells[0].out):

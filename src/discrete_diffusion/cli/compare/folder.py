@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FREE = (
     *("resume", "overwrite", "threads", "logger", "eval"),
     *("callbacks.num_samples", "trainer.devices"),
-    *("plugins", "data.codes", "data.unit", "data.threshold"),
+    *("plugins", "data.codes", "data.unit", "data.threshold", "model.scales_with"),
     "data.domain",  # data.name says it too, where it is missing
     "sampling",  # measuring depends on it, training does not
 )

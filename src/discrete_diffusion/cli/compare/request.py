@@ -14,10 +14,11 @@ from discrete_diffusion.cli.launch_environment import started
 from discrete_diffusion.cli.parts import all_choices
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.naming import check_name, unknown_name
+from discrete_diffusion.options import is_number
 from discrete_diffusion.whole_files import check_folder
 
 _LISTS = {"algos": "[mdlm,udlm]", "backbones": "[bd-denoiser,dit]", "seeds": "[0,1,2]"}
-_OWN_KEYS = (*_LISTS, "out", "bound_samples", "bound_draws", "overwrite")
+_OWN_KEYS = (*_LISTS, "out", "bound_samples", "bound_draws", "size_tolerance", "overwrite")
 """Config keys of ``compare`` that ``train`` does not have."""
 
 _SET_BY_CELL = {
@@ -31,7 +32,9 @@ _SET_BY_CELL = {
 _OF_SOME = ("algo.", "noise.", "sampling.", "model.")
 """Keys that not every cell may have."""
 
-_NO_SETTINGS = {"name", "backbone", "backbones", "parameters", "counted_at", "counted_with"}
+_NO_SETTINGS = {
+    *("name", "backbone", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),
+}
 """Keys of a section that say what it is."""
 
 
@@ -51,7 +54,7 @@ def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]
 
     Raises ``ValueError`` for a sweep, a list that is none, and a folder that is not ``out``.
     """
-    if {"-m", "--multirun"} & {*flags}:
+    if "--multirun" in flags:
         raise ValueError(
             "compare runs its cells itself: leave --multirun out, and choose how they run with "
             "hydra/launcher="
@@ -76,7 +79,9 @@ def shared_overrides(overrides: Sequence[str]) -> list[str]:
     return ["callbacks.num_samples=0", *shared, "eval.num_samples=0", "eval.bound_draws=1"]
 
 
-def check_request(config: DictConfig, user_config_dir: str | None) -> None:
+def check_request(
+    config: DictConfig, overrides: Sequence[str], user_config_dir: str | None
+) -> None:
     """``ValueError`` for an unknown or repeated name, a list or count that is none, a folder that
     cannot be written, or several processes. ``config``: of the command."""
     if (found := started()) is not None:
@@ -92,7 +97,7 @@ def check_request(config: DictConfig, user_config_dir: str | None) -> None:
             raise ValueError(f"{key}={values}: expected a list, as in {key}={example}")
         if len({*map(str, values)}) < len(values):
             raise ValueError(f"{key}={values}: the same one twice")
-    known = all_choices("algo", user_config_dir)
+    known = all_choices("algo", user_config_dir, overrides)
     for name in config.algos:
         check_name("algorithm", name, known)
     for name in config.backbones or ():
@@ -101,6 +106,12 @@ def check_request(config: DictConfig, user_config_dir: str | None) -> None:
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seeds: got {seed}, expected whole numbers, at least 0")
     check_counts(config, bound_samples=2, bound_draws=1, eval__num_samples=0)
+    tolerance = config.size_tolerance
+    if tolerance is not None and not (is_number(tolerance) and 0 <= tolerance < 1):
+        raise ValueError(
+            f"size_tolerance={tolerance}: expected a share below 1, as in size_tolerance=0.05, or "
+            "null for any difference"
+        )
     if config.trainer.devices != 1 or config.trainer.get("num_nodes", 1) != 1:
         raise ValueError(
             f"trainer.devices={config.trainer.devices}: compare trains every cell in one process; "

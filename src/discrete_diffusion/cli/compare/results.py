@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 _TITLE_WIDTH = 78
 """Characters of a line of the figure's title."""
 
+_NUM_TEXTS = 3
+"""Columns of the table that hold no numbers: algorithm, backbone, model."""
+
 
 def write_comparison(
     cells: Sequence[Cell],
@@ -51,7 +54,7 @@ def write_comparison(
     first, first_data = found[cells[0].name], data[cells[0].data]
     comparison = _comparison(cells, found, first_data, terms)
     real = _real_data(out / "real_data.json", first_data, comparison, measurement, terms)
-    heads, rows = table_cells(comparison, real.get("metrics", {}))
+    heads, rows = table_cells(comparison, real.get("metrics", {}), with_sizes=True)
     setting = _setting(comparison, first["steps"])
     notes = [
         _data_note(comparison, setting, first_data.summary()),
@@ -81,7 +84,7 @@ def write_comparison(
         }
     )
     listed = "\n".join(f"* {note}" for note in notes)
-    write_text(out / "table.md", f"{markdown_table(heads, rows)}\n{listed}\n")
+    write_text(out / "table.md", f"{markdown_table(heads, rows, num_left=_NUM_TEXTS)}\n{listed}\n")
     write_json(out / "results.json", results)
     with written_whole(out / "table.csv") as unfinished, unfinished.open("w", newline="") as file:
         names = list(dict.fromkeys(name for row in results["models"] for name in row))
@@ -266,7 +269,7 @@ def _print(heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for k, head in enumerate(heads):
         table.add_column(
-            textwrap.fill(head, 16), justify="left" if k < 2 else "right", no_wrap=True
+            textwrap.fill(head, 16), justify="left" if k < _NUM_TEXTS else "right", no_wrap=True
         )
     for row in rows:
         table.add_row(*row)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion import progress
 from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, write_json
-from discrete_diffusion.cli.compose import own_hydra, quoted
 from discrete_diffusion.cli.own_algorithms import with_algorithm
+from discrete_diffusion.cli.search_path import is_search_path, own_hydra, quoted
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.naming import counted
 
@@ -51,7 +51,7 @@ def run_cells(
     shared = [f"hydra.sweep.dir={quoted(str(cells[0].folder.path.parent))}", *launcher]
     hydra_log = logging.getLogger("hydra")
     level = hydra_log.level
-    with own_hydra(user_config_dir) as searchpath:
+    with own_hydra(user_config_dir, cells[0].overrides) as searchpath:
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         config = hydra.compose_config(
@@ -66,7 +66,10 @@ def run_cells(
                 task_function=partial(run_cell, terms=terms, num_cells=len(cells)),
                 config=config,
             )
-            jobs = [[*cell.overrides, f"hydra.sweep.subdir={cell.name}"] for cell in cells]
+            jobs = [
+                [*(o for o in c.overrides if not is_search_path(o)), f"hydra.sweep.subdir={c.name}"]
+                for c in cells
+            ]
             jobs = [with_algorithm(words, user_config_dir)[0] for words in jobs]
             returned = found.launch(jobs, initial_job_idx=0)
         finally:

@@ -1,0 +1,267 @@
+"""Which cells a comparison has, of which sizes, and which of them cannot be."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+
+import torch
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from discrete_diffusion.algorithms import Algorithm, build_algorithm
+from discrete_diffusion.cli.compare.cells import Cell
+from discrete_diffusion.cli.compare.recipes import Recipe, recipes
+from discrete_diffusion.cli.compare.request import has_key, is_option, key_of, option_notes
+from discrete_diffusion.cli.compare.sizes import apart, are_equal, parameter_counts, value_for
+from discrete_diffusion.cli.compose import compose_plainly
+from discrete_diffusion.cli.config_checks import check_values
+from discrete_diffusion.cli.errors import explain
+from discrete_diffusion.cli.presets import chooses_model, fitting_presets, model_presets
+from discrete_diffusion.config_files import plain
+from discrete_diffusion.domains import complete_data
+from discrete_diffusion.evaluation.comparison import short_names
+from discrete_diffusion.models.registry import available_backbones, backbone_spec
+from discrete_diffusion.options import check_kinds, check_scaling
+from discrete_diffusion.sampling import build_sampler, check_sampler
+
+logger = logging.getLogger(__name__)
+
+
+def plan_cells(
+    config: DictConfig, overrides: Sequence[str], user_config_dir: str | None = None
+) -> list[Cell]:
+    """All cells, in the order of the table, checked on the meta device.
+
+    ``config``: of the command, from ``with_terms``; ``overrides``: those of ``shared_overrides``.
+
+    Raises ``ValueError`` that lists every cell that cannot be, by name, or for an algorithm that
+    works on another state than the samples come in.
+    """
+    planner = _Planner(config, overrides, user_config_dir)
+    cells: list[Cell] = []
+    refused: list[str] = []
+    pairs = list(product(config.algos, config.backbones or [None]))
+    for algorithm, backbone in pairs:
+        try:
+            cell = planner.plan(algorithm, backbone, cells[0].parameters if cells else None)
+        except ValueError as error:
+            pair = algorithm if backbone is None else f"{algorithm} with {backbone}"
+            refused.append(f"{pair}: {planner.remedy(str(error).strip())}")
+            continue
+        if all(cell.name != other.name for other in cells):
+            cells.append(cell)
+    if refused:
+        count, listed = f"{len(refused)} of {len(pairs)}", "\n  ".join(refused)
+        raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
+    names = short_names([(c.algorithm, c.backbone) for c in cells], "{} with {}")
+    configs = {name: cell.config for name, cell in zip(names, cells, strict=True)}
+    for line in (*planner.notes, *option_notes(planner.model_options, configs)):
+        logger.info("%s", line)
+    for line in _preset_notes(planner.model, dict(zip(names, cells, strict=True))):
+        logger.info("%s", line)
+    return [_with_seed(cell, seed) for cell in cells for seed in config.seeds]
+
+
+def _preset_notes(chosen: str | None, cells: Mapping[str, Cell]) -> list[str]:
+    """Whose the preset of ``model=`` is, and what the others have, where it is not that of all
+    ``cells``, by name; of which the size was found, and what it is."""
+    others = {n: c for n, c in cells.items() if chosen is not None and c.preset != chosen}
+    lines = [f"{n}: model={c.model} ({c.parameters:,} parameters)" for n, c in cells.items()]
+    if others:
+        own = ", ".join(name for name in cells if name not in others)
+        return [f"model={chosen}: for {own or 'none of them'}", *lines]
+    return lines if any(cell.scaled for cell in cells.values()) else []
+
+
+def _with_seed(cell: Cell, seed: int) -> Cell:
+    config = cell.config.copy()
+    config.seed = seed
+    return replace(cell, seed=seed, config=config, overrides=(*cell.overrides, f"seed={seed}"))
+
+
+class _Planner:
+    """Composes and checks cells, one at a time. ``notes``: which settings are for which
+    algorithms."""
+
+    def __init__(
+        self, config: DictConfig, overrides: Sequence[str], user_config_dir: str | None
+    ) -> None:
+        self.request, self.user_config_dir = config, user_config_dir
+        self.tolerance: float | None = config.size_tolerance
+        self._compose = lru_cache(maxsize=None)(self._composed)
+        self.added = [o for o in overrides if o.startswith("+model.")]
+        self.shared = [o for o in overrides if not is_option(o) and o not in self.added]
+        self.presets = model_presets(user_config_dir, self.shared)
+        options = [o for o in overrides if is_option(o)]
+        self.model_options = [o for o in options if key_of(o).startswith("model.")]
+        self.options = [o for o in options if o not in self.model_options]
+        chosen = [o.split("=")[1] for o in self.shared if chooses_model(o)]
+        self.model = chosen[-1] if chosen else None
+        self.recipes = recipes(list(config.algos), self.shared, lambda o: self._compose(tuple(o)))
+        configs = {name: recipe.config for name, recipe in self.recipes.items()}
+        self.notes = option_notes(self.options, configs)
+        if plainly := [name for name, recipe in self.recipes.items() if recipe.is_plain]:
+            self.notes.append(f"what the experiment sets under algo: not for {', '.join(plainly)}")
+
+    def remedy(self, refusal: str) -> str:
+        """A refusal of ``train``, its advice turned into that for ``compare``."""
+        problem, found, _ = refusal.partition("; set forward_process=")
+        if found and any(o.startswith("forward_process=") for o in self.shared):
+            return f"{problem}; leave forward_process= out, and each algorithm takes its own"
+        return re.sub(r"algo\.backbone=([\w-]+)", r"backbones=[\1]", refusal)
+
+    def plan(self, algorithm: str, asked: str | None, size: int | None) -> Cell:
+        """The cell without its seed. ``asked``: a backbone, None for that of ``train``, or one made
+        for the data; ``size``: parameters of the first cell, None for that one."""
+        recipe, instead_of = self.recipes[algorithm], None
+        backbone = asked or str(self._compose(tuple(self.shared)).algo.backbone)
+        if asked is None and not recipe.reads(backbone):
+            backbone = recipe.stand_in()
+        wanted = self.model or self._default_model(recipe, backbone)
+        if backbone not in recipe.usable:
+            stated = self.presets.get(wanted)
+            size = size or (stated.parameters if stated else 0) or None
+            instead_of, backbone = backbone, recipe.stand_in()
+        first, *others = self._candidates(backbone, wanted, size)
+        cell = self._build(algorithm, backbone, first)
+        for preset in others:
+            if self._fits(cell, size):
+                break
+            other = self._build(algorithm, backbone, preset)
+            cell = min(cell, other, key=lambda c: apart(c.parameters, size))
+        if size is not None and not self._fits(cell, size):
+            cell = self._scaled(cell, size)
+        if size is not None and not self._fits(cell, size):
+            raise ValueError(self._too_far(cell, size))
+        return replace(cell, instead_of=instead_of)
+
+    def _fits(self, cell: Cell, size: int | None) -> bool:
+        return are_equal(cell.parameters, size, self.tolerance)
+
+    def _default_model(self, recipe: Recipe, backbone: str) -> str:
+        """The preset of the recipe unless it is made for other data; then that of the first recipe
+        of which this is not so, else the backbone's own."""
+        known = {*available_backbones()}
+        for each in (recipe, *self.recipes.values()):
+            preset = self.presets.get(each.model)
+            if preset is None or not preset.backbones:  # which does not say what it is for
+                return each.model
+            if any(name in known and each.reads(name) for name in preset.backbones):
+                return each.model
+        return backbone_spec(backbone).preset or recipe.model
+
+    def _candidates(self, backbone: str, wanted: str, size: int | None) -> Sequence[str | None]:
+        """Presets to try: the one wanted if it fits the backbone, the only one if the command says
+        so; then those that do, the nearest to the ``size`` or the wanted one first. None takes what
+        the recipe has, as a backbone without a preset does."""
+        preset = self.presets.get(wanted)
+        if preset is None or not preset.backbones:
+            return [self.model]
+        first = [wanted] if backbone in preset.backbones else []
+        if first and self.model == wanted:
+            return first
+        found = fitting_presets(backbone, self.presets, size or preset.parameters)
+        return [*first, *(name for name in found if name not in first)] or [self.model]
+
+    def _scaled(self, cell: Cell, size: int) -> Cell:
+        """The cell of about ``size`` parameters, if the keys that its preset scales with can make
+        it so; those that the command gives stay as they are."""
+        assert self.tolerance is not None
+        for key in self._scaling_keys(cell):
+            count = parameter_counts(cell.config, key)
+            start = int(OmegaConf.select(cell.config.model, key))
+            value = value_for(size, count, start, self.tolerance)
+            if value is not None and value != start:
+                scaled = (*cell.scaled, f"{key}={value}")
+                cell = self._build(cell.algorithm, cell.backbone, cell.preset, scaled)
+            if self._fits(cell, size):
+                break
+        return cell
+
+    def _scaling_keys(self, cell: Cell) -> list[str]:
+        """The keys that its preset scales with, without those that the command gives."""
+        preset = self.presets.get(cell.preset or "")
+        if preset is None:
+            return []
+        given = {key_of(word) for word in (*self.model_options, *self.added)}
+        check_scaling(f"model={preset.name}", plain(cell.config.model))
+        return [key for key in preset.scales_with if f"model.{key}" not in given]
+
+    def _too_far(self, cell: Cell, size: int) -> str:
+        """Why a cell is not of the ``size``, and the ways out."""
+        preset = self.presets.get(cell.preset or "")
+        keys = preset.scales_with if preset else ()
+        free = self._scaling_keys(cell)
+        if preset is None:
+            way = (
+                "register it with its sizes and the key that scales them, as in default_model="
+                "{'width': 64, 'scales_with': 'width'}, and compare finds its size"
+            )
+        elif not keys:
+            way = (
+                f"say in its preset {preset.name} which key scales it, as in scales_with: width, "
+                "and compare finds its size; or give model.KEY=... or another model="
+            )
+        elif not free:
+            way = f"leave out {', '.join(f'model.{key}=' for key in keys)}, and compare finds it"
+        else:
+            way = f"nothing nearer was found by {' and '.join(free)}; give another model="
+        return (
+            f"{cell.backbone} with model={cell.model} has {cell.parameters:,} parameters, the "
+            f"first cell {size:,}: more than {self.tolerance:.0%} apart; {way}, or allow more by "
+            "size_tolerance=0.2, any difference by size_tolerance=null"
+        )
+
+    def _build(
+        self, algorithm: str, backbone: str, preset: str | None, scaled: tuple[str, ...] = ()
+    ) -> Cell:
+        recipe = self.recipes[algorithm]
+        model = [] if preset is None else [f"model={preset}"]
+        shared = [o for o in recipe.overrides if not chooses_model(o)]
+        own = [o for o in self.options if has_key(recipe.config, o)]
+        added = [f"+{o}" for o in self.added]  # a preset may have such a key
+        overrides = [*shared, *model, f"algo.backbone={backbone}", *own, *added]
+        config = self._compose(tuple(overrides))
+        of_model = [o for o in self.model_options if has_key(config, o)]
+        if of_model := [*of_model, *(f"++model.{word}" for word in scaled)]:
+            preset_config, overrides = config, [*overrides, *of_model]
+            config = self._compose(tuple(overrides))
+            check_kinds(config, preset_config)
+        built = build_on_meta(config)
+        size, out = sum(p.numel() for p in built.parameters()), Path(str(self.request.out))
+        out = out.absolute()
+        cell = Cell(algorithm, backbone, 0, tuple(overrides), config, size, out=out, scaled=scaled)
+        refusal = cell.measurement.refusal(built, self.request.eval.num_samples)
+        if refusal is not None:
+            raise ValueError(refusal)
+        return cell
+
+    def _composed(self, overrides: tuple[str, ...]) -> DictConfig:
+        try:
+            return compose_plainly("train", overrides, self.user_config_dir)
+        except HydraException as error:
+            words = list(overrides)
+            raise ValueError(explain(error, "train", words, self.user_config_dir)) from error
+
+
+def build_on_meta(config: DictConfig) -> Algorithm:
+    """The algorithm of a ``train`` config without memory for its weights, its sampler checked.
+
+    Raises ``ValueError`` for whatever does not fit.
+    """
+    check_values(config)
+    try:
+        sampler, completed = build_sampler(config), complete_data(config)
+        with torch.device("meta"):
+            algorithm = build_algorithm(completed)
+    except (TypeError, OmegaConfBaseException) as error:
+        raise ValueError(str(error)) from error
+    check_sampler(sampler, algorithm)
+    return algorithm

@@ -1,0 +1,115 @@
+"""Another number of parameters for a network: the value of a key that gives it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.domains import complete_data
+
+_ENOUGH = 0.1
+"""A search ends early at this share of the tolerance."""
+
+_TRIES = 128
+"""Values around a guess, at most, of which one must be legal."""
+
+_REFUSED = (ValueError, TypeError, AssertionError, RuntimeError, ArithmeticError)
+"""What networks raise for sizes that they cannot have, such as heads that do not divide a width."""
+
+
+def apart(size: int, other: int | None) -> float:
+    """|log(size / other)|; infinite where a size is unknown."""
+    return abs(math.log(size / other)) if size and other else math.inf
+
+
+def are_equal(size: int, other: int | None, tolerance: float | None) -> bool:
+    """True if two sizes are at most the ``tolerance`` apart; None of either is any."""
+    return other is None or tolerance is None or abs(size / other - 1) <= tolerance
+
+
+def parameter_counts(config: DictConfig, key: str) -> Callable[[int], int | None]:
+    """Value of ``model.key`` -> parameters of the algorithm of a ``train`` config, built without
+    memory for its weights; None for a value that the network refuses."""
+    completed = complete_data(config)
+    known: dict[int, int | None] = {}
+
+    def count(value: int) -> int | None:
+        if value not in known:
+            each = completed.copy()
+            OmegaConf.update(each, f"model.{key}", value)
+            try:
+                with torch.device("meta"):
+                    built = build_algorithm(each)
+                known[value] = sum(p.numel() for p in built.parameters())
+            except _REFUSED:
+                known[value] = None
+        return known[value]
+
+    return count
+
+
+def value_for(
+    target: int, count: Callable[[int], int | None], start: int, tolerance: float
+) -> int | None:
+    """The whole number of which ``count`` is nearest to the ``target``, or next to it by a tenth of
+    the ``tolerance``; None if ``count`` does not grow with it.
+
+    ``count``: None for values that are not legal, of which ``start`` is none. From ``start`` the
+    value is doubled or halved until the target lies between two of them; then the interval shrinks,
+    by a power law and by halves in turn, until no legal value is left in it.
+    """
+    bracket = _bracket(target, count, start)
+    if bracket is None:
+        return None
+    low, high = bracket
+    by_law = True
+    while True:
+        best = min((low, high), key=lambda value: apart(count(value) or 0, target))
+        if apart(count(best) or 0, target) <= _ENOUGH * tolerance:
+            return best
+        guess = _between(low, high, target, count) if by_law else (low + high) // 2
+        middle = _nearest_legal(guess, low, high, count)
+        if middle is None:
+            return best
+        low, high = (middle, high) if (count(middle) or 0) < target else (low, middle)
+        by_law = not by_law
+
+
+def _bracket(target: int, count: Callable[[int], int | None], start: int) -> tuple[int, int] | None:
+    """Two legal values, one on each side of the target or both the one nearest to it; None if
+    ``count`` does not grow with the value."""
+    value, size = start, count(start) or 0
+    upwards = size < target
+    while (size < target) == upwards and size != target:
+        low, high = (value, 4 * value) if upwards else (0, value)
+        further = _nearest_legal(2 * value if upwards else value // 2, low, high, count)
+        if further is None:
+            return (value, value) if value != start else None
+        found = count(further) or 0
+        if found == size or (found > size) != upwards:
+            return None
+        previous, value, size = value, further, found
+    if value == start:
+        return start, start
+    return (previous, value) if upwards else (value, previous)
+
+
+def _between(low: int, high: int, target: int, count: Callable[[int], int | None]) -> int:
+    """Where ``count`` is the target if it is a power of the value between two of them."""
+    below, above = math.log(count(low) or 1), math.log(count(high) or 1)
+    if above <= below:
+        return (low + high) // 2
+    share = (math.log(target) - below) / (above - below)
+    return round(low * (high / low) ** min(max(share, 0.0), 1.0))
+
+
+def _nearest_legal(
+    guess: int, low: int, high: int, count: Callable[[int], int | None]
+) -> int | None:
+    """The legal value nearest to the guess strictly between two others."""
+    inside = sorted(range(low + 1, high), key=lambda value: abs(value - guess))
+    return next((value for value in inside[:_TRIES] if count(value) is not None), None)

@@ -1,0 +1,119 @@
+"""Where configs come from: ours, a user's folder, the search paths of plug-ins, and registries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from discrete_diffusion.config_files import config_dir
+from discrete_diffusion.models.registry import default_models
+
+_HYDRA = RLock()
+
+_SEARCH_PATH = "hydra.searchpath="
+
+_OFFERED: set[str] = set()
+"""Presets that Hydra has from the registry of backbones."""
+
+
+def is_search_path(override: str) -> bool:
+    """True for ``hydra.searchpath=[...]``, which adds folders and packages of configs."""
+    return override.startswith(_SEARCH_PATH)
+
+
+@contextmanager
+def own_hydra(
+    user_config_dir: str | Path | None = None, overrides: Sequence[str] = ()
+) -> Iterator[list[str]]:
+    """Hydra with our configs inside the block, in one thread at a time, as it is one for all of
+    them; afterwards the one that ran before.
+
+    Yields the overrides that add ``user_config_dir``, and what ``hydra.searchpath=`` among the
+    ``overrides`` names, to its search path.
+    """
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+
+    places = [] if user_config_dir is None else [f"file://{Path(user_config_dir).absolute()}"]
+    places += _named_places(overrides)
+    with _HYDRA:
+        _offer_default_models()
+        running = GlobalHydra.instance().hydra
+        GlobalHydra.instance().clear()
+        try:
+            with initialize_config_dir(str(config_dir()), version_base="1.3"):
+                yield [f"{_SEARCH_PATH}[{','.join(map(quoted, places))}]"] if places else []
+        finally:
+            GlobalHydra.instance().hydra = running
+
+
+def _named_places(overrides: Sequence[str]) -> list[str]:
+    """What ``hydra.searchpath=[...]`` lists; Hydra itself refuses another value."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    places: list[str] = []
+    for word in filter(is_search_path, overrides):
+        value: Any = OverridesParser.create().parse_override(word).value()
+        if not isinstance(value, list):
+            raise ValueError(f"{word}: expected a list, as in hydra.searchpath=[pkg://my_package]")
+        places += [str(each) for each in value]
+    return places
+
+
+def quoted(text: str) -> str:
+    """``text`` quoted as a value of an override of Hydra."""
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), text) + "'"
+
+
+def _offer_default_models() -> None:
+    """Let Hydra know the presets that backbones are registered with, as choices of ``model=``; a
+    file of the same name comes first."""
+    from hydra.core.config_store import ConfigStore
+
+    store = ConfigStore.instance()
+    registered = default_models()
+    for name in _OFFERED - registered.keys():
+        store.repo["model"].pop(f"{name}.yaml", None)
+    for name, keys in registered.items():
+        store.store(name, keys, group="model")
+    _OFFERED.clear()
+    _OFFERED.update(registered)
+
+
+@contextmanager
+def config_repository(
+    user_config_dir: str | Path | None, overrides: Sequence[str]
+) -> Iterator[Any]:
+    """Hydra's repository of all config files that composing would find."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    with own_hydra(user_config_dir, overrides) as words:
+        loader: Any = GlobalHydra.instance().config_loader()
+        # Hydra has no public way to list what hydra.searchpath adds
+        yield loader._parse_overrides_and_create_caching_repo(None, words)[1]
+
+
+def choices(
+    group: str,
+    user_config_dir: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    files_only: bool = False,
+) -> list[str]:
+    """The choices of a config group, wherever on the search path they are; ``files_only``: without
+    those that Hydra has from a registry."""
+    from hydra.core.object_type import ObjectType
+
+    with config_repository(user_config_dir, overrides) as repository:
+        return sorted(
+            {
+                name
+                for source in repository.get_sources()
+                if source.is_group(group) and not (files_only and source.scheme() == "structured")
+                for name in source.list(group, ObjectType.CONFIG)
+            }
+        )
