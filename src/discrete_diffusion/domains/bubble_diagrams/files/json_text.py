@@ -143,6 +143,9 @@ def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
         meant = [field for field in fields if _is_one_letter_off(key.casefold(), field)]
         if "relations" not in data:
             meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
+        if meant and meant[0] in data:
+            reason = f"unknown, and hardly told from {meant[0]!r}, which is there too; rename it"
+            raise DiagramError(key, reason)
         if meant:
             raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?")
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.code_tables import told_apart
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
     check_size,
     checked_box,
     inverse_relation,
+    room_code,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_keys, check_metadata
-from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
-from discrete_diffusion.domains.bubble_diagrams.geometry import relations_in_metres
+from discrete_diffusion.domains.bubble_diagrams.files.records import Note, Plan
+from discrete_diffusion.domains.bubble_diagrams.geometry import (
+    UNITS,
+    metres_per,
+    relations_in_metres,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.door import (
     FRONT_DOOR,
     Box,
@@ -29,6 +35,14 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
     rooms_beside,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.floors import (
+    TOLERANCE,
+    TurnBack,
+    angle_of,
+    drawn_floors,
+)
+from discrete_diffusion.domains.bubble_diagrams.scales import IN_METRES, DrawnIn
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.rooms import NO_EDGE
 
 if TYPE_CHECKING:
@@ -40,8 +54,13 @@ WRITTEN = "discrete_diffusion"
 MOVED = "relations of moved rooms"
 """What a file says that its plan does not hold any more, because its rooms are elsewhere."""
 
-TOLERANCE = 1e-3
-"""Metres by which what is read may differ from what was written."""
+TURNED = "plan turned back"
+"""What is noted of a plan that was drawn turned as a whole."""
+
+LOOSE = "room that fills less than half of its box"
+"""What is noted of rooms whose relations are measured on boxes that they do not fill."""
+
+_LEAST_FILL = 0.5
 
 
 @dataclass(frozen=True)
@@ -57,6 +76,9 @@ class DrawnRoom:
     among: tuple[int, ...] = ()
     box: Box | None = None
 
+    def moved(self, move: Callable[[BaseGeometry], BaseGeometry]) -> DrawnRoom:
+        return replace(self, floor=move(self.floor), box=None)
+
     @property
     def bounds(self) -> Box:
         """The ``box``, unless the floor reaches out of it; the one around the floor."""
@@ -70,23 +92,29 @@ class DrawnRoom:
 
 @dataclass(frozen=True)
 class DrawnDoor:
-    """``box``: of the opening, a line if nobody says how thick the wall is. ``rooms``: numbers of
+    """``shape``: of the opening, a line if nobody says how thick the wall is. ``rooms``: numbers of
     ``DrawnRoom``, or ``FRONT_DOOR``; None if the file does not say them."""
 
-    box: Box
+    shape: BaseGeometry
     is_front: bool = False
     rooms: tuple[int, int] | None = None
+
+    @property
+    def box(self) -> Box:
+        return self.shape.bounds
 
 
 @dataclass(frozen=True)
 class Drawing:
     """``written``: the JSON of the plan that the file was written from, None if it has none.
     ``left_out``: the names of what else was drawn, once for each. ``draws_boundary``: the format
-    can; else the boundary is the one that was written.
+    can; else the boundary is the one that was written. ``drawn``: the unit it was in; lengths are
+    in metres.
 
     The drawing is what counts. What was written beside it counts for rooms that are where they
     were: their boxes, and the relations between two of them, are those that were written. All other
-    boxes are those around the floors, and all other relations are measured.
+    boxes are those around the floors, and all other relations are measured. A plan that is turned
+    as a whole, and none of whose rooms is where it was, is turned back.
     """
 
     rooms: tuple[DrawnRoom, ...]
@@ -95,21 +123,56 @@ class Drawing:
     written: object = None
     left_out: tuple[str, ...] = ()
     draws_boundary: bool = True
+    drawn: DrawnIn = IN_METRES
 
     def plan(self, *, n_max: int, gap: float) -> Plan:
-        """The diagram, as ``FloorPlan.to_diagram`` gives it, and what was left out.
+        """The diagram, as ``FloorPlan.to_diagram`` gives it, what was left out, and what is odd.
 
         ``gap``: metres up to which rooms are related. Raises ``DiagramError``.
         """
         check_size(len(self.rooms), n_max, "rooms")
         written = None if self.written is None else _read_written(self.written)
+        same = {} if written is None else _where_they_were(self.rooms, written)
+        floors = [room.floor for room in self.rooms]
+        if not same and (angle := angle_of(floors)):
+            straight = self._moved(TurnBack(floors, angle))
+            note = Note(TURNED, f"by {abs(angle):.1f} degrees")
+            plan = straight._plan(written, {}, gap)
+            return plan._replace(notes=(note, *plan.notes))
+        return self._plan(written, same, gap)
+
+    def scaled(self, drawn: DrawnIn) -> Drawing:
+        """In metres what was drawn in that unit."""
+        import shapely
+
+        def move(shape: BaseGeometry) -> BaseGeometry:
+            return shapely.transform(shape, lambda corners: corners * drawn.metres)
+
+        return replace(self._moved(move), drawn=drawn)
+
+    def _moved(self, move: Callable[[BaseGeometry], BaseGeometry]) -> Drawing:
+        """All that is drawn."""
+        from shapely import Polygon
+
+        boundary = self.boundary
+        if boundary is not None:
+            boundary = corners_of(move(Polygon(boundary)))
+        return replace(
+            self,
+            rooms=tuple(room.moved(move) for room in self.rooms),
+            doors=tuple(replace(door, shape=move(door.shape)) for door in self.doors),
+            boundary=boundary,
+        )
+
+    def _plan(self, written: FloorPlan | None, same: Mapping[int, int], gap: float) -> Plan:
+        """``same``: the rooms that are where they were, with the numbers that they were written
+        with."""
         boxes = [room.bounds for room in self.rooms]
         measured = relations_in_metres(boxes, gap)
         codes = {(i, j): int(measured[i, j]) for i, j in combinations(range(len(boxes)), 2)}
         metadata: Mapping[str, Any] = {}
         num_moved = 0
         if written is not None:
-            same = _where_they_were(self.rooms, written)
             stated = _relations_between(same, written.diagram)
             num_moved = len(written.diagram.relations) - len(stated)
             codes |= {pair: stated.get(pair, NO_EDGE) for pair in combinations(sorted(same), 2)}
@@ -121,8 +184,33 @@ class Drawing:
         rooms = tuple(_type_of(room, written) for room in self.rooms)
         bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
         doors = tuple(self._door(door, bare, written) for door in self.doors)
-        read = replace(bare, doors=doors, boundary=self._boundary(written))
-        return Plan(read.to_diagram(), (*self.left_out, *(MOVED,) * num_moved))
+        read = replace(
+            bare,
+            doors=doors,
+            boundary=self._boundary(written),
+            floors=drawn_floors(self._floors(written, same), bare.boxes, _left_of(bare)),
+        )
+        return Plan(
+            read.to_diagram(),
+            (*self.left_out, *(MOVED,) * num_moved),
+            notes=tuple(self._loose(boxes, same)),
+            drawn=None if same else self.drawn,
+        )
+
+    def _floors(
+        self, written: FloorPlan | None, same: Mapping[int, int]
+    ) -> list[BaseGeometry | None]:
+        """Of every room; those that are where they were have the one they were written with."""
+        if written is None:
+            return [room.floor for room in self.rooms]
+        own = written.floors or (None,) * written.diagram.num_rooms
+        return [own[same[k]] if k in same else room.floor for k, room in enumerate(self.rooms)]
+
+    def _loose(self, boxes: Sequence[Box], same: Mapping[int, int]) -> Iterator[Note]:
+        for k, (room, (x0, y0, x1, y1)) in enumerate(zip(self.rooms, boxes, strict=True)):
+            share = room.floor.area / ((x1 - x0) * (y1 - y0))
+            if k not in same and room.box is None and share < _LEAST_FILL:
+                yield Note(LOOSE, f"rooms[{k}], {ROOM_TYPES[room.room]}, fills {share:.0%}")
 
     def _door(self, door: DrawnDoor, plan: FloorPlan, written: FloorPlan | None) -> Door:
         """The one that was written there; else with the rooms that the file says, or nearest."""
@@ -151,6 +239,30 @@ class Drawing:
         return written.boundary if same else self.boundary
 
 
+def rooms_of_labels(
+    labels: Sequence[object], floors: Sequence[BaseGeometry], places: Sequence[str]
+) -> list[int]:
+    """Room codes of names; of bedrooms that are told apart by numbers the one with the largest
+    floor is the MasterRoom. ``places``: what an error calls each."""
+    told = told_apart(labels, lambda: [floor.area for floor in floors])
+    return [room_code(label, place) for label, place in zip(told, places, strict=True)]
+
+
+def in_stated_unit(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
+    """A drawing of a JSON object in metres, or in the unit that its key ``unit`` names.
+
+    Raises ``DiagramError`` for a unit that is none.
+    """
+    unit, key = data.get("unit", "metres"), 'add "unit": "{}" to the file'
+    if unit not in UNITS or unit == "pixels":
+        known = ", ".join(UNITS[1:])
+        raise DiagramError("unit", f"{reprlib.repr(unit)}: expected {known}")
+    if unit == "metres":
+        said = 'its "unit"' if "unit" in data else ""
+        return replace(drawing, drawn=DrawnIn(said=said, key=key))
+    return drawing.scaled(DrawnIn(str(unit), metres_per(unit), 'its "unit"', key))
+
+
 def check_installed() -> None:
     """``DiagramError`` naming the extra ``plans`` if it is missing."""
     for module in ("shapely", "ezdxf"):
@@ -170,6 +282,10 @@ def written_text(plan: FloorPlan) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"the plan's metadata cannot be written as JSON ({error})") from error
     return data
+
+
+def _left_of(plan: FloorPlan) -> list[BaseGeometry]:
+    return [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
 
 
 def _boxes(plan: FloorPlan) -> tuple[Box, ...]:

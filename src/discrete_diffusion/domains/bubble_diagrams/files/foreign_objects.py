@@ -1,0 +1,57 @@
+"""JSON objects of formats that are not read: told by their keys, refused in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_WRITE = (
+    'write a line {"rooms": [...], "boxes": [[x0, y0, x1, y1], ...]} for each plan, the boxes '
+    "around its polygons"
+)
+
+
+def foreign_object(data: Mapping[str, Any]) -> str | None:
+    """What an object is, and what to do about it; None for one that may be a plan of ours."""
+    if "oas_layout" in data or _has(data, "rooms", "boundary_polygon"):
+        return f"OAS-Layout, which is not read; {_WRITE}, with data.unit=millimetres"
+    if "oas_program" in data or _has(data, "rooms", "usage"):
+        return (
+            "an OAS-Program, which is a brief, not a plan: discrete-diffusion sample brief=FILE "
+            "draws diagrams that meet it"
+        )
+    if _has(data, "rooms", "floor_polygon"):
+        return (
+            "a plan of DS2D (rooms with floor_polygon), which is not read under that key; call the "
+            f'list "spaces", as the RLVR format does, or {_WRITE}'
+        )
+    if "input" in data and "output" in data and "rooms" not in data:
+        return (
+            "a prompt and an answer, as DS2D has them, not a plan; write the plan of the answer "
+            "alone"
+        )
+    if "room_type" in data and not data.keys() & {"boxes", "rooms"}:
+        what = "room types and edges" if "edges" in data else "room types"
+        return (
+            f"House-GAN data reduced to {what}: without boxes (and ed_rm, the rooms beside each "
+            'wall) nothing says how rooms lie to each other; give "boxes" too, or "rooms" and '
+            '"relations"'
+        )
+    if _has(data, "rooms"):
+        return (
+            "a plan whose rooms are objects, which is no format that is read; "
+            '"rooms" is a list of room types, beside "relations" or "boxes"'
+        )
+    if "shapes" in data and "imagePath" in data:
+        return f"LabelMe annotations of a picture, which are not read; {_WRITE}"
+    if "annotations" in data and "images" in data:
+        return f"COCO annotations of pictures, which are not read; {_WRITE}"
+    return None
+
+
+def _has(data: Mapping[str, Any], key: str, of_each: str | None = None) -> bool:
+    """Whether ``key`` is a list of objects, the first of them with ``of_each``."""
+    given = data.get(key)
+    if not isinstance(given, list) or not given or not isinstance(given[0], Mapping):
+        return False
+    return of_each is None or of_each in given[0]
