@@ -11,41 +11,42 @@ _WRITE = (
 )
 
 
-def foreign_object(data: Mapping[str, Any]) -> str | None:
-    """What an object is, and what to do about it; None for one that may be a plan of ours."""
+def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The key that tells what an object is, and what to do about it; None for one that may be a
+    plan of ours."""
     if "oas_layout" in data or _has(data, "rooms", "boundary_polygon"):
-        return f"OAS-Layout, which is not read; {_WRITE}, with data.unit=millimetres"
+        key = "oas_layout" if "oas_layout" in data else "rooms"
+        return key, f"OAS-Layout, which is not read; {_WRITE}, with data.unit=millimetres"
     if "oas_program" in data or _has(data, "rooms", "usage"):
         return (
+            "oas_program" if "oas_program" in data else "rooms",
             "an OAS-Program, which is a brief, not a plan: discrete-diffusion sample brief=FILE "
-            "draws diagrams that meet it"
+            "draws diagrams that meet it",
         )
     if _has(data, "rooms", "floor_polygon"):
         return (
-            "a plan of DS2D (rooms with floor_polygon), which is not read under that key; call the "
-            f'list "spaces", as the RLVR format does, or {_WRITE}'
-        )
-    if "input" in data and "output" in data and "rooms" not in data:
-        return (
-            "a prompt and an answer, as DS2D has them, not a plan; write the plan of the answer "
-            "alone"
+            "rooms",
+            "rooms with a floor_polygon are those of DS2D, which are not read under this key; call "
+            f'it "spaces", as the RLVR format does, or {_WRITE}',
         )
     if "room_type" in data and not data.keys() & {"boxes", "rooms"}:
-        what = "room types and edges" if "edges" in data else "room types"
+        what = "room_type and edges are" if "edges" in data else "room_type is"
         return (
-            f"House-GAN data reduced to {what}: without boxes (and ed_rm, the rooms beside each "
+            "room_type",
+            f"{what} a part of House-GAN++ JSON: without boxes (and ed_rm, the rooms beside each "
             'wall) nothing says how rooms lie to each other; give "boxes" too, or "rooms" and '
-            '"relations"'
+            '"relations"',
         )
     if _has(data, "rooms"):
         return (
-            "a plan whose rooms are objects, which is no format that is read; "
-            '"rooms" is a list of room types, beside "relations" or "boxes"'
+            "rooms",
+            "rooms that are objects are of no format that is read; expected a list of room types, "
+            'beside "relations" or "boxes"',
         )
     if "shapes" in data and "imagePath" in data:
-        return f"LabelMe annotations of a picture, which are not read; {_WRITE}"
+        return "shapes", f"LabelMe annotations of a picture, which are not read; {_WRITE}"
     if "annotations" in data and "images" in data:
-        return f"COCO annotations of pictures, which are not read; {_WRITE}"
+        return "annotations", f"COCO annotations of pictures, which are not read; {_WRITE}"
     return None
 
 

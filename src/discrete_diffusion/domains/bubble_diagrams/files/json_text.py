@@ -143,11 +143,10 @@ def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
         meant = [field for field in fields if _is_one_letter_off(key.casefold(), field)]
         if "relations" not in data:
             meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
-        if meant and meant[0] in data:
-            reason = f"unknown, and hardly told from {meant[0]!r}, which is there too; rename it"
-            raise DiagramError(key, reason)
         if meant:
-            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?")
+            there = " That is there too: take one of them out, or rename this one."
+            there = there if meant[0] in data else ""
+            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?{there}")
 
 
 def _is_one_letter_off(word: str, other: str) -> bool:

@@ -89,7 +89,7 @@ def parse_plan(
         raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
     check_keys(data)
     if foreign := foreign_object(data):
-        raise DiagramError("", foreign)
+        raise DiagramError(*foreign)
     check_spelling(data, _FIELDS)
     field = _format(data)
     if field in _DRAWINGS:

@@ -172,7 +172,7 @@ def read_report(
     _check_scale(path, measured, unit, threshold)
     remarks = remarks_of(noted)
     for remark in remarks:
-        logger.warning("%s: %s", path, remark.sentence())
+        logger.warning("%s", remark.sentence())
     if foreign := _foreign(diagrams, places, vocabulary):
         if not skip_invalid:
             raise ValueError(next(iter(foreign.values())).sentence())
@@ -232,7 +232,8 @@ def _check_scale(
         gap = threshold_of(unit, threshold) * metres_per(unit)
         check_drawings(drawn, gap=gap, usual_gap=threshold is None)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        place = "" if str(error).startswith(str(path)) else f"{path}: "
+        raise ValueError(f"{place}{error}") from error
 
 
 def read_partials(

@@ -109,7 +109,7 @@ def _document(content: bytes) -> Document:
 
 def _drawn_in(document: Document, unit: str) -> DrawnIn:
     """The unit of the header; ``unit`` if it says none. ``DiagramError`` where nobody says one."""
-    from ezdxf.units import InsertUnits, conversion_factor, decode
+    from ezdxf.units import InsertUnits, conversion_factor
 
     key = "set $INSUNITS to {} (in AutoCAD: UNITS)"
     if document.units == 0:
@@ -128,7 +128,8 @@ def _drawn_in(document: Document, unit: str) -> DrawnIn:
         )
     except (KeyError, ValueError) as error:
         raise DiagramError("$INSUNITS", f"{document.units}: an unknown unit of length") from error
-    return DrawnIn(found.name.lower(), metres, f"$INSUNITS={document.units} of its header", key)
+    name = found.name.lower().replace("meters", "metres")
+    return DrawnIn(name, metres, f"$INSUNITS={document.units} of its header", key)
 
 
 def _about(entity: Any) -> tuple[str | None, list[int]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
     required_list,
+    room_code,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.door import (
     FRONT_DOOR,
@@ -97,6 +98,7 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
             numbers.append(number if type(number) is int else len(numbers))
             labels.append(about.get("room_type"))
             places.append(f"{where}.properties.room_type")
+            room_code(labels[-1], places[-1])
             floors.append(_shape(feature, where, "Polygon", "MultiPolygon"))
         elif kind == "door":
             said = about.get("rooms")

@@ -17,6 +17,7 @@ import numpy as np
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
     checked_box,
+    room_code,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.own_names import NO_NAMES, OwnNames
 from discrete_diffusion.domains.bubble_diagrams.plans.door import (
@@ -86,6 +87,7 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
         where = f"line {number}"
         if row["kind"] == "room":
             labels.append(names.meant(row["type"]))
+            room_code(labels[-1], where)
             floors.append(_shape(row["wkt"], where, "Polygon", "MultiPolygon"))
             boxes.append(_box(row.get("box") or "", where))
             places.append(where)
