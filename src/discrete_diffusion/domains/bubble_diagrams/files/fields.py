@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import (
+    is_numbered_bedroom,
     may_mean,
     room_type_of,
     without_number,
@@ -73,7 +74,7 @@ def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | N
     if vocabulary is not None:
         codes = {name: _ROOM_CODES[name] for name in vocabulary.room_types}
     if isinstance(value, str) and value not in codes:
-        bare = without_number(value)
+        bare = "Bedroom" if is_numbered_bedroom(value) else without_number(value)
         value = room_type_of(value, codes) or room_type_of(bare, codes) or value
     return _code(value, codes, "room type", field, len(DIRECTIONS.room_types))
 

@@ -27,6 +27,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
 )
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import foreign_format
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import numbered_lines, one_document
+from discrete_diffusion.domains.bubble_diagrams.files.measured_boxes import check_measured
 from discrete_diffusion.domains.bubble_diagrams.files.own_names import read_names
 from discrete_diffusion.domains.bubble_diagrams.files.plan_files import (
     count_other_files,
@@ -41,13 +42,9 @@ from discrete_diffusion.domains.bubble_diagrams.files.records import (
     remarks_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.geometry import (
-    check_one_unit,
-    check_scale,
-    metres_per,
     threshold_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
-from discrete_diffusion.domains.bubble_diagrams.scales import check_drawings
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, PlanVocabulary
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.naming import counted
@@ -169,7 +166,7 @@ def read_report(
         noted += [(record.place, note) for note in (*plan.notes, *notes_of_boxes(plan.diagram))]
         if plan.measured or plan.drawn is not None:
             measured.append((record.place, plan))
-    _check_scale(path, measured, unit, threshold)
+    check_measured(path, measured, unit, threshold)
     remarks = remarks_of(noted)
     for remark in remarks:
         logger.warning("%s", remark.sentence())
@@ -213,27 +210,6 @@ def _foreign(
             place, where = places[k], places[k].rpartition(", ")[2]
             found[k] = Problem(place, where, error.field, error.reason)
     return found
-
-
-def _check_scale(
-    path: Path, measured: list[tuple[str, Plan]], unit: str, threshold: float | None
-) -> None:
-    boxed, drawn = [], []
-    for place, plan in measured:
-        boxes, num = plan.diagram.boxes, len(plan.diagram.relations)
-        assert boxes is not None  # relations were measured on them
-        if plan.drawn is None:
-            boxed.append((place, boxes, num))
-        else:
-            drawn.append((place, boxes, num, plan.drawn))
-    try:
-        check_one_unit([(place, boxes) for place, boxes, _ in boxed])
-        check_scale([(boxes, num) for _, boxes, num in boxed], unit=unit, threshold=threshold)
-        gap = threshold_of(unit, threshold) * metres_per(unit)
-        check_drawings(drawn, gap=gap, usual_gap=threshold is None)
-    except ValueError as error:
-        place = "" if str(error).startswith(str(path)) else f"{path}: "
-        raise ValueError(f"{place}{error}") from error
 
 
 def read_partials(

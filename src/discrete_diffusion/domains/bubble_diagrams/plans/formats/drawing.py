@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +15,9 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
     check_size,
     checked_box,
-    inverse_relation,
     room_code,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_keys, check_metadata
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_metadata
 from discrete_diffusion.domains.bubble_diagrams.files.records import Note, Plan
 from discrete_diffusion.domains.bubble_diagrams.geometry import (
     UNITS,
@@ -36,10 +34,18 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.floors import (
-    TOLERANCE,
     TurnBack,
     angle_of,
     drawn_floors,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import DrawnDoor, DrawnRoom
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+    are_close,
+    boxes_of,
+    read_written,
+    relations_between,
+    type_of,
+    where_they_were,
 )
 from discrete_diffusion.domains.bubble_diagrams.scales import IN_METRES, DrawnIn
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
@@ -47,9 +53,6 @@ from discrete_diffusion.rooms import NO_EDGE
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
-
-WRITTEN = "discrete_diffusion"
-"""The key of a file for the JSON of the plan that it was written from."""
 
 MOVED = "relations of moved rooms"
 """What a file says that its plan does not hold any more, because its rooms are elsewhere."""
@@ -61,47 +64,6 @@ LOOSE = "room that fills less than half of its box"
 """What is noted of rooms whose relations are measured on boxes that they do not fill."""
 
 _LEAST_FILL = 0.5
-
-
-@dataclass(frozen=True)
-class DrawnRoom:
-    """``room``: its type. ``floor``: a polygon, or several, in metres, y downwards. ``number``: by
-    which doors name it, and which it had in the plan that was written. ``among``: the other types
-    that it may be of, because the format does not tell them apart. ``box``: of
-    which the floor is what smaller rooms leave, where the file says it."""
-
-    room: int
-    floor: BaseGeometry
-    number: int
-    among: tuple[int, ...] = ()
-    box: Box | None = None
-
-    def moved(self, move: Callable[[BaseGeometry], BaseGeometry]) -> DrawnRoom:
-        return replace(self, floor=move(self.floor), box=None)
-
-    @property
-    def bounds(self) -> Box:
-        """The ``box``, unless the floor reaches out of it; the one around the floor."""
-        x0, y0, x1, y1 = self.floor.bounds
-        if self.box is not None:
-            left, top, right, bottom = self.box
-            if left <= x0 <= x1 <= right and top <= y0 <= y1 <= bottom:
-                return self.box
-        return x0, y0, x1, y1
-
-
-@dataclass(frozen=True)
-class DrawnDoor:
-    """``shape``: of the opening, a line if nobody says how thick the wall is. ``rooms``: numbers of
-    ``DrawnRoom``, or ``FRONT_DOOR``; None if the file does not say them."""
-
-    shape: BaseGeometry
-    is_front: bool = False
-    rooms: tuple[int, int] | None = None
-
-    @property
-    def box(self) -> Box:
-        return self.shape.bounds
 
 
 @dataclass(frozen=True)
@@ -131,8 +93,8 @@ class Drawing:
         ``gap``: metres up to which rooms are related. Raises ``DiagramError``.
         """
         check_size(len(self.rooms), n_max, "rooms")
-        written = None if self.written is None else _read_written(self.written)
-        same = {} if written is None else _where_they_were(self.rooms, written)
+        written = None if self.written is None else read_written(self.written)
+        same = {} if written is None else where_they_were(self.rooms, written)
         floors = [room.floor for room in self.rooms]
         if not same and (angle := angle_of(floors)):
             straight = self._moved(TurnBack(floors, angle))
@@ -173,15 +135,15 @@ class Drawing:
         metadata: Mapping[str, Any] = {}
         num_moved = 0
         if written is not None:
-            stated = _relations_between(same, written.diagram)
+            stated = relations_between(same, written.diagram)
             num_moved = len(written.diagram.relations) - len(stated)
             codes |= {pair: stated.get(pair, NO_EDGE) for pair in combinations(sorted(same), 2)}
             for k, number in same.items():
-                boxes[k] = _boxes(written)[number]
+                boxes[k] = boxes_of(written)[number]
             metadata = written.diagram.metadata
             check_metadata(metadata)
         relations = tuple((i, j, code) for (i, j), code in codes.items() if code != NO_EDGE)
-        rooms = tuple(_type_of(room, written) for room in self.rooms)
+        rooms = tuple(type_of(room, written) for room in self.rooms)
         bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
         doors = tuple(self._door(door, bare, written) for door in self.doors)
         read = replace(
@@ -222,7 +184,7 @@ class Drawing:
             rooms = rooms_beside(door.box, plan.rooms, is_front=door.is_front)
         read = Door.of_box(rooms, checked_box(door.box, "doors"))
         for other in () if written is None else written.doors:
-            if _are_close(read.ends, Door.of_box(rooms, other.box(0)).ends):
+            if are_close(read.ends, Door.of_box(rooms, other.box(0)).ends):
                 return replace(other, rooms=rooms)
         return read
 
@@ -235,7 +197,7 @@ class Drawing:
         if self.boundary is None:
             return None
         corners = sorted(self.boundary), sorted(written.boundary)
-        same = len(corners[0]) == len(corners[1]) and all(map(_are_close, *corners))
+        same = len(corners[0]) == len(corners[1]) and all(map(are_close, *corners))
         return written.boundary if same else self.boundary
 
 
@@ -274,81 +236,8 @@ def check_installed() -> None:
             )
 
 
-def written_text(plan: FloorPlan) -> dict[str, Any]:
-    """What ``Drawing.written`` is read from; ``ValueError`` if JSON cannot hold the metadata."""
-    data = plan.to_json()
-    try:
-        json.dumps(data, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"the plan's metadata cannot be written as JSON ({error})") from error
-    return data
-
-
 def _left_of(plan: FloorPlan) -> list[BaseGeometry]:
     return [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
-
-
-def _boxes(plan: FloorPlan) -> tuple[Box, ...]:
-    assert plan.diagram.boxes is not None  # checked by its constructor
-    return plan.diagram.boxes
-
-
-def _read_written(data: object) -> FloorPlan:
-    try:
-        if not isinstance(data, Mapping):
-            raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
-        check_keys(data)
-        plan = FloorPlan.of(BubbleDiagram.from_json(data))
-    except ValueError as error:
-        raise DiagramError(
-            WRITTEN,
-            "is not the JSON of a plan with boxes, and without it relations are measured: repair "
-            f"or delete it ({error})",
-        ) from error
-    return plan
-
-
-def _type_of(room: DrawnRoom, written: FloorPlan | None) -> int:
-    """Of the types that it may be of, the one that was written."""
-    if written is not None and 0 <= room.number < written.diagram.num_rooms:
-        stated = written.diagram.rooms[room.number]
-        return stated if stated in room.among else room.room
-    return room.room
-
-
-def _where_they_were(rooms: tuple[DrawnRoom, ...], written: FloorPlan) -> dict[int, int]:
-    """Room -> the number it was written with, of rooms that have neither moved nor changed size."""
-    boxes = _boxes(written)
-    found: dict[int, int] = {}
-    for k, room in enumerate(rooms):
-        number = room.number
-        if not 0 <= number < len(boxes) or number in found.values():
-            continue
-        shapes = [boxes[number], written.rooms[number].bounds]
-        if any(_are_close(room.bounds, bounds) for bounds in shapes):
-            found[k] = number
-    return found
-
-
-def _relations_between(
-    same: Mapping[int, int], diagram: BubbleDiagram
-) -> dict[tuple[int, int], int]:
-    """Those of the rooms that are where they were, by their present numbers."""
-    now = {number: k for k, number in same.items()}
-    found = {}
-    for i, j, code in diagram.relations:
-        if i in now and j in now:
-            first, second = now[i], now[j]
-            if first > second:
-                first, second, code = second, first, inverse_relation(code)
-            found[first, second] = code
-    return found
-
-
-def _are_close(some: tuple[float, ...], others: tuple[float, ...]) -> bool:
-    """Whether each number is within ``TOLERANCE`` of its counterpart."""
-    pairs = zip(some, others, strict=False)
-    return len(some) == len(others) and all(abs(a - b) <= TOLERANCE for a, b in pairs)
 
 
 def flipped(shape: BaseGeometry) -> BaseGeometry:

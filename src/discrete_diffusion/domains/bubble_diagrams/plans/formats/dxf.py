@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
-    WRITTEN,
     drawn_floor,
     flipped,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+    WRITTEN,
     written_text,
 )
 

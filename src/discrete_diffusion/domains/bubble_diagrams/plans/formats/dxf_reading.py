@@ -13,12 +13,14 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import UNITS, metres_pe
 from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
     Drawing,
-    DrawnDoor,
-    DrawnRoom,
     check_installed,
     corners_of,
     flipped,
     rooms_of_labels,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
+    DrawnDoor,
+    DrawnRoom,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import (
     APP,

@@ -23,16 +23,20 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
-    WRITTEN,
     Drawing,
-    DrawnDoor,
-    DrawnRoom,
     check_installed,
     corners_of,
     drawn_floor,
     flipped,
     in_stated_unit,
     rooms_of_labels,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
+    DrawnDoor,
+    DrawnRoom,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+    WRITTEN,
     written_text,
 )
 

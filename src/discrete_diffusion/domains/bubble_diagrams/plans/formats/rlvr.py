@@ -29,16 +29,20 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Door, FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
-    WRITTEN,
     Drawing,
-    DrawnDoor,
-    DrawnRoom,
     check_installed,
     drawn_floor,
     in_stated_unit,
-    written_text,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
+    DrawnDoor,
+    DrawnRoom,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import nearest_type
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+    WRITTEN,
+    written_text,
+)
 from discrete_diffusion.rooms import ROOM_TYPES
 
 if TYPE_CHECKING:

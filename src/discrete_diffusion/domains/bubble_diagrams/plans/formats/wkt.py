@@ -29,13 +29,15 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
     Drawing,
-    DrawnDoor,
-    DrawnRoom,
     check_installed,
     corners_of,
     drawn_floor,
     flipped,
     rooms_of_labels,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
+    DrawnDoor,
+    DrawnRoom,
 )
 
 if TYPE_CHECKING:
