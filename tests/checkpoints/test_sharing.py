@@ -101,6 +101,29 @@ def test_without_numbers_the_card_says_so(model, tmp_path):
     assert "Licence: not stated" in card
 
 
+def test_the_licence_goes_with_a_model(model, tmp_path):
+    """That of the card beside what was loaded, in the box or elsewhere, unless another is named."""
+    boxed = load("plans-small")
+    folders = [boxed.save_pretrained(tmp_path / "first")]
+    folders.append(load(folders[0]).save_pretrained(tmp_path / "second"))
+    for folder in folders:
+        card = (folder / CARD).read_text()
+        assert "Licence: mit." in card
+        assert yaml.safe_load(card.split("---")[1])["license"] == "mit"
+    own = load(folders[1]).save_pretrained(tmp_path / "third", licence="cc-by-4.0")
+    assert "Licence: cc-by-4.0." in (own / CARD).read_text()
+
+
+@pytest.mark.parametrize(
+    "card", ["", "no head", "---\n- a list\n---\n", "---\nlicense: [mit]\n---\n", "---\n: {\n---\n"]
+)
+def test_a_card_without_a_licence_says_none(model, tmp_path, card):
+    folder = model.save_pretrained(tmp_path / "first")
+    (folder / CARD).write_text(card)
+    again = load(folder).save_pretrained(tmp_path / "second")
+    assert "Licence: not stated" in (again / CARD).read_text()
+
+
 @pytest.mark.parametrize(("steps", "said"), [(7, True), (8, False)])
 def test_the_numbers_of_a_run_are_taken_if_they_are_of_its_step(files, tmp_path, steps, said):
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)

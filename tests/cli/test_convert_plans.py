@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,12 @@ def test_a_file_each_that_is_read_back(capsys, name, options):
 
 
 def test_the_unit_is_that_of_boxes_in_which_plans_were_read(tmp_path):
-    write_diagrams("feet.jsonl", PLANS[:1])
+    boxes = tuple(tuple(side / 4 for side in box) for box in PLANS[0].boxes)
+    plan = replace(PLANS[0], boxes=boxes)
+    write_diagrams("feet.jsonl", [plan])
     main(["data", "convert", "feet.jsonl", "plan.wkt", "--unit=feet"])
     (read,) = read_diagrams("plan.wkt")
-    assert read.boxes == FloorPlan.of(PLANS[0], "feet").diagram.boxes
+    assert read.boxes == FloorPlan.of(plan, "feet").diagram.boxes
 
 
 def test_house_gan_plus_plus(capsys):

@@ -43,6 +43,21 @@ def read_metrics(path: str | Path) -> dict[str, Any]:
     return found
 
 
+def licence_of_card(path: Path) -> str | None:
+    """What the metadata at the head of a model card name as ``license``; None without a card, or
+    where it names none."""
+    if not path.is_file():
+        return None
+    _, _, rest = path.read_text(encoding="utf-8", errors="replace").partition("---\n")
+    head, end, _ = rest.partition("\n---")
+    try:
+        found = yaml.safe_load(head) if end else None
+    except yaml.YAMLError:
+        return None
+    licence = found.get("license") if isinstance(found, dict) else None
+    return licence if isinstance(licence, str) else None
+
+
 def model_card(info: Mapping[str, Any], num_parameters: int, about: About) -> str:
     """The ``README.md`` of a model, with the metadata that the Hugging Face Hub reads."""
     config = info["config"]

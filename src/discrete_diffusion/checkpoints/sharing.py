@@ -13,7 +13,12 @@ from torch import Tensor, nn
 
 from discrete_diffusion.checkpoints.contents import resealed
 from discrete_diffusion.checkpoints.files import save_weights
-from discrete_diffusion.checkpoints.model_card import About, model_card, read_metrics
+from discrete_diffusion.checkpoints.model_card import (
+    About,
+    licence_of_card,
+    model_card,
+    read_metrics,
+)
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.published import CARD, CONFIG, WEIGHTS, endpoint, hub_library
 from discrete_diffusion.whole_files import write_text
@@ -38,7 +43,8 @@ def save_pretrained(
     ``dtype``: ``bfloat16`` halves the file; loaded, weights are float32 again. ``metrics``: a
     ``metrics.json`` of ``evaluate`` or ``train`` for the card; by default that of the run, if it is
     of the same step. ``about``: further fields of ``About``: ``name`` (by default the folder's),
-    ``licence``, ``recipe``, ``limits``.
+    ``licence`` (by default that of the card beside the file that was loaded), ``recipe``,
+    ``limits``.
 
     Raises ``ValueError`` for another ``dtype``, and for a folder that has one of these files, which
     ``overwrite`` replaces.
@@ -52,6 +58,8 @@ def save_pretrained(
     weights = _weights(checkpoint.algorithm, dtype)
     info = resealed(checkpoint.info, weights)
     num = sum(parameter.numel() for parameter in checkpoint.algorithm.parameters())
+    if (licence := licence_of_card(checkpoint.path.parent / CARD)) is not None:
+        about = {"licence": licence, **about}
     card = model_card(info, num, About(**{"name": folder.name, **about}, metrics=metrics))
     folder.mkdir(parents=True, exist_ok=True)
     save_weights(folder / WEIGHTS, info, weights)

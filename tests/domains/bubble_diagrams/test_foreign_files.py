@@ -51,6 +51,15 @@ FOREIGN = {
     "plans.xlsx": (arrays(np.savez, np.zeros(9)), "a spreadsheet; write its plans as JSON lines"),
     "plans.ods": (arrays(np.savez, np.zeros(9)), "a spreadsheet"),
     "old.xls": (b"\xd0\xcf\x11\xe0" + bytes(99), "a spreadsheet"),
+    "plan.svg": (b"<?xml version='1.0'?>\n<!-- a plan -->\n<svg viewBox='0 0 9 9'/>", "an SVG"),
+    "plan.json": (b"\xef\xbb\xbf  <svg xmlns='x'><rect/></svg>", "an SVG"),
+    "plan.xml": (
+        b"<?xml version='1.0'?><house:plan><room/></house:plan>",
+        "XML .its first tag is <plan>",
+    ),
+    "page.jsonl": (b"<!DOCTYPE html>\n<html><body/></html>", "an HTML page"),
+    "graph.xml": (b"<graphml><graph/></graphml>", "GraphML under another name"),
+    "site.kml": (b"<kml><Placemark/></kml>", "KML, in degrees"),
     "plans.docx": (arrays(np.savez, np.zeros(9)), "a document of an office program"),
 }
 
@@ -143,3 +152,66 @@ def test_lines_that_end_in_cr_alone_are_said_so(tmp_path, name):
     assert read_report(path).num_records == 5
     path.write_bytes(json.dumps(json.loads(LINES[0]), indent=1).replace("\n", "\r").encode())
     assert read_report(path).num_records == 1  # one object: CR is blank space in it
+
+
+POLYGON = [{"x": 0, "y": 0}, {"x": 5, "y": 0}, {"x": 5, "y": 4}]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (
+            {
+                "oas_layout": "1.0.0",
+                "rooms": [{"id": "a", "usage": "living", "boundary_polygon": {"points": POLYGON}}],
+                "walls": [],
+            },
+            ("OAS-Layout", "data.unit=millimetres"),
+        ),
+        ({"rooms": [{"usage": "living", "boundary_polygon": {}}]}, ("OAS-Layout",)),
+        ({"oas_program": "1.0.0", "rooms": [{"id": "a", "usage": "living"}]}, ("brief=FILE",)),
+        (
+            {"room_count": 1, "rooms": [{"room_type": "kitchen", "floor_polygon": POLYGON}]},
+            ("DS2D", "spaces"),
+        ),
+        ({"room_type": [1, 2], "edges": [[0, 1]]}, ("House-GAN++", "boxes", "ed_rm")),
+        ({"room_type": [1, 2]}, ("House-GAN++", "boxes")),
+        ({"rooms": [{"name": "Kitchen", "width": 3}]}, ("objects", "list of room types")),
+    ],
+)
+def test_a_json_object_of_another_format_is_named(tmp_path, data, words):
+    for text in (json.dumps(data), json.dumps(data, indent=1), json.dumps([data])):
+        (tmp_path / "plan.json").write_text(text)
+        with pytest.raises(ValueError) as caught:
+            read_report(tmp_path / "plan.json")
+        for word in ("plan.json", *words):
+            assert word in str(caught.value)
+        assert "did you mean" not in str(caught.value)
+
+
+def test_what_is_quoted_of_a_file_is_cut(tmp_path):
+    """However long a row, a key or a name is."""
+    long = "Kitchen" * 5_000
+    lines = [
+        {"rooms": [long], "relations": []},
+        {"rooms": ["Kitchen"], "relations": [], "boxes": [[0] * 9_000]},
+        {"rooms": ["Kitchen"], "relations": [[long, 1, 2]]},
+        {"rooms": ["Kitchen", "Balcony"], "relations": [[0, 1, long]]},
+        {"rooms": ["Kitchen"], "relations": [], "codes": long},
+        {"room_type": [long], "edges": []},
+        {"type": "FeatureCollection", "unit": long, "features": []},
+        {"spaces": [{"room_type": long, "floor_polygon": POLYGON}]},
+        {"spaces": [{"room_type": "kitchen", "floor_polygon": [long] * 99}]},
+        {long: 1, long + "2": 3},
+        [long],
+    ]
+    for line in lines:
+        (tmp_path / "plans.jsonl").write_text(json.dumps(line))
+        with pytest.raises(ValueError) as caught:
+            read_report(tmp_path / "plans.jsonl")
+        assert len(str(caught.value)) < len(str(tmp_path)) + 700
+    for text in (f"kind,type,wkt\n{long},Kitchen,POINT(0 0)\n", f"{long},b\n1,2\n"):
+        (tmp_path / "plan.wkt").write_text(text)
+        with pytest.raises(ValueError) as caught:
+            read_report(tmp_path / "plan.wkt")
+        assert len(str(caught.value)) < len(str(tmp_path)) + 700

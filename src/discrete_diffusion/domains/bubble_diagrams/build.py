@@ -174,6 +174,7 @@ def read_plans(
         threshold=config.get("threshold"),
         unit=config.get("unit", "pixels"),
         codes=config.get("codes"),
+        names=config.get("names"),
         vocabulary=vocabulary,
     )
     logger.info("%s", report.summary())

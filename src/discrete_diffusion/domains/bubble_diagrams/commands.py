@@ -45,11 +45,17 @@ def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) 
         f"{', '.join(CODE_TABLES)} (default: recognised file by file)",
     )
     parser.add_argument(
+        "--names",
+        metavar="FILE",
+        help="what your own names of rooms mean, a YAML or JSON object such as "
+        "{Schlafzimmer: MasterRoom}",
+    )
+    parser.add_argument(
         "--unit",
         default=UNITS[0],
         metavar="U",
         help=f"plans given as boxes: {', '.join(UNITS)} (default: %(default)s, of a plan drawn on "
-        "256 x 256)",
+        "256 x 256); also of a DXF drawing that says none",
     )
     parser.add_argument(
         "--threshold",
@@ -126,6 +132,7 @@ def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> Read
         threshold=options.threshold,
         unit=options.unit,
         codes=options.code_table,
+        names=options.names,
     )
 
 
@@ -161,6 +168,7 @@ def _describe(options: argparse.Namespace) -> None:
             "left_out": dict(report.left_out),
             "room_codes": list(report.codes),
             "num_doubtful": report.num_doubtful,
+            "remarks": {remark.kind: remark.num for remark in report.remarks},
         }
     counts, structure = describe(diagrams), structure_metrics(diagrams)
     if options.json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,9 @@ import numpy as np
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     CODES_FIELD,
     OUR_TABLE,
+    areas_of,
     in_our_codes,
+    told_apart,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
@@ -32,6 +35,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     ROOM_TYPES,
     PlanVocabulary,
 )
+from discrete_diffusion.rooms import NO_EDGE
 
 if TYPE_CHECKING:
     import networkx
@@ -175,9 +179,13 @@ class BubbleDiagram:
         boxes = data.get("boxes")
         if boxes is not None and not isinstance(boxes, list | tuple):
             raise DiagramError("boxes", f"expected a list of boxes, got {reprlib.repr(boxes)}")
+        relations = read_relations(data["relations"], len(rooms), "relations")
+        if any(r < NO_EDGE for _, _, r in relations):  # or any bedroom is a Bedroom
+            areas = None if boxes is None else partial(areas_of, boxes)
+            rooms = read_rooms(told_apart(data["rooms"], areas), "rooms")
         return cls(
             rooms=rooms,
-            relations=read_relations(data["relations"], len(rooms), "relations"),
+            relations=relations,
             boxes=None if boxes is None else tuple(boxes),
             metadata={key: value for key, value in data.items() if key not in _RESERVED_KEYS},
         )

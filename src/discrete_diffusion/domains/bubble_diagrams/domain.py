@@ -175,6 +175,13 @@ _EVALUATE = (
         reading=True,
     ),
     Option(
+        "names",
+        "files: a file of your own names of rooms, each with its room type, see docs/plans.md",
+        is_file=True,
+        of_files=True,
+        reading=True,
+    ),
+    Option(
         "unit",
         "files: of boxes, pixels (of a 256 x 256 plan) | metres | centimetres | millimetres | "
         "feet | inches",
@@ -198,7 +205,7 @@ class BubbleDiagrams(Domain):
 
     name, title = "bubble_diagrams", "diagrams"
     data_sets = {"bubble_diagrams": "tokens", "plans": "tokens", "cubigraph": "tokens"}
-    data_files = ("path", "train_path", "val_path", "test_path")
+    data_files = ("path", "train_path", "val_path", "test_path", "names")
     data_sets_of_files = {"bubble_diagrams": "plans"}
     fixed_keys = ("n_max", "relations", "condition", "node_order")
     sample_options, evaluate_options = _SAMPLE, _EVALUATE

@@ -21,8 +21,9 @@ from discrete_diffusion import progress
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import GROUPS
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.domains.bubble_diagrams.geometry import threshold_of
+from discrete_diffusion.domains.bubble_diagrams.geometry import UNITS, in_metres, threshold_of
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, Point
+from discrete_diffusion.domains.bubble_diagrams.scales import check_metres
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.naming import unknown_name
@@ -149,7 +150,14 @@ class Facts:
 
     def of_diagrams(self, diagrams: Sequence[BubbleDiagram], unit: str) -> Tensor:
         """What only plans say, Float32[B, S'], of diagrams with boxes in ``unit``; NaN of those
-        without. Raises ``ValueError`` naming a plan with a wrong door or outline."""
+        without. Raises ``ValueError`` naming a plan with a wrong door or outline, and for boxes
+        that are hardly in that unit, see ``check_metres``."""
+        boxed = [diagram for diagram in diagrams if diagram.boxes is not None]
+        units = [str(diagram.metadata.get("unit", unit)) for diagram in boxed]
+        known = [k for k, each in enumerate(units) if each in UNITS]  # others are refused below
+        check_metres(
+            [in_metres(boxed[k].boxes or (), units[k]) for k in known], [units[k] for k in known]
+        )
         told = enumerate(progress.track(diagrams, "measuring plans", "plans"))
         return torch.stack([self._of_plan(diagram, unit, number) for number, diagram in told])
 

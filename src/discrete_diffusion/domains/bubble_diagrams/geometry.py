@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,15 +36,19 @@ _TYPICAL_SIDE, _LEAST_SIDE, _MOST_SIDE = 4.4, 2.0, 8.0
 """The median shorter side of a room, in thresholds: 4.6 in 999 real plans, 4.3 in generated ones;
 and the limits outside which boxes are not in the unit that was given."""
 
+TYPICAL_METRES = _TYPICAL_SIDE * DEFAULT_THRESHOLD * _METRES_PER_PIXEL
+"""The shorter side of a typical room."""
+
 _FEWEST_PAIRS = 3
 
-_OTHER_SCALE = 3.5
+OTHER_SCALE = 3.5
 """How many times larger or smaller a typical room of a plan in another unit is: 4.3 times in feet
 among pixels, 14 in metres; at most 2.2 in one unit, of 999 real plans and 2,000 generated."""
 
 _SAME_SCALE = 1.5
 _MOST_OTHERS = 0.02
 """Share of the plans that may be of another scale."""
+
 
 # Where the centre of u lies against the box of v. Rows: y of the centre before, on, between, on,
 # after the box's two y edges (y grows downwards); columns: the same for x. A centre on the line
@@ -153,39 +158,72 @@ def check_scale(
     checked, and boxes without extent are refused.
     """
     gap = threshold_of(unit, threshold)
-    boxes = [np.asarray(box, dtype=np.float64) for box, _ in plans]
-    pairs = sum(len(box) * (len(box) - 1) // 2 for box in boxes)
-    if pairs < _FEWEST_PAIRS:
+    found = Scale.of(plans, gap, usual_gap=threshold is None)
+    if found is None:
         return
-    with np.errstate(over="ignore"):
-        typical = float(np.median(np.concatenate([_shorter_sides(box) for box in boxes])))
-    if typical == 0:
-        raise ValueError(
-            "its boxes have no extent: half of all rooms are lines or points; expected "
-            "(x0, y0, x1, y1) with x0 < x1 and y0 < y1"
-        )
-    related = sum(num for _, num in plans)
-    joined = related >= sum(len(box) - 1 for box in boxes)
-    too_wide = typical < _LEAST_SIDE * gap
-    too_narrow = threshold is None and typical > _MOST_SIDE * gap and not joined
-    if not (too_wide or too_narrow):
-        return
-    expected = {name: _TYPICAL_SIDE * threshold_of(name, None) for name in UNITS}
-    off = {name: abs(math.log(max(typical, 1e-300) / side)) for name, side in expected.items()}
-    likely = min(UNITS, key=off.__getitem__)
-    is_near = likely != unit and off[likely] < 1
+    likely = likely_unit(found.typical)
+    or_unit = "" if likely in (None, unit) else f"data.unit={likely}, or "
     larger = ""
-    if too_narrow and unit == "pixels":
+    if unit == "pixels" and found.typical >= _LEAST_SIDE * gap:
         larger = "; pixels of a plan drawn larger than 256 x 256 need such a threshold too"
     raise ValueError(
-        f"its boxes do not fit unit={unit} with threshold={_plain(gap)}, the gap up to which rooms "
-        f"are related: the shorter side of a typical room measures {_plain(typical)}, and "
-        f"{related / pairs:.0%} of all pairs of rooms would be related (real plans: about "
-        f"{_TYPICAL_SIDE:g} gaps, and 50%). Give {f'data.unit={likely}, or ' if is_near else ''}"
-        f"the gap in the boxes' own unit, say "
-        f"data.threshold={_plain(typical / _TYPICAL_SIDE, 2)} (evaluate: unit=, threshold=; "
+        f"its boxes do not fit unit={unit} with threshold={plain(gap)}, the gap up to which rooms "
+        f"are related: {found}. Give {or_unit}the gap in the boxes' own unit, say "
+        f"data.threshold={plain(found.typical / _TYPICAL_SIDE, 2)} (evaluate: unit=, threshold=; "
         f"discrete-diffusion data: --unit, --threshold){larger}"
     )
+
+
+class Scale(NamedTuple):
+    """What is measured of plans whose boxes are hardly in the unit that their gap is in: the
+    median of the rooms' shorter sides, and the share of pairs that would be related."""
+
+    typical: float
+    share: float
+
+    @classmethod
+    def of(
+        cls, plans: Sequence[tuple[ArrayLike, int]], gap: float, *, usual_gap: bool
+    ) -> Scale | None:
+        """None if all is well, see ``check_scale``; ``ValueError`` for boxes without extent."""
+        boxes = [np.asarray(box, dtype=np.float64) for box, _ in plans]
+        pairs = sum(len(box) * (len(box) - 1) // 2 for box in boxes)
+        if pairs < _FEWEST_PAIRS:
+            return None
+        typical = typical_side(boxes)
+        if typical == 0:
+            raise ValueError(
+                "its boxes have no extent: half of all rooms are lines or points; expected "
+                "(x0, y0, x1, y1) with x0 < x1 and y0 < y1"
+            )
+        related = sum(num for _, num in plans)
+        joined = related >= sum(len(box) - 1 for box in boxes)
+        too_wide = typical < _LEAST_SIDE * gap
+        too_narrow = usual_gap and typical > _MOST_SIDE * gap and not joined
+        return cls(typical, related / pairs) if too_wide or too_narrow else None
+
+    def __str__(self) -> str:
+        return (
+            f"the shorter side of a typical room measures {plain(self.typical)}, and "
+            f"{self.share:.0%} of all pairs of rooms would be related (real plans: about "
+            f"{_TYPICAL_SIDE:g} gaps, and 50%)"
+        )
+
+
+def likely_unit(typical: float) -> str | None:
+    """That in which the typical room of a plan measures so much, None if it is of no unit."""
+    off = {
+        name: abs(math.log(max(typical, 1e-300) / (_TYPICAL_SIDE * threshold_of(name, None))))
+        for name in UNITS
+    }
+    likely = min(UNITS, key=off.__getitem__)
+    return likely if off[likely] < 1 else None
+
+
+def typical_side(boxes: Sequence[NDArray[np.float64]]) -> float:
+    """The median of the shorter sides of all boxes, Float[n, 4] each."""
+    with np.errstate(over="ignore"):
+        return float(np.median(np.concatenate([_shorter_sides(box) for box in boxes])))
 
 
 def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
@@ -203,14 +241,14 @@ def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
     scale, near = np.log(np.clip(sides, 1e-300, 1e300)), math.log(_SAME_SCALE)
     ranked = np.sort(scale)
     about = np.searchsorted(ranked, ranked + near, "right") - np.searchsorted(ranked, ranked - near)
-    others = np.flatnonzero(np.abs(scale - ranked[about.argmax()]) >= math.log(_OTHER_SCALE))
+    others = np.flatnonzero(np.abs(scale - ranked[about.argmax()]) >= math.log(OTHER_SCALE))
     if len(others) < 2 or len(others) <= _MOST_OTHERS * len(plans):
         return
     there, elsewhere = np.median(sides[others]), np.median(np.delete(sides, others))
     raise ValueError(
         f"{len(others):,} of {counted(len(plans), 'plan')}, the first at {plans[others[0]][0]}, "
         f"have boxes in another unit than the rest: a typical room's shorter side measures "
-        f"{_plain(there)} there and {_plain(elsewhere)} elsewhere. Keep a file per unit, each read "
+        f"{plain(there)} there and {plain(elsewhere)} elsewhere. Keep a file per unit, each read "
         "with its data.unit (evaluate: unit=), or write their relations down first: "
         "discrete-diffusion data convert FILE OUT --unit U"
     )
@@ -220,7 +258,7 @@ def _shorter_sides(box: NDArray[np.float64]) -> NDArray[np.float64]:
     return (box[:, 2:] - box[:, :2]).min(axis=1)
 
 
-def _plain(number: float, digits: int = 3) -> str:
+def plain(number: float, digits: int = 3) -> str:
     """``2660``, ``0.633``: as many digits, no exponent unless the number is out of all bounds."""
     if not 1e-6 < abs(number) < 1e9:
         return f"{number:.{digits}g}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -12,6 +14,7 @@ from fastapi.testclient import TestClient
 from discrete_diffusion import load
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
+from discrete_diffusion.domains.bubble_diagrams.studio.batching import Batcher
 from discrete_diffusion.domains.bubble_diagrams.studio.drawing import Ask
 
 GIVEN = {
@@ -195,6 +198,52 @@ def test_one_request_that_cannot_be_answered_takes_no_other_with_it(app, client,
     assert [answer.status_code for answer in answers] == [200, 400, 200, 400]
 
 
+def test_a_batch_that_failed_is_heard_once(app):
+    """Of two requests together one fails at the end: the other, drawn anew, is not told again."""
+    model = app.state.studio.model
+    heard = []
+    ask = Ask([PartialDiagram.from_json(GIVEN)], 2, 5, heard.append)
+    draw = model.draw
+
+    def failing(asks):
+        answers = draw(asks)
+        if len(asks) > 1:
+            raise ValueError("together they fail")
+        return answers
+
+    batcher = Batcher(SimpleNamespace(draw=failing))
+    with batcher._changed:  # so that both are taken together
+        futures = [batcher.submit(each) for each in (ask, replace(ask, on_revealed=None))]
+    first, second = (future.result(20) for future in futures)
+    batcher.close()
+    assert batcher.last_batch == 2
+    assert first.diagrams == second.diagrams == draw([replace(ask, on_revealed=None)])[0].diagrams
+    places = [
+        (each["completion"], each.get("room"), tuple(each.get("pair", ())))
+        for step in heard
+        for each in step
+    ]
+    assert len(places) == len(set(places)) == 2 * (2 + 8)
+
+
+def test_an_unexpected_error_is_the_last_event_of_a_stream(app, client, monkeypatch, caplog):
+    draw = app.state.studio.model.draw
+
+    def failing(asks):
+        draw(asks)
+        raise KeyError("nobody expects it")
+
+    monkeypatch.setattr(app.state.studio.model, "draw", failing)
+    for path, body in (("complete", {"given": GIVEN}), ("sample", {"num": 2})):
+        answer = client.post(f"/api/{path}", json={**body, "stream": True})
+        *before, (name, data) = (block.split("\n") for block in answer.text.strip().split("\n\n"))
+        assert all(name == "event: revealed" for name, _ in before)
+        assert name == "event: error"
+        assert "log says why" in json.loads(data.removeprefix("data: "))["error"]
+        assert "nobody" not in answer.text
+    assert any(record.exc_info for record in caplog.records)
+
+
 @pytest.mark.parametrize(
     ("path", "body", "sentence"),
     [
@@ -247,6 +296,9 @@ def test_the_token_is_asked(studio_run):
         right = {"authorization": "Bearer secret"}
         assert client.get("/api/model", headers=right).status_code == 200
         assert client.get("/healthz").status_code == 200
+        assert client.get("/openapi.json").status_code == 401
+        assert client.get("/openapi.json", headers=wrong).status_code == 401
+        assert "/api/check" in client.get("/openapi.json", headers=right).json()["paths"]
 
 
 def test_contradictions_are_named(client):
@@ -320,6 +372,11 @@ def test_the_api_documents_itself(client):
     paths = client.get("/openapi.json").json()["paths"]
     for name in ("complete", "sample", "brief", "check", "realise", "export", "model"):
         assert f"/api/{name}" in paths
+    for path in paths.values():
+        for operation in path.values():
+            assert "422" not in operation["responses"]
+            refusal = operation["responses"]["400"]["content"]["application/json"]["schema"]
+            assert refusal == {"$ref": "#/components/schemas/Refusal"}
     assert client.get("/healthz").json()["status"] == "ok"
     assert client.get("/").headers["content-security-policy"].startswith("default-src 'self'")
 

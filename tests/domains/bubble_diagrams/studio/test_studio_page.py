@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import socket
@@ -213,6 +214,124 @@ def test_a_plan_is_realised_and_saved(page, downloads):
     plan = FloorPlan.of(read_diagrams(downloads / "plan.dxf")[0])
     assert plan.diagram.relations == drawn.relations
     assert "<svg" in (downloads / "plan.svg").read_text()
+
+
+def test_a_plan_is_of_what_is_drawn_now(page, downloads):
+    """After an edit, and after New, there is none to save, until the edit is taken back."""
+    page.open()
+
+    def may_be_saved() -> bool:
+        (button,) = page.all("#export button[data-of=plan][data-format=geojson]")
+        return button.is_enabled()
+
+    page.add("LivingRoom", "Kitchen")
+    page.relate(0, 1, "left-of", 0)
+    page.find("realise").click()
+    page.wait(lambda: page.said.startswith("A plan of"))
+    assert may_be_saved()
+    assert page.find("plan").is_displayed()
+    page.choose("#rooms li > select", 1, "Bathroom")
+    assert not may_be_saved()
+    assert not page.find("plan").is_displayed()
+    page.keys(Keys.ESCAPE)
+    page.find("undo").click()
+    assert may_be_saved()
+    page.find("board").send_keys(Keys.ARROW_RIGHT, Keys.SHIFT + Keys.ARROW_RIGHT)  # it moves only
+    assert may_be_saved()
+    page.find("clear").click()
+    assert not may_be_saved()
+    page.add("LivingRoom", "Balcony")
+    page.relate(0, 1, "above", 0)
+    assert not may_be_saved()
+    page.find("realise").click()
+    page.wait(lambda: page.said.startswith("A plan of"))
+    page.find("export").click()
+    (button,) = page.all("#export button[data-of=plan][data-format=geojson]")
+    button.click()
+    page.wait(lambda: (downloads / "plan.geojson").is_file())
+    (drawn,) = read_diagrams(downloads / "plan.geojson")
+    assert sorted(drawn.room_names) == ["Balcony", "LivingRoom"]
+
+
+def test_a_plan_that_is_found_after_an_edit_is_not_taken(page):
+    page.open()
+    page.add("LivingRoom", "Kitchen")
+    page.relate(0, 1, "left-of", 0)
+    held = """
+        const real = window.fetch;
+        window.fetch = async (...of) => {
+          if (String(of[0]).endsWith("realise")) {
+            await new Promise((go) => { window.go = go; });
+            window.fetch = real;
+          }
+          return real(...of);
+        };"""
+    page.driver.execute_script(held)
+    page.find("realise").click()
+    page.wait(lambda: page.driver.execute_script("return Boolean(window.go)"))
+    page.choose("#rooms li > select", 1, "Bathroom")
+    page.driver.execute_script("window.go()")
+    page.wait(lambda: "changed meanwhile" in page.said)
+    assert not page.find("plan").is_displayed()
+
+
+@pytest.mark.parametrize("key", ["a", "A"])
+def test_the_key_for_a_room_adds_none_by_itself(page, key):
+    page.open()
+    page.add("LivingRoom")
+    page.find("board").send_keys(Keys.ESCAPE, key)
+    assert page.driver.switch_to.active_element.get_attribute("id") == "add-room"
+    page.keys(Keys.TAB)
+    assert len(page.all("#rooms li")) == 1
+
+
+def link(rooms: object, relations: object, brief: object) -> str:
+    text = json.dumps([rooms, relations, brief]).encode()
+    return "#" + base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+ROOM = ["Kitchen", 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("rooms", "relations", "brief"),
+    [
+        ([ROOM, ROOM], [[0, 1, "length", 1]], {}),  # a property of the list of relations
+        ([ROOM, ROOM], [[0, 1, "map", 1]], {}),
+        ([ROOM, ROOM], [[0, 1, 2, 1], [1, 0, 3, 1]], {}),  # a pair twice
+        ([ROOM], [], {"counts": None}),
+        ([ROOM], [], {"counts": [{"type": "Kitchen", "how": [], "number": "2"}]}),
+        ([ROOM], [], {"rules": [None]}),
+        ([ROOM], [], {"rules": [{"quantity": "some", "a": 1, "relation": 2, "b": 3}]}),
+        ([ROOM], [], {"least": "many"}),
+        ([ROOM], [], None),
+        ([[{"a": 1}, 1, 0, 0, 0]], [], {}),
+        ([["Kitchen", 1, 0, 0, -5]], [], {}),
+        ([["Kitchen", 1, 1e300, 0, 0]], [], {}),
+        ([["Kitchen", 1]], [], {}),
+        ([ROOM] * 65, [], {}),
+        ({"length": 1}, [], {}),
+        ([ROOM, ROOM], {"0": [0, 1, 2, 1]}, {}),
+    ],
+)
+def test_a_crafted_link_is_refused_in_a_sentence(page, rooms, relations, brief):
+    page.driver.get_log("browser")
+    page.open(link(rooms, relations, brief))
+    page.wait(lambda: page.said == "The link could not be read; here is an empty drawing.")
+    assert not page.all("#rooms li")
+    page.add("LivingRoom")  # and it works
+    assert len(page.all("#rooms li")) == 1
+    assert not page.driver.get_log("browser")
+
+
+def test_a_link_of_words_that_the_model_has_not_works(page):
+    page.driver.get_log("browser")
+    brief = {"counts": [{"type": "Cinema", "how": "exactly", "number": 1}], "more": 1}
+    page.open(link([["Cinema", 1, 0, 0, 0], [0, 0, 90, 0, 1]], [[0, 1, 12, 1]], brief))
+    page.find("complete").click()
+    page.wait(lambda: "Cinema" in page.said)
+    assert len(page.all("#rooms li")) == 2
+    assert not [each for each in page.driver.get_log("browser") if "400" not in each["message"]]
 
 
 def test_contradictions_glow_with_their_reason(page):

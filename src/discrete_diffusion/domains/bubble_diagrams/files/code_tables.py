@@ -13,6 +13,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import (
+    is_numbered_bedroom,
+    room_type_of,
+)
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
     checked_box,
@@ -55,6 +59,8 @@ class CodeTable:
     def room(self, room: object, where: str) -> str:
         """The room type, ``BEDROOM`` or the door of a code, or of a room type given by its name;
         ``DiagramError`` if there is none."""
+        if is_numbered_bedroom(room):
+            return BEDROOM
         if isinstance(room, str):
             return ROOM_TYPES[room_code(room, where, DIRECTIONS)]
         if isinstance(room, int) and not isinstance(room, bool):
@@ -213,6 +219,22 @@ def room_types(
     return with_master_bedroom(types, areas() if areas and BEDROOM in types else None)
 
 
+def told_apart(
+    rooms: Sequence[object], areas: Callable[[], Sequence[float]] | None
+) -> list[object]:
+    """Rooms with those that are named "Bedroom 1", "Bedroom 2", ... told apart, as bedrooms of a
+    code are; all others as they are."""
+    numbered = [is_numbered_bedroom(room) for room in rooms]
+    if not any(numbered):
+        return list(rooms)
+    named = [
+        BEDROOM if its else room_type_of(room, ROOM_TYPES) if isinstance(room, str) else None
+        for room, its in zip(rooms, numbered, strict=True)
+    ]
+    types = with_master_bedroom(named, areas() if areas else None)
+    return [kind if its else room for room, kind, its in zip(rooms, types, numbered, strict=True)]
+
+
 def areas_of(boxes: Sequence[object]) -> list[float]:
     """Width times height; ``DiagramError`` for what is no box."""
     checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
@@ -223,10 +245,13 @@ def with_master_bedroom(
     rooms: Sequence[str | None], areas: Sequence[float] | None
 ) -> list[str | None]:
     """Room types with their bedrooms told apart: the largest (the first of equal ones) is the
-    MasterRoom, the others are SecondRoom; without areas only a single bedroom is the largest."""
+    MasterRoom, the others are SecondRoom; without areas only a single bedroom is the largest. Where
+    another room is called the MasterRoom, none of them is."""
     bedrooms = [k for k, room in enumerate(rooms) if room == BEDROOM]
     largest = bedrooms[0] if len(bedrooms) == 1 else None
-    if areas is not None and bedrooms:
+    if "MasterRoom" in rooms:
+        largest = None
+    elif areas is not None and bedrooms:
         largest = max(bedrooms, key=lambda room: areas[room])
     return [
         room if room != BEDROOM else "MasterRoom" if k == largest else "SecondRoom"

@@ -32,23 +32,38 @@ _SEVERAL = {
 where one enters or where one lives."""
 
 
-def _plain(word: str) -> str:
+def plain(word: str) -> str:
     """Its letters and digits in lower case."""
     return "".join(filter(str.isalnum, word.casefold()))
 
 
-_MEANT = {_plain(word): name for name, words in _WORDS.items() for word in words.split(", ")}
-_MAY_MEAN = {_plain(word): names for word, names in _SEVERAL.items()}
+_NUMBERED = ("bedroom", "bed")
+_DIGITS = "0123456789"
+
+_MEANT = {plain(word): name for name, words in _WORDS.items() for word in words.split(", ")}
+_MAY_MEAN = {plain(word): names for word, names in _SEVERAL.items()}
 
 
 def room_type_of(word: str, names: Collection[str]) -> str | None:
     """The one of the room types ``names`` that ``word`` means, however it is spelt: "Living",
     "living_room"; None if it means none of them, or may mean several."""
-    own = {_plain(name): name for name in names}
-    found = own.get(_plain(word)) or _MEANT.get(_plain(word))
+    own = {plain(name): name for name in names}
+    found = own.get(plain(word)) or _MEANT.get(plain(word))
     return found if found in names else None
+
+
+def without_number(word: str) -> str:
+    """What is numbered by a word such as "Toilet 2", "bedroom|0" or "03 Kitchen"; the word itself
+    where nothing is."""
+    bare = plain(word).strip(_DIGITS)
+    return bare if bare and bare != plain(word) else word
+
+
+def is_numbered_bedroom(word: object) -> bool:
+    """Whether it is one of the bedrooms of a plan, told apart by numbers: "Bedroom 2"."""
+    return isinstance(word, str) and without_number(word) in _NUMBERED and word not in _NUMBERED
 
 
 def may_mean(word: str, names: Collection[str]) -> list[str]:
     """Those of the room types ``names`` that a word of several meanings may stand for."""
-    return [name for name in _MAY_MEAN.get(_plain(word), ()) if name in names]
+    return [name for name in _MAY_MEAN.get(plain(word), ()) if name in names]

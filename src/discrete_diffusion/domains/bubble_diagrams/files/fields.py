@@ -5,15 +5,17 @@ from __future__ import annotations
 import difflib
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import KeysView, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import (
+    is_numbered_bedroom,
     may_mean,
     room_type_of,
+    without_number,
 )
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     ADJACENCY,
@@ -66,12 +68,14 @@ def inverse_relation(relation: int) -> int:
 
 def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | None = None) -> int:
     """The code of a room type, of any vocabulary unless one is given: by name, by a word that can
-    mean no other (see ``everyday_names``) or by RPLAN's code 0..12; ``DiagramError`` if unknown."""
+    mean no other (see ``everyday_names``), either with a number, or by RPLAN's code 0..12;
+    ``DiagramError`` if unknown."""
     codes = _ROOM_CODES
     if vocabulary is not None:
         codes = {name: _ROOM_CODES[name] for name in vocabulary.room_types}
     if isinstance(value, str) and value not in codes:
-        value = room_type_of(value, codes) or value
+        bare = "Bedroom" if is_numbered_bedroom(value) else without_number(value)
+        value = room_type_of(value, codes) or room_type_of(bare, codes) or value
     return _code(value, codes, "room type", field, len(DIRECTIONS.room_types))
 
 
@@ -87,7 +91,9 @@ def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes
             return codes[value]
         close = difflib.get_close_matches(value, codes, n=1, cutoff=0.5)
         guess = f"; did you mean {close[0]!r}?" if close else "."
-        if several := may_mean(value, codes):
+        if close and close[0] not in (*DIRECTIONS.room_types, *DIRECTIONS.relations):
+            guess = _guess_of_several(close[0], codes.keys())
+        if several := may_mean(without_number(value), codes):
             guess = f"; it may be {' or '.join(several)}: write which."
         listed = ", ".join(codes)
         raise DiagramError(
@@ -99,6 +105,15 @@ def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes
     if not 0 <= code < num_codes:
         raise DiagramError(field, f"{what} code {reprlib.repr(code)} is not in 0..{num_codes - 1}")
     return code
+
+
+def _guess_of_several(close: str, codes: KeysView[str]) -> str:
+    """Where the closest word is one of plans without directions, which others refuse."""
+    if not codes >= set(DIRECTIONS.room_types) and "LivingRoom" in codes:
+        return f"; did you mean {close!r}?"  # of plans without directions
+    several = may_mean(close, codes)
+    others = f"; in others it is {' or '.join(several)}" if several else ""
+    return f"; plans with data.relations=adjacency have {close!r}{others}."
 
 
 def checked_integer(value: object, field: str, what: str = "an integer") -> int:

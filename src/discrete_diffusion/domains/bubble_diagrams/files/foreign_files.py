@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 from discrete_diffusion.data.text_files import is_gzipped, suffix_of
-from discrete_diffusion.domains.bubble_diagrams.files.json_text import opened
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
+    BYTE_ORDER_MARK,
+    opened,
+)
 
 WHAT_IS_READ = (
     "plans are read from JSON lines, JSON, GraphML, DXF, GeoJSON, WKT and Graph2Plan's data.mat"
@@ -71,7 +75,7 @@ _FORMATS = (
     _Format("text in UTF-16; save it as UTF-8", (), (b"\xff\xfe", b"\xfe\xff")),
 )
 
-_HEAD_BYTES = 4096
+_HEAD_BYTES, _LONGEST_TAG = 4096, 40
 _CONTROL_BYTES = bytes({*range(32)} - {*b"\t\n\r\f"})
 _MOST_CONTROL = 0.02
 """Share of control characters: none of text, 11 % of random bytes."""
@@ -87,6 +91,8 @@ def foreign_format(path: Path) -> str | None:
     if found is None or found.is_container:
         suffix = suffix_of(path)
         found = next((known for known in _FORMATS if suffix in known.suffixes), found)
+    if found is None and (markup := _markup(head, suffix_of(path))):
+        return f"{markup} ({WHAT_IS_READ})"
     num_control = len(head) - len(head.translate(None, _CONTROL_BYTES))
     if found is not None and found.is_table and head.lstrip().startswith((b"{", b"[")):
         found = None
@@ -97,6 +103,34 @@ def foreign_format(path: Path) -> str | None:
         unknown = "a compressed file or archive of something else than text; unpack it first"
     what = unknown if found is None else found.what
     return f"{what} ({WHAT_IS_READ})"
+
+
+_MARKUP = {
+    "svg": "an SVG picture, which is not read; draw its rooms as closed polylines in DXF, or write "
+    "them as JSON lines",
+    "html": "an HTML page; write its plans as JSON lines",
+    "kml": "KML, in degrees; project its polygons to metres and write them as GeoJSON",
+    "ifcxml": "IFC in XML, which is not read; export its spaces as DXF or GeoJSON",
+}
+"""Root of a text of tags -> what it is."""
+
+_TAG = re.compile(rb"<(?![?!])\s*(?:[\w.-]+:)?([\w.-]+)")
+
+
+def _markup(head: bytes, suffix: str) -> str | None:
+    """What a text that begins with a tag is, unless it is GraphML; None for any other."""
+    text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if not text.startswith(b"<"):
+        return None
+    text = re.sub(rb"<!--.*?(-->|$)", b"", text, flags=re.DOTALL)
+    found = _TAG.search(text)
+    root = "" if found is None else found[1].decode("ascii", "replace").lower()
+    if root == "graphml":
+        return None if suffix == ".graphml" else "GraphML under another name; call it .graphml"
+    if suffix == ".graphml":
+        return None  # its own reader says what is wrong
+    shown = f" (its first tag is <{root[:_LONGEST_TAG]}>)" if root else ""
+    return _MARKUP.get(root, f"XML{shown}, which is not read; write its plans as JSON lines")
 
 
 def refuse_features(path: str | Path) -> None:

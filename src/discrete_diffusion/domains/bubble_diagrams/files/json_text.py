@@ -144,7 +144,9 @@ def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
         if "relations" not in data:
             meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
         if meant:
-            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?")
+            there = " That is there too: take one of them out, or rename this one."
+            there = there if meant[0] in data else ""
+            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?{there}")
 
 
 def _is_one_letter_off(word: str, other: str) -> bool:

@@ -31,6 +31,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     required_list,
     room_code,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.foreign_objects import foreign_object
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
     check_keys,
     check_metadata,
@@ -87,6 +88,8 @@ def parse_plan(
     if not isinstance(data, Mapping):
         raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
     check_keys(data)
+    if foreign := foreign_object(data):
+        raise DiagramError(*foreign)
     check_spelling(data, _FIELDS)
     field = _format(data)
     if field in _DRAWINGS:

@@ -35,6 +35,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
     read_document,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.line_formats import parse_plan, room_codes
+from discrete_diffusion.domains.bubble_diagrams.files.own_names import NO_NAMES, OwnNames
 from discrete_diffusion.domains.bubble_diagrams.files.records import (
     Parsed,
     Plan,
@@ -50,24 +51,31 @@ FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf", ".wkt")
 """Files of a folder that are read, gzipped ones too."""
 
 
-_DRAWINGS = {".dxf": read_dxf, ".wkt": read_wkt}
-"""Ending of files that draw one plan, in metres -> what reads their content."""
+_DRAWINGS: dict[str, Callable[..., Drawing]] = {
+    ".dxf": read_dxf,
+    ".wkt": read_wkt,
+}
+"""Ending of files that draw one plan -> what reads their content."""
 
 
-def plan_records(path: Path, n_max: int, threshold: float, unit: str) -> list[Record[Plan]]:
+def plan_records(
+    path: Path, n_max: int, threshold: float, unit: str, names: OwnNames = NO_NAMES
+) -> list[Record[Plan]]:
     """The plans of a file or folder; a file without one is a record that says so.
 
     ``n_max``: most rooms of a plan; ``threshold``: the gap up to which boxes are related, in their
-    ``unit``. Raises ``ValueError`` for a folder without a file that is read.
+    ``unit``; ``names``: somebody's own of rooms. Raises ``ValueError`` for a folder without a file
+    that is read.
     """
     if path.is_dir():
         files = _files_of(path)
         if not files:
             kinds = ", ".join(FOLDER_SUFFIXES)
             raise ValueError(f"{path} is a folder without a {kinds} file; give the path of a file")
-        return [record for file in files for record in plan_records(file, n_max, threshold, unit)]
+        of_files = (plan_records(file, n_max, threshold, unit, names) for file in files)
+        return [record for records in of_files for record in records]
     try:
-        return list(_records_of(path, n_max, threshold, unit))
+        return list(_records_of(path, n_max, threshold, unit, names))
     except DiagramError as error:
         return [wrong_record(path, "", error)]
 
@@ -85,11 +93,14 @@ def _files_of(folder: Path) -> list[Path]:
     )
 
 
-def _records_of(path: Path, n_max: int, threshold: float, unit: str) -> Iterator[Record[Plan]]:
+def _records_of(
+    path: Path, n_max: int, threshold: float, unit: str, names: OwnNames
+) -> Iterator[Record[Plan]]:
     """The plans of a file; ``DiagramError`` for a file that holds none."""
     suffix = suffix_of(path)
 
     def parse(data: Any, codes: str | None) -> Plan:
+        data = names.in_object(data)
         return parse_plan(data, n_max=n_max, threshold=threshold, unit=unit, codes=codes)
 
     if is_mat_file(path):
@@ -97,9 +108,11 @@ def _records_of(path: Path, n_max: int, threshold: float, unit: str) -> Iterator
     elif foreign := foreign_format(path):
         raise DiagramError("", foreign)
     elif suffix == ".graphml":
-        yield _of_graphml(path, n_max)
+        yield _of_graphml(path, n_max, names)
     elif suffix in _DRAWINGS:
-        yield _of_drawing(path, _DRAWINGS[suffix], n_max, threshold * metres_per(unit))
+        in_unit = {"unit": unit} if suffix == ".dxf" else {}  # the other is in metres always
+        read = partial(_DRAWINGS[suffix], names=names, **in_unit)
+        yield _of_drawing(path, read, n_max, threshold * metres_per(unit))
     elif one_document(path) or (suffix in (".json", ".geojson") and not holds_lines(path)):
         yield from _of_document(path, parse)
     else:
@@ -150,12 +163,16 @@ def _of_document(path: Path, parse: Callable[[Any, str | None], Plan]) -> Iterat
         yield Record(path, f"plan {number}", room_codes(item), partial(parse, item))
 
 
-def _of_graphml(path: Path, n_max: int) -> Record[Plan]:
+def _of_graphml(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:
     try:
         with opened(path) as file:
             graph = graph_of(file.read().decode("utf-8"))
     except UnicodeDecodeError as error:
         raise DiagramError("", f"not UTF-8 text: {error}") from error
+
+    for _, about in graph.nodes(data=True):
+        if "room" in about:
+            about["room"] = names.meant(about["room"])
 
     def parse(codes: str | None) -> Plan:
         plan = read_graphml(graph, codes=codes or OUR_TABLE)
@@ -169,7 +186,7 @@ def _of_graphml(path: Path, n_max: int) -> Record[Plan]:
 def _of_drawing(
     path: Path, read: Callable[[bytes], Drawing], n_max: int, gap: float
 ) -> Record[Plan]:
-    """A file that draws one plan, in metres."""
+    """A file that draws one plan."""
 
     def parse(codes: str | None) -> Plan:
         with opened(path) as file:

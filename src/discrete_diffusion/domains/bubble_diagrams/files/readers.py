@@ -12,6 +12,7 @@ from typing import Any
 
 from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
+from discrete_diffusion.domains.bubble_diagrams.files.box_notes import notes_of_boxes
 from discrete_diffusion.domains.bubble_diagrams.files.code_recognition import recognise_codes
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     CODES_FIELD,
@@ -26,15 +27,21 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
 )
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import foreign_format
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import numbered_lines, one_document
+from discrete_diffusion.domains.bubble_diagrams.files.measured_boxes import check_measured
+from discrete_diffusion.domains.bubble_diagrams.files.own_names import read_names
 from discrete_diffusion.domains.bubble_diagrams.files.plan_files import (
     count_other_files,
     plan_records,
     records_of_lines,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.records import Problem, ReadReport
+from discrete_diffusion.domains.bubble_diagrams.files.records import (
+    Note,
+    Plan,
+    Problem,
+    ReadReport,
+    remarks_of,
+)
 from discrete_diffusion.domains.bubble_diagrams.geometry import (
-    check_one_unit,
-    check_scale,
     threshold_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
@@ -60,12 +67,13 @@ def read_diagrams(
     threshold: float | None = None,
     unit: str = "pixels",
     codes: str | None = None,
+    names: str | os.PathLike[str] | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> Diagrams:
     """The diagrams of a file or folder, in its order; see ``read_report``.
 
     What is left out (invalid plans under ``skip_invalid``, flagged duplicates, self-loops, walls)
-    is logged.
+    is logged, and so is what is odd.
     """
     report = read_report(
         path,
@@ -74,6 +82,7 @@ def read_diagrams(
         threshold=threshold,
         unit=unit,
         codes=codes,
+        names=names,
         vocabulary=vocabulary,
     )
     if report.problems or report.num_duplicates or report.left_out:
@@ -89,6 +98,7 @@ def read_report(
     threshold: float | None = None,
     unit: str = "pixels",
     codes: str | None = None,
+    names: str | os.PathLike[str] | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> ReadReport:
     """Read plans and account for every line, record or file.
@@ -105,15 +115,17 @@ def read_report(
     ``line_formats.parse_plan``. Pickles are never loaded.
 
     ``codes``: the table of integer room codes (``CODE_TABLES``) where a plan or its format names
-    none; None recognises it, see ``recognise_codes``. ``unit``: of boxes, one of ``UNITS``;
-    ``threshold``: the gap up to which boxes are related, in their unit, None is the usual one, see
-    ``threshold_of``. ``vocabulary``: of all plans; None is that of the first that has relations.
+    none; None recognises it, see ``recognise_codes``. ``names``: a file of somebody's own names of
+    rooms, see ``read_names``. ``unit``: of boxes, and of drawings in DXF that do not say it, one of
+    ``UNITS``; ``threshold``: the gap up to which boxes are related, in their unit, None is the
+    usual one, see ``threshold_of``. ``vocabulary``: of all plans; None is that of the first that
+    has relations.
 
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
     record, field and reason for the first plan that is invalid or has more than ``n_max`` rooms
     (unless ``skip_invalid``: then the report lists it), for codes that fit several tables, boxes
-    that can hardly be in ``unit`` (``check_scale``) or all in one (``check_one_unit``), and for
-    arguments that cannot be.
+    that can hardly be in ``unit`` (``check_scale``) or all in one (``check_one_unit``), drawings
+    that can hardly be in theirs (``check_drawings``), and for arguments that cannot be.
     """
     path = Path(path)
     if n_max < 1:
@@ -122,12 +134,14 @@ def read_report(
     check_table(codes)
     if not path.exists():
         raise FileNotFoundError(f"no plans file at {path.absolute()}")
+    own_names = read_names(names)
     with progress.task(f"opening {path.name}"):
-        records = plan_records(path, n_max, gap, unit)
+        records = plan_records(path, n_max, gap, unit, own_names)
         found = recognise_codes(path, records, codes)
     diagrams: list[BubbleDiagram] = []
     places: list[str] = []
-    measured: list[tuple[str, BubbleDiagram]] = []
+    measured: list[tuple[str, Plan]] = []
+    noted: list[tuple[str, Note]] = []
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
     tables: dict[str, dict[Path, None]] = {}
@@ -149,9 +163,13 @@ def read_report(
             continue
         diagrams.append(plan.diagram)
         places.append(record.place)
-        if plan.measured:
-            measured.append((record.place, plan.diagram))
-    _check_scale(path, measured, unit, threshold)
+        noted += [(record.place, note) for note in (*plan.notes, *notes_of_boxes(plan.diagram))]
+        if plan.measured or plan.drawn is not None:
+            measured.append((record.place, plan))
+    check_measured(path, measured, unit, threshold)
+    remarks = remarks_of(noted)
+    for remark in remarks:
+        logger.warning("%s", remark.sentence())
     if foreign := _foreign(diagrams, places, vocabulary):
         if not skip_invalid:
             raise ValueError(next(iter(foreign.values())).sentence())
@@ -172,6 +190,7 @@ def read_report(
         code_tables={name: tuple(tables[name]) for name in sorted(tables)},
         doubts=found.doubts,
         places=tuple(places),
+        remarks=remarks,
     )
 
 
@@ -191,17 +210,6 @@ def _foreign(
             place, where = places[k], places[k].rpartition(", ")[2]
             found[k] = Problem(place, where, error.field, error.reason)
     return found
-
-
-def _check_scale(
-    path: Path, measured: list[tuple[str, BubbleDiagram]], unit: str, threshold: float | None
-) -> None:
-    plans = [(place, plan.boxes, len(plan.relations)) for place, plan in measured if plan.boxes]
-    try:
-        check_one_unit([(place, boxes) for place, boxes, _ in plans])
-        check_scale([(boxes, num) for _, boxes, num in plans], unit=unit, threshold=threshold)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def read_partials(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, NamedTuple, Never, TypeVar
@@ -10,19 +10,31 @@ from typing import Generic, NamedTuple, Never, TypeVar
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import RoomCodes
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.scales import DrawnIn
 from discrete_diffusion.naming import counted
 
 Parsed = TypeVar("Parsed", covariant=True)
 
 
+class Note(NamedTuple):
+    """Something odd of a plan that is read all the same: of what ``kind``, a noun in the singular
+    and what is the matter with it; and ``what`` it is here."""
+
+    kind: str
+    what: str
+
+
 class Plan(NamedTuple):
     """A diagram; the names of what was left out of it, once for each time; whether its relations
-    were ``measured`` on its boxes; whether the source flags it as a ``duplicate``."""
+    were ``measured`` on its boxes; whether the source flags it as a ``duplicate``; what is odd in
+    it; and, if they were measured on a drawing, the unit it was ``drawn`` in."""
 
     diagram: BubbleDiagram
     left_out: tuple[str, ...] = ()
     measured: bool = False
     duplicate: bool = False
+    notes: tuple[Note, ...] = ()
+    drawn: DrawnIn | None = None
 
 
 @dataclass(slots=True)
@@ -88,6 +100,37 @@ class Doubt(NamedTuple):
     sentence: str
 
 
+class Remark(NamedTuple):
+    """``num`` notes of a ``kind``, of ``num_plans`` plans; ``first``: of the first of them, where
+    it stands and what it is."""
+
+    kind: str
+    num: int
+    num_plans: int
+    first: str
+
+    def counted(self) -> str:
+        """``2 rooms that fill ...``"""
+        noun, _, rest = self.kind.partition(" ")
+        return f"{counted(self.num, noun)} {rest}"
+
+    def sentence(self) -> str:
+        """The count, and the first of them."""
+        of = f" in {counted(self.num_plans, 'plan')}" if self.num > self.num_plans else ""
+        return f"{self.counted()}{of}, the first: {self.first}"
+
+
+def remarks_of(noted: Iterable[tuple[str, Note]]) -> tuple[Remark, ...]:
+    """One for each kind of the notes, which stand at a place each."""
+    by_kind: dict[str, list[tuple[str, str]]] = {}
+    for place, note in noted:
+        by_kind.setdefault(note.kind, []).append((place, note.what))
+    return tuple(
+        Remark(kind, len(those), len(dict(those)), ": ".join(those[0]))
+        for kind, those in by_kind.items()
+    )
+
+
 @dataclass(frozen=True)
 class ReadReport:
     """What ``read_report`` returns.
@@ -99,6 +142,7 @@ class ReadReport:
     the diagrams do not hold, counted by name ("self-loops", "walls", "node attributes").
     ``code_tables``: those that integer room codes were read by, with the files of each; none if
     rooms go by name. ``doubts``: plans that may belong to another one, diagrams all the same.
+    ``remarks``: what else is odd in diagrams.
     """
 
     path: Path
@@ -111,6 +155,7 @@ class ReadReport:
     code_tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     doubts: tuple[Doubt, ...] = ()
     places: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -128,6 +173,7 @@ class ReadReport:
         parts = [f"{self.path}{codes}: {read} from {_counted(self.num_records, self.unit)}"]
         if self.doubts:
             parts.append(f"{self.num_doubtful:,} with doubtful room codes")
+        parts += [remark.counted() for remark in self.remarks]
         if self.num_duplicates:
             parts.append(f"{self.num_duplicates:,} flagged as duplicates left out")
         parts += [f"{_counted(count, name)} left out" for name, count in self.left_out.items()]

@@ -25,10 +25,13 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
     Point,
     read_door,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.floors import read_floors, rings_of
+from discrete_diffusion.domains.bubble_diagrams.scales import check_metres
 from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 if TYPE_CHECKING:
     from shapely import Polygon
+    from shapely.geometry.base import BaseGeometry
 
 __all__ = [
     "FRONT_DOOR",
@@ -40,7 +43,7 @@ __all__ = [
     "plans_with_boxes",
 ]
 
-PLAN_KEYS = ("unit", "boundary", "doors", "areas")
+PLAN_KEYS = ("unit", "boundary", "doors", "areas", "floors")
 """Keys of a plan's JSON beside those of its diagram."""
 
 
@@ -50,7 +53,8 @@ class FloorPlan:
 
     ``diagram``: its ``boxes`` are in metres, y downwards; a box ends in the middle of a wall.
     ``boundary``: the corners of the outline, in order; None: the outline is that of the rooms.
-    ``doors``: between rooms, and the front door.
+    ``doors``: between rooms, and the front door. ``floors``: of each room that does not fill its
+    box the polygon, or several, that it was drawn as, None of the others; empty if all do.
 
     Needs shapely, which ``pip install "discrete-diffusion[plans]"`` brings. Raises ``ValueError``
     for a diagram without boxes.
@@ -59,6 +63,7 @@ class FloorPlan:
     diagram: BubbleDiagram
     doors: tuple[Door, ...] = ()
     boundary: tuple[Point, ...] | None = None
+    floors: tuple[BaseGeometry | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.diagram.boxes is None:
@@ -74,6 +79,7 @@ class FloorPlan:
         metadata = dict(diagram.metadata)
         unit = metadata.pop("unit", unit)
         boundary, doors = metadata.pop("boundary", None), metadata.pop("doors", [])
+        floors = metadata.pop("floors", None)
         metadata.pop("areas", None)
         if unit not in UNITS:
             raise DiagramError("unit", f"{reprlib.repr(unit)}: expected {', '.join(UNITS)}")
@@ -85,6 +91,7 @@ class FloorPlan:
             bare,
             doors=tuple(read_door(door, bare.rooms, unit) for door in doors),
             boundary=None if boundary is None else checked_boundary(boundary),
+            floors=() if floors is None else read_floors(floors, bare.boxes),
         )
 
     @cached_property
@@ -96,15 +103,17 @@ class FloorPlan:
         return tuple(box(*each) for each in self.diagram.boxes)
 
     @cached_property
-    def rooms(self) -> tuple[Polygon, ...]:
-        """The floor of every room: its box without the boxes of smaller rooms, so that a living
-        room with a kitchen in the corner of its box is L-shaped."""
+    def rooms(self) -> tuple[BaseGeometry, ...]:
+        """The floor of every room: what it was drawn as, or its box, without smaller rooms, so that
+        a living room with a kitchen in the corner of its box is L-shaped."""
         from shapely import union_all
 
-        ranked = sorted(range(len(self.boxes)), key=lambda room: (self.boxes[room].area, room))
+        drawn = self.floors or (None,) * len(self.boxes)
+        shapes = [b if f is None else f for b, f in zip(self.boxes, drawn, strict=True)]
+        ranked = sorted(range(len(shapes)), key=lambda room: (shapes[room].area, room))
         return tuple(
-            box.difference(union_all([self.boxes[j] for j in ranked[: ranked.index(i)]]))
-            for i, box in enumerate(self.boxes)
+            shape.difference(union_all([shapes[j] for j in ranked[: ranked.index(i)]]))
+            for i, shape in enumerate(shapes)
         )
 
     @cached_property
@@ -161,8 +170,8 @@ class FloorPlan:
         return True
 
     def to_diagram(self) -> BubbleDiagram:
-        """The diagram that ``of`` reads as this plan: "unit", "areas" (square metres), "doors" and
-        "boundary" are in its metadata."""
+        """The diagram that ``of`` reads as this plan: "unit", "areas" (square metres), "doors",
+        "boundary" and "floors" (see ``rings_of``) are in its metadata."""
         metadata = dict(self.diagram.metadata) | {
             "unit": "metres",
             "areas": [round(area, 2) for area in self.areas],
@@ -170,6 +179,8 @@ class FloorPlan:
         }
         if self.boundary is not None:
             metadata["boundary"] = [list(corner) for corner in self.boundary]
+        if self.floors:
+            metadata["floors"] = [None if f is None else rings_of(f) for f in self.floors]
         return replace(self.diagram, metadata=metadata)
 
     def to_json(self) -> dict[str, Any]:
@@ -190,14 +201,18 @@ def checked_boundary(corners: Any) -> tuple[Point, ...]:
         raise DiagramError(
             "boundary",
             "expected the corners [[x, y], ...] of a polygon in metres, in order, whose sides do "
-            f"not cross; got {corners!r}",
+            f"not cross; got {reprlib.repr(corners)}",
         )
     return points
 
 
 def floor_plans(diagrams: Sequence[BubbleDiagram], unit: str = "metres") -> list[FloorPlan]:
-    """``FloorPlan.of`` each."""
-    return [FloorPlan.of(diagram, unit) for diagram in diagrams]
+    """``FloorPlan.of`` each. Raises ``ValueError`` if their boxes are hardly in that unit, see
+    ``check_metres``."""
+    plans = [FloorPlan.of(diagram, unit) for diagram in diagrams]
+    boxes = [np.array(plan.diagram.boxes) for plan in plans]
+    check_metres(boxes, [str(diagram.metadata.get("unit", unit)) for diagram in diagrams])
+    return plans
 
 
 def plans_with_boxes(diagrams: Sequence[BubbleDiagram], unit: str) -> list[FloorPlan]:

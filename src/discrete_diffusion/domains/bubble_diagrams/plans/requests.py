@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -134,7 +135,8 @@ def _given_areas(areas: Any, num_rooms: int) -> list[float | None]:
     ):
         raise DiagramError(
             "areas",
-            f"expected square metres or null for each of the {num_rooms} rooms, got {areas!r}",
+            f"expected square metres or null for each of the {num_rooms} rooms, got "
+            f"{reprlib.repr(areas)}",
         )
     return [None if area is None else float(area) for area in areas]
 

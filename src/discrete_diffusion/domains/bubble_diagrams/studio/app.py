@@ -24,7 +24,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio import answering
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
 from discrete_diffusion.domains.bubble_diagrams.studio.command import LOCAL
 from discrete_diffusion.domains.bubble_diagrams.studio.drawing import Ask, DiagramModel
-from discrete_diffusion.domains.bubble_diagrams.studio.events import LATE, answered, drawn
+from discrete_diffusion.domains.bubble_diagrams.studio.events import FAILED, LATE, answered, drawn
 from discrete_diffusion.domains.bubble_diagrams.studio.guards import (
     BodyLimit,
     Logged,
@@ -37,6 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio.requests import (
     CompleteBody,
     ExportBody,
     RealiseBody,
+    Refusal,
     SampleBody,
 )
 from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
@@ -47,6 +48,13 @@ PAGE = Path(__file__).parent / "page"
 
 RETRY_AFTER = 2
 """Seconds that one who is sent away is asked to wait."""
+
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Refusal, "description": "The request is wrong"},
+    "4XX": {"model": Refusal, "description": "No token, too much, too slow, or too many at once"},
+    "5XX": {"model": Refusal, "description": "It failed, or took too long"},
+}
+"""Of every path, in /openapi.json; FastAPI would promise its own 422 without them."""
 
 _CONTENT_TYPES = {"json": "application/json", "svg": "image/svg+xml", "geojson": "application/json"}
 
@@ -68,6 +76,7 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
         description="Completes, checks, realises and exports bubble diagrams of floor plans.",
         version=__version__,
         lifespan=lifespan,
+        responses=_REFUSALS,
         docs_url=None,  # its page would load scripts from another host
         redoc_url=None,
     )
@@ -112,7 +121,7 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:
         logger.error("a request failed", exc_info=error)
-        return refusal(500, "the studio failed on this request; its log says why")
+        return refusal(500, FAILED)
 
 
 def _sentence(error: RequestValidationError) -> str:

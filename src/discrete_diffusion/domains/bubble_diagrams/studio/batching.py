@@ -6,9 +6,15 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
-from discrete_diffusion.domains.bubble_diagrams.studio.drawing import Answer, Ask, DiagramModel
+from discrete_diffusion.domains.bubble_diagrams.studio.drawing import (
+    Answer,
+    Ask,
+    DiagramModel,
+    Revealed,
+)
 
 T = TypeVar("T")
 
@@ -81,9 +87,31 @@ class Batcher:
         while self._waiting and (not batch or rows + self._waiting[0][0].rows <= self._most_rows):
             ask, future = self._waiting.popleft()
             if future.set_running_or_notify_cancel():
-                batch.append((ask, future))
+                batch.append((_heard_once(ask), future))
                 rows += ask.rows
         return batch
+
+
+def _heard_once(ask: Ask) -> Ask:
+    """The same, whose listener is not told again what it knows, when a batch that failed is drawn
+    anew: only what is new, or came out otherwise."""
+    tell = ask.on_revealed
+    if tell is None:
+        return ask
+    known: dict[object, object] = {}
+
+    def tell_news(step: list[Revealed]) -> None:
+        news = []
+        for each in step:
+            place = each["completion"], each.get("room"), tuple(each.get("pair", ()))
+            said = each.get("type", each.get("relation"))
+            if known.get(place) != said:
+                known[place] = said
+                news.append(each)
+        if news or not step:
+            tell(news)
+
+    return replace(ask, on_revealed=tell_news)
 
 
 def _answer(

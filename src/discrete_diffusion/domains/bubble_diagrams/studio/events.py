@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
@@ -17,9 +18,12 @@ from discrete_diffusion.domains.bubble_diagrams.studio import answering
 from discrete_diffusion.domains.bubble_diagrams.studio.drawing import Answer, Ask, Revealed
 from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 LATE = "this took too long and was given up; ask for fewer diagrams, or for less"
+FAILED = "the studio failed on this request; its log says why"
 
 
 async def answered(future: Future[T], seconds: float) -> T:
@@ -73,6 +77,9 @@ async def _events(
         yield _event("error", {"error": LATE})
     except ValueError as error:
         yield _event("error", {"error": str(error)})
+    except Exception as error:  # the status was sent: only an event can say it
+        logger.error("a request failed", exc_info=error)
+        yield _event("error", {"error": FAILED})
     finally:
         finished.cancel()
 

@@ -30,6 +30,12 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Refusal(BaseModel):
+    """Why a request was not answered."""
+
+    error: str = Field(description="one sentence: what is wrong, where, and what was expected")
+
+
 class Drawing(_Body):
     """Rooms and relations as in a line of a plans file. Of a partial diagram a room may be null,
     and a pair that is not listed is unknown; "no-edge" says that there is no relation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 
@@ -12,6 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import flipped
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import dxf_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import write_plan
 
 recover = pytest.importorskip("ezdxf.recover", reason="dimensioned plans take the extra plans")
@@ -76,21 +78,25 @@ def test_walls_are_drawn_once_and_open_at_doors(tmp_path):
         assert min(middle.distance(line) for line in lines) == pytest.approx(width / 2)
 
 
-def by_another_hand(unit=4, layer="ROOMS"):
-    """Two rooms in millimetres, a polyline of the old kind, a text of one line, a door without a
-    note of its rooms, and what is no part of a plan."""
+def by_another_hand(unit=4, layer="ROOMS", scale=1.0):
+    """Two rooms in millimetres, or so many times as large, a polyline of the old kind, a text of
+    one line, a door without a note of its rooms, and what is no part of a plan."""
     document = ezdxf.new("R2000")  # of the time before UTF-8
     document.header["$INSUNITS"] = unit
     space = document.modelspace()
-    kitchen = [(0, 0), (3000, 0), (3000, 2500), (0, 2500)]
+
+    def at(*corner):
+        return tuple(scale * side for side in corner)
+
+    kitchen = [at(0, 0), at(3000, 0), at(3000, 2500), at(0, 2500)]
     space.add_lwpolyline(kitchen, close=True, dxfattribs={"layer": layer})
-    bath = [(3000, 0), (5000, 0), (5000, 2500), (3000, 2500)]
+    bath = [at(3000, 0), at(5000, 0), at(5000, 2500), at(3000, 2500)]
     space.add_polyline2d(bath, close=True, dxfattribs={"layer": layer.lower()})
     space.add_lwpolyline([(0, 0), (1, 1)], dxfattribs={"layer": layer})
     space.add_text("Küchenzeile", dxfattribs={"layer": "0", "insert": (1, 1)})
-    for text, at in (("kitchen", (1500, 1000)), ("WC", (4000, 1000)), ("plot 7", (9000, 9000))):
-        space.add_text(text, dxfattribs={"layer": "LABELS", "insert": at})
-    space.add_line((3000, 1000), (3000, 1900), dxfattribs={"layer": "DOORS"})
+    for text, x, y in (("kitchen", 1500, 1000), ("WC", 4000, 1000), ("plot 7", 9000, 9000)):
+        space.add_text(text, dxfattribs={"layer": "LABELS", "insert": at(x, y)})
+    space.add_line(at(3000, 1000), at(3000, 1900), dxfattribs={"layer": "DOORS"})
     return document
 
 
@@ -112,9 +118,50 @@ def test_a_drawing_of_another_hand_is_read(tmp_path):
 
 def test_a_drawing_of_inches_and_feet(tmp_path):
     for unit, metres in ((1, 0.0254), (2, 0.3048), (6, 1.0)):
-        by_another_hand(unit).saveas(tmp_path / "plan.dxf")
+        by_another_hand(unit, scale=0.001 / metres).saveas(tmp_path / "plan.dxf")
         (diagram,) = read_report(tmp_path / "plan.dxf").diagrams
-        assert diagram.boxes[0] == pytest.approx((0, -2500 * metres, 3000 * metres, 0))
+        assert diagram.boxes[0] == pytest.approx((0, -2.5, 3, 0))
+        assert diagram.relations == ((0, 1, 2),)
+
+
+@pytest.mark.parametrize(
+    ("unit", "metres"),
+    [("metres", 1.0), ("centimetres", 0.01), ("millimetres", 0.001), ("inches", 0.0254)],
+)
+def test_a_drawing_without_a_unit_takes_the_one_that_is_given(tmp_path, unit, metres):
+    path = tmp_path / "plan.dxf"
+    by_another_hand(0, scale=0.001 / metres).saveas(path)
+    (diagram,) = read_report(path, unit=unit).diagrams
+    plan = FloorPlan.of(diagram)
+    assert plan.areas == pytest.approx((7.5, 5.0))
+    assert diagram.relations == ((0, 1, 2),)
+    with pytest.raises(ValueError, match=r"INSUNITS.*data\.unit=metres.*--unit"):
+        read_report(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "drawn", "likely"),
+    [(1, 1.0, "metres"), (6, 0.001, "millimetres"), (4, 1.0, "metres"), (2, 0.001, "millimetres")],
+)
+def test_a_header_that_says_another_unit_than_is_drawn_is_noticed(tmp_path, header, drawn, likely):
+    """Inches in the header of a drawing in metres, and others."""
+    path = tmp_path / "plan.dxf"
+    by_another_hand(header, scale=0.001 / drawn).saveas(path)
+    with pytest.raises(ValueError, match=rf"INSUNITS={header}.*looks drawn in {likely}") as caught:
+        read_report(path)
+    assert str(caught.value).count(str(path)) == 1
+
+
+@pytest.mark.parametrize("plan", [by_hand(), *embedded(3)])
+def test_a_drawing_opens_on_the_plan(plan):
+    document = ezdxf.read(io.StringIO(dxf_of(plan)))
+    x0, y0, x1, y1 = flipped(plan.outline).bounds
+    assert document.header["$EXTMIN"][:2] == pytest.approx((x0, y0))
+    assert document.header["$EXTMAX"][:2] == pytest.approx((x1, y1))
+    assert tuple(document.modelspace().dxf.extmin)[:2] == pytest.approx((x0, y0))
+    (view,) = document.viewports.get("*Active")
+    assert tuple(view.dxf.center)[:2] == pytest.approx(((x0 + x1) / 2, (y0 + y1) / 2))
+    assert y1 - y0 < view.dxf.height < 1.5 * max(x1 - x0, y1 - y0)
 
 
 def test_what_cannot_be_read_is_said(tmp_path):

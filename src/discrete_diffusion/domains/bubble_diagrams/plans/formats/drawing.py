@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.code_tables import told_apart
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
     check_size,
     checked_box,
-    inverse_relation,
+    room_code,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_keys, check_metadata
-from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
-from discrete_diffusion.domains.bubble_diagrams.geometry import relations_in_metres
+from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_metadata
+from discrete_diffusion.domains.bubble_diagrams.files.records import Note, Plan
+from discrete_diffusion.domains.bubble_diagrams.geometry import (
+    UNITS,
+    metres_per,
+    relations_in_metres,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.door import (
     FRONT_DOOR,
     Box,
@@ -29,64 +33,50 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
     rooms_beside,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.floors import (
+    TurnBack,
+    angle_of,
+    drawn_floors,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import DrawnDoor, DrawnRoom
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+    are_close,
+    boxes_of,
+    read_written,
+    relations_between,
+    type_of,
+    where_they_were,
+)
+from discrete_diffusion.domains.bubble_diagrams.scales import IN_METRES, DrawnIn
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.rooms import NO_EDGE
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
-WRITTEN = "discrete_diffusion"
-"""The key of a file for the JSON of the plan that it was written from."""
-
 MOVED = "relations of moved rooms"
 """What a file says that its plan does not hold any more, because its rooms are elsewhere."""
 
-TOLERANCE = 1e-3
-"""Metres by which what is read may differ from what was written."""
+TURNED = "plan turned back"
+"""What is noted of a plan that was drawn turned as a whole."""
 
+LOOSE = "room that fills less than half of its box"
+"""What is noted of rooms whose relations are measured on boxes that they do not fill."""
 
-@dataclass(frozen=True)
-class DrawnRoom:
-    """``room``: its type. ``floor``: a polygon, or several, in metres, y downwards. ``number``: by
-    which doors name it, and which it had in the plan that was written. ``among``: the other types
-    that it may be of, because the format does not tell them apart. ``box``: of
-    which the floor is what smaller rooms leave, where the file says it."""
-
-    room: int
-    floor: BaseGeometry
-    number: int
-    among: tuple[int, ...] = ()
-    box: Box | None = None
-
-    @property
-    def bounds(self) -> Box:
-        """The ``box``, unless the floor reaches out of it; the one around the floor."""
-        x0, y0, x1, y1 = self.floor.bounds
-        if self.box is not None:
-            left, top, right, bottom = self.box
-            if left <= x0 <= x1 <= right and top <= y0 <= y1 <= bottom:
-                return self.box
-        return x0, y0, x1, y1
-
-
-@dataclass(frozen=True)
-class DrawnDoor:
-    """``box``: of the opening, a line if nobody says how thick the wall is. ``rooms``: numbers of
-    ``DrawnRoom``, or ``FRONT_DOOR``; None if the file does not say them."""
-
-    box: Box
-    is_front: bool = False
-    rooms: tuple[int, int] | None = None
+_LEAST_FILL = 0.5
 
 
 @dataclass(frozen=True)
 class Drawing:
     """``written``: the JSON of the plan that the file was written from, None if it has none.
     ``left_out``: the names of what else was drawn, once for each. ``draws_boundary``: the format
-    can; else the boundary is the one that was written.
+    can; else the boundary is the one that was written. ``drawn``: the unit it was in; lengths are
+    in metres.
 
     The drawing is what counts. What was written beside it counts for rooms that are where they
     were: their boxes, and the relations between two of them, are those that were written. All other
-    boxes are those around the floors, and all other relations are measured.
+    boxes are those around the floors, and all other relations are measured. A plan that is turned
+    as a whole, and none of whose rooms is where it was, is turned back.
     """
 
     rooms: tuple[DrawnRoom, ...]
@@ -95,34 +85,94 @@ class Drawing:
     written: object = None
     left_out: tuple[str, ...] = ()
     draws_boundary: bool = True
+    drawn: DrawnIn = IN_METRES
 
     def plan(self, *, n_max: int, gap: float) -> Plan:
-        """The diagram, as ``FloorPlan.to_diagram`` gives it, and what was left out.
+        """The diagram, as ``FloorPlan.to_diagram`` gives it, what was left out, and what is odd.
 
         ``gap``: metres up to which rooms are related. Raises ``DiagramError``.
         """
         check_size(len(self.rooms), n_max, "rooms")
-        written = None if self.written is None else _read_written(self.written)
+        written = None if self.written is None else read_written(self.written)
+        same = {} if written is None else where_they_were(self.rooms, written)
+        floors = [room.floor for room in self.rooms]
+        if not same and (angle := angle_of(floors)):
+            straight = self._moved(TurnBack(floors, angle))
+            note = Note(TURNED, f"by {abs(angle):.1f} degrees")
+            plan = straight._plan(written, {}, gap)
+            return plan._replace(notes=(note, *plan.notes))
+        return self._plan(written, same, gap)
+
+    def scaled(self, drawn: DrawnIn) -> Drawing:
+        """In metres what was drawn in that unit."""
+        import shapely
+
+        def move(shape: BaseGeometry) -> BaseGeometry:
+            return shapely.transform(shape, lambda corners: corners * drawn.metres)
+
+        return replace(self._moved(move), drawn=drawn)
+
+    def _moved(self, move: Callable[[BaseGeometry], BaseGeometry]) -> Drawing:
+        """All that is drawn."""
+        from shapely import Polygon
+
+        boundary = self.boundary
+        if boundary is not None:
+            boundary = corners_of(move(Polygon(boundary)))
+        return replace(
+            self,
+            rooms=tuple(room.moved(move) for room in self.rooms),
+            doors=tuple(replace(door, shape=move(door.shape)) for door in self.doors),
+            boundary=boundary,
+        )
+
+    def _plan(self, written: FloorPlan | None, same: Mapping[int, int], gap: float) -> Plan:
+        """``same``: the rooms that are where they were, with the numbers that they were written
+        with."""
         boxes = [room.bounds for room in self.rooms]
         measured = relations_in_metres(boxes, gap)
         codes = {(i, j): int(measured[i, j]) for i, j in combinations(range(len(boxes)), 2)}
         metadata: Mapping[str, Any] = {}
         num_moved = 0
         if written is not None:
-            same = _where_they_were(self.rooms, written)
-            stated = _relations_between(same, written.diagram)
+            stated = relations_between(same, written.diagram)
             num_moved = len(written.diagram.relations) - len(stated)
             codes |= {pair: stated.get(pair, NO_EDGE) for pair in combinations(sorted(same), 2)}
             for k, number in same.items():
-                boxes[k] = _boxes(written)[number]
+                boxes[k] = boxes_of(written)[number]
             metadata = written.diagram.metadata
             check_metadata(metadata)
         relations = tuple((i, j, code) for (i, j), code in codes.items() if code != NO_EDGE)
-        rooms = tuple(_type_of(room, written) for room in self.rooms)
+        rooms = tuple(type_of(room, written) for room in self.rooms)
         bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
         doors = tuple(self._door(door, bare, written) for door in self.doors)
-        read = replace(bare, doors=doors, boundary=self._boundary(written))
-        return Plan(read.to_diagram(), (*self.left_out, *(MOVED,) * num_moved))
+        read = replace(
+            bare,
+            doors=doors,
+            boundary=self._boundary(written),
+            floors=drawn_floors(self._floors(written, same), bare.boxes, _left_of(bare)),
+        )
+        return Plan(
+            read.to_diagram(),
+            (*self.left_out, *(MOVED,) * num_moved),
+            notes=tuple(self._loose(boxes, same)),
+            drawn=None if same else self.drawn,
+        )
+
+    def _floors(
+        self, written: FloorPlan | None, same: Mapping[int, int]
+    ) -> list[BaseGeometry | None]:
+        """Of every room; those that are where they were have the one they were written with."""
+        if written is None:
+            return [room.floor for room in self.rooms]
+        own = written.floors or (None,) * written.diagram.num_rooms
+        return [own[same[k]] if k in same else room.floor for k, room in enumerate(self.rooms)]
+
+    def _loose(self, boxes: Sequence[Box], same: Mapping[int, int]) -> Iterator[Note]:
+        for k, (room, (x0, y0, x1, y1)) in enumerate(zip(self.rooms, boxes, strict=True)):
+            share = room.floor.area / ((x1 - x0) * (y1 - y0))
+            if k not in same and room.box is None and share < _LEAST_FILL:
+                yield Note(LOOSE, f"rooms[{k}], {ROOM_TYPES[room.room]}, fills {share:.0%}")
 
     def _door(self, door: DrawnDoor, plan: FloorPlan, written: FloorPlan | None) -> Door:
         """The one that was written there; else with the rooms that the file says, or nearest."""
@@ -134,7 +184,7 @@ class Drawing:
             rooms = rooms_beside(door.box, plan.rooms, is_front=door.is_front)
         read = Door.of_box(rooms, checked_box(door.box, "doors"))
         for other in () if written is None else written.doors:
-            if _are_close(read.ends, Door.of_box(rooms, other.box(0)).ends):
+            if are_close(read.ends, Door.of_box(rooms, other.box(0)).ends):
                 return replace(other, rooms=rooms)
         return read
 
@@ -147,8 +197,32 @@ class Drawing:
         if self.boundary is None:
             return None
         corners = sorted(self.boundary), sorted(written.boundary)
-        same = len(corners[0]) == len(corners[1]) and all(map(_are_close, *corners))
+        same = len(corners[0]) == len(corners[1]) and all(map(are_close, *corners))
         return written.boundary if same else self.boundary
+
+
+def rooms_of_labels(
+    labels: Sequence[object], floors: Sequence[BaseGeometry], places: Sequence[str]
+) -> list[int]:
+    """Room codes of names; of bedrooms that are told apart by numbers the one with the largest
+    floor is the MasterRoom. ``places``: what an error calls each."""
+    told = told_apart(labels, lambda: [floor.area for floor in floors])
+    return [room_code(label, place) for label, place in zip(told, places, strict=True)]
+
+
+def in_stated_unit(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
+    """A drawing of a JSON object in metres, or in the unit that its key ``unit`` names.
+
+    Raises ``DiagramError`` for a unit that is none.
+    """
+    unit, key = data.get("unit", "metres"), 'add "unit": "{}" to the file'
+    if unit not in UNITS or unit == "pixels":
+        known = ", ".join(UNITS[1:])
+        raise DiagramError("unit", f"{reprlib.repr(unit)}: expected {known}")
+    if unit == "metres":
+        said = 'its "unit"' if "unit" in data else ""
+        return replace(drawing, drawn=DrawnIn(said=said, key=key))
+    return drawing.scaled(DrawnIn(str(unit), metres_per(unit), 'its "unit"', key))
 
 
 def check_installed() -> None:
@@ -162,77 +236,8 @@ def check_installed() -> None:
             )
 
 
-def written_text(plan: FloorPlan) -> dict[str, Any]:
-    """What ``Drawing.written`` is read from; ``ValueError`` if JSON cannot hold the metadata."""
-    data = plan.to_json()
-    try:
-        json.dumps(data, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"the plan's metadata cannot be written as JSON ({error})") from error
-    return data
-
-
-def _boxes(plan: FloorPlan) -> tuple[Box, ...]:
-    assert plan.diagram.boxes is not None  # checked by its constructor
-    return plan.diagram.boxes
-
-
-def _read_written(data: object) -> FloorPlan:
-    try:
-        if not isinstance(data, Mapping):
-            raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
-        check_keys(data)
-        plan = FloorPlan.of(BubbleDiagram.from_json(data))
-    except ValueError as error:
-        raise DiagramError(
-            WRITTEN,
-            "is not the JSON of a plan with boxes, and without it relations are measured: repair "
-            f"or delete it ({error})",
-        ) from error
-    return plan
-
-
-def _type_of(room: DrawnRoom, written: FloorPlan | None) -> int:
-    """Of the types that it may be of, the one that was written."""
-    if written is not None and 0 <= room.number < written.diagram.num_rooms:
-        stated = written.diagram.rooms[room.number]
-        return stated if stated in room.among else room.room
-    return room.room
-
-
-def _where_they_were(rooms: tuple[DrawnRoom, ...], written: FloorPlan) -> dict[int, int]:
-    """Room -> the number it was written with, of rooms that have neither moved nor changed size."""
-    boxes = _boxes(written)
-    found: dict[int, int] = {}
-    for k, room in enumerate(rooms):
-        number = room.number
-        if not 0 <= number < len(boxes) or number in found.values():
-            continue
-        shapes = [boxes[number], written.rooms[number].bounds]
-        if any(_are_close(room.bounds, bounds) for bounds in shapes):
-            found[k] = number
-    return found
-
-
-def _relations_between(
-    same: Mapping[int, int], diagram: BubbleDiagram
-) -> dict[tuple[int, int], int]:
-    """Those of the rooms that are where they were, by their present numbers."""
-    now = {number: k for k, number in same.items()}
-    found = {}
-    for i, j, code in diagram.relations:
-        if i in now and j in now:
-            first, second = now[i], now[j]
-            if first > second:
-                first, second, code = second, first, inverse_relation(code)
-            found[first, second] = code
-    return found
-
-
-def _are_close(some: tuple[float, ...], others: tuple[float, ...]) -> bool:
-    """Whether each number is within ``TOLERANCE`` of its counterpart."""
-    pairs = zip(some, others, strict=False)
-    return len(some) == len(others) and all(abs(a - b) <= TOLERANCE for a, b in pairs)
+def _left_of(plan: FloorPlan) -> list[BaseGeometry]:
+    return [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
 
 
 def flipped(shape: BaseGeometry) -> BaseGeometry:

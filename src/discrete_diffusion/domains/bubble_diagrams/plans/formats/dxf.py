@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
-    WRITTEN,
     drawn_floor,
     flipped,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+    WRITTEN,
     written_text,
 )
 
@@ -39,6 +41,10 @@ _REACH = 0.01
 _LETTER, _LETTER_WIDTH = 0.25, 0.7
 """The height of letters in metres, and their width in heights."""
 
+_MARGIN, _NARROWEST_WINDOW = 0.1, 1.2
+"""Of the view when the file is opened: what is free around the plan, a share of its height; and the
+width of a window in its heights."""
+
 _CHUNK = 250
 """Characters of a string that every reader of DXF takes."""
 
@@ -51,6 +57,7 @@ def dxf_of(plan: FloorPlan) -> str:
     """
     import ezdxf
     from ezdxf import units
+    from shapely import union_all
 
     document = ezdxf.new("R2010")
     document.units = units.M  # $INSUNITS = 6
@@ -76,9 +83,22 @@ def dxf_of(plan: FloorPlan) -> str:
     text = json.dumps(written_text(plan)).replace("\\\\", "\\u005c")
     chunks = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]
     document.rootdict.add_xrecord(APP).reset([(1, chunk) for chunk in chunks])
+    _show(document, flipped(plan.outline).union(flipped(union_all(plan.boxes))).bounds)
     file = io.StringIO()
     document.write(file)
     return file.getvalue()
+
+
+def _show(document: Document, bounds: tuple[float, ...]) -> None:
+    """Open on what is drawn: extents and limits of the drawing, and a view somewhat larger."""
+    x0, y0, x1, y1 = bounds
+    document.modelspace().reset_extents((x0, y0, 0), (x1, y1, 0))
+    document.modelspace().reset_limits((x0, y0), (x1, y1))
+    for name, corner in (("MIN", (x0, y0)), ("MAX", (x1, y1))):
+        document.header[f"$EXT{name}"] = (*corner, 0)
+        document.header[f"$LIM{name}"] = corner
+    height = max(y1 - y0, (x1 - x0) / _NARROWEST_WINDOW) * (1 + _MARGIN)
+    document.set_modelspace_vport(height, ((x0 + x1) / 2, (y0 + y1) / 2))
 
 
 def _draw_ring(document: Document, layer: str, ring: BaseGeometry, *about: Any) -> None:

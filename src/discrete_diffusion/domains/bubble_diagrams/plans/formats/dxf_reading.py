@@ -6,16 +6,21 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, room_code
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import load_json
+from discrete_diffusion.domains.bubble_diagrams.files.own_names import NO_NAMES, OwnNames
+from discrete_diffusion.domains.bubble_diagrams.geometry import UNITS, metres_per
 from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
     Drawing,
-    DrawnDoor,
-    DrawnRoom,
     check_installed,
     corners_of,
     flipped,
+    rooms_of_labels,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
+    DrawnDoor,
+    DrawnRoom,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import (
     APP,
@@ -25,6 +30,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import (
     HOLE,
     LABEL,
 )
+from discrete_diffusion.domains.bubble_diagrams.scales import DrawnIn
 
 if TYPE_CHECKING:
     from ezdxf.document import Drawing as Document
@@ -42,14 +48,16 @@ _CURVE = 0.01
 """Units of the drawing by which a chord may leave its arc."""
 
 
-def read_dxf(content: bytes) -> Drawing:
+def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -> Drawing:
     """What ``dxf_of`` draws, and what others draw like it: a closed polyline on ROOMS is a room,
     the text on LABELS inside it begins with its type, a line on DOORS is a door. All else is left
-    out. Raises ``DiagramError``.
+    out. ``unit``: of a drawing whose header says none; pixels are none. ``names``: somebody's own
+    of rooms. Raises ``DiagramError``.
     """
     check_installed()
     document = _document(content)
-    scale = _metres_per_unit(document)
+    drawn = _drawn_in(document, unit)
+    scale = drawn.metres
     entities = [each for each in document.modelspace() if each.dxf.hasattr("layer")]
     layers: dict[str, list[Any]] = {}
     for each in entities:
@@ -62,10 +70,15 @@ def read_dxf(content: bytes) -> Drawing:
             "no closed polyline on this layer, as every room is; the layers with lines are "
             f"{', '.join(layers) or 'none'}",
         )
-    names = _names(layers.get("LABELS", []), floors, scale)
+    texts = _names(layers.get("LABELS", []), floors, scale)
+    types = rooms_of_labels(
+        [names.meant(texts.get(number)) for number in floors],
+        [*floors.values()],
+        [_place(floor) for floor in floors.values()],
+    )
     rooms = tuple(
-        DrawnRoom(room_code(names.get(number), _place(floor)), flipped(floor), number)
-        for number, floor in floors.items()
+        DrawnRoom(room, flipped(floor), number)
+        for room, (number, floor) in zip(types, floors.items(), strict=True)
     )
     boundary = [ring for ring in map(_ring, layers.get(BOUNDARY, [])) if ring is not None]
     return Drawing(
@@ -74,6 +87,7 @@ def read_dxf(content: bytes) -> Drawing:
         corners_of(flipped(_scaled(boundary[0], scale))) if boundary else None,
         _written(document),
         tuple(left_out),
+        drawn=drawn,
     )
 
 
@@ -95,18 +109,29 @@ def _document(content: bytes) -> Document:
         ) from error
 
 
-def _metres_per_unit(document: Document) -> float:
+def _drawn_in(document: Document, unit: str) -> DrawnIn:
+    """The unit of the header; ``unit`` if it says none. ``DiagramError`` where nobody says one."""
     from ezdxf.units import InsertUnits, conversion_factor
 
+    key = "set $INSUNITS to {} (in AutoCAD: UNITS)"
     if document.units == 0:
-        raise DiagramError(
-            "$INSUNITS", "0: the drawing has no unit; set it, in AutoCAD with the command UNITS"
-        )
+        if unit == UNITS[0]:
+            raise DiagramError(
+                "$INSUNITS",
+                "0: the drawing has no unit; say it with data.unit=metres (evaluate: unit=, "
+                "discrete-diffusion data: --unit), or whichever it is drawn in, or set it, in "
+                "AutoCAD with the command UNITS",
+            )
+        return DrawnIn(unit, metres_per(unit), "unit=", "give data.unit={} (--unit {})")
     try:
-        unit = InsertUnits(document.units)
-        return 1.0 if unit == InsertUnits.Meters else conversion_factor(unit, InsertUnits.Meters)
+        found = InsertUnits(document.units)
+        metres = (
+            1.0 if found == InsertUnits.Meters else conversion_factor(found, InsertUnits.Meters)
+        )
     except (KeyError, ValueError) as error:
         raise DiagramError("$INSUNITS", f"{document.units}: an unknown unit of length") from error
+    name = found.name.lower().replace("meters", "metres")
+    return DrawnIn(name, metres, f"$INSUNITS={document.units} of its header", key)
 
 
 def _about(entity: Any) -> tuple[str | None, list[int]]:
@@ -204,10 +229,10 @@ def _doors(entities: Iterable[Any], scale: float) -> Iterable[DrawnDoor]:
         if entity.dxftype() != "LINE":
             continue
         ends = [(end.x, end.y) for end in (entity.dxf.start, entity.dxf.end)]
-        box = flipped(_scaled(LineString(ends), scale)).bounds
+        line = flipped(_scaled(LineString(ends), scale))
         kind, numbers = _about(entity)
         rooms = (numbers[0], numbers[1]) if kind == DOOR and len(numbers) == 2 else None
-        yield DrawnDoor(box, rooms is not None and rooms[1] == FRONT_DOOR, rooms)
+        yield DrawnDoor(line, rooms is not None and rooms[1] == FRONT_DOOR, rooms)
 
 
 def _written(document: Document) -> object:

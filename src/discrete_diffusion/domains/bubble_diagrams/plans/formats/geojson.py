@@ -23,14 +23,20 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
-    WRITTEN,
     Drawing,
-    DrawnDoor,
-    DrawnRoom,
     check_installed,
     corners_of,
     drawn_floor,
     flipped,
+    in_stated_unit,
+    rooms_of_labels,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
+    DrawnDoor,
+    DrawnRoom,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+    WRITTEN,
     written_text,
 )
 
@@ -76,9 +82,13 @@ def _feature(shape: BaseGeometry, properties: Mapping[str, Any]) -> dict[str, An
 
 def read_geojson(data: Mapping[str, Any]) -> Drawing:
     """What ``geojson_of`` draws, and what others draw like it: polygons with a ``room_type`` are
-    rooms, lines of ``kind`` "door" are doors; all else is left out."""
+    rooms, lines of ``kind`` "door" are doors; all else is left out. "unit" says another unit than
+    metres."""
     check_installed()
-    rooms: list[DrawnRoom] = []
+    labels: list[object] = []
+    floors: list[BaseGeometry] = []
+    numbers: list[int] = []
+    places: list[str] = []
     doors: list[DrawnDoor] = []
     boundary, num_others = None, 0
     for k, feature in enumerate(required_list(data, "features")):
@@ -88,23 +98,27 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
             raise DiagramError(where, "expected a Feature with properties")
         kind = about.get("kind", "room" if "room_type" in about else None)
         if kind == "room":
-            room = room_code(about.get("room_type"), f"{where}.properties.room_type")
             number = feature.get("id")
-            number = number if type(number) is int else len(rooms)
-            rooms.append(DrawnRoom(room, _shape(feature, where, "Polygon", "MultiPolygon"), number))
+            numbers.append(number if type(number) is int else len(numbers))
+            labels.append(about.get("room_type"))
+            places.append(f"{where}.properties.room_type")
+            room_code(labels[-1], places[-1])
+            floors.append(_shape(feature, where, "Polygon", "MultiPolygon"))
         elif kind == "door":
             said = about.get("rooms")
             ends = None if said is None else rooms_from_json(said, math.inf)
-            box = _shape(feature, where, "LineString").bounds
-            doors.append(DrawnDoor(box, ends is not None and ends[1] == FRONT_DOOR, ends))
+            line = _shape(feature, where, "LineString")
+            doors.append(DrawnDoor(line, ends is not None and ends[1] == FRONT_DOOR, ends))
         elif kind == "boundary":
             boundary = corners_of(_shape(feature, where, "Polygon"))
         elif kind != "outline":
             num_others += 1
-    if not rooms:
+    if not labels:
         raise DiagramError("features", 'no polygon has a property "room_type", as every room does')
     left_out = (OTHERS,) * num_others
-    return Drawing(tuple(rooms), tuple(doors), boundary, data.get(WRITTEN), left_out)
+    rooms = map(DrawnRoom, rooms_of_labels(labels, floors, places), floors, numbers)
+    found = Drawing(tuple(rooms), tuple(doors), boundary, data.get(WRITTEN), left_out)
+    return in_stated_unit(found, data)
 
 
 def _shape(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:

@@ -16,6 +16,11 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     BEDROOM,
     with_master_bedroom,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import (
+    is_numbered_bedroom,
+    room_type_of,
+    without_number,
+)
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
     finite_number,
@@ -24,15 +29,20 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Door, FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
-    WRITTEN,
     Drawing,
-    DrawnDoor,
-    DrawnRoom,
     check_installed,
     drawn_floor,
-    written_text,
+    in_stated_unit,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
+    DrawnDoor,
+    DrawnRoom,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import nearest_type
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+    WRITTEN,
+    written_text,
+)
 from discrete_diffusion.rooms import ROOM_TYPES
 
 if TYPE_CHECKING:
@@ -141,7 +151,10 @@ def _labels(names: list[str]) -> list[str]:
 def read_rlvr(data: Mapping[str, Any]) -> Drawing:
     """What ``rlvr_of`` writes, and plans of others in this format: the largest bedroom is the
     MasterRoom, relations are measured (``input_graph`` says nothing of directions), and a door
-    leads to the rooms nearest to it. Raises ``DiagramError``."""
+    leads to the rooms nearest to it. "unit" says another unit than metres.
+
+    Raises ``DiagramError``.
+    """
     check_installed()
     names: list[str | None] = []
     floors: list[BaseGeometry] = []
@@ -151,26 +164,37 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
         if not isinstance(space, Mapping):
             raise DiagramError(where, f"expected an object, got {reprlib.repr(space)}")
         floor = _polygon(space.get("floor_polygon"), f"{where}.floor_polygon")
-        name = space.get("room_type")
+        name = given = space.get("room_type")
         if name in (FRONT, INTERIOR):
-            doors.append(DrawnDoor(floor.bounds, name == FRONT))
+            doors.append(DrawnDoor(floor, name == FRONT))
             continue
+        if name not in _TYPES and isinstance(name, str):
+            name = _called(name)
         if name not in _TYPES:
             known = ", ".join([*_TYPES, FRONT, INTERIOR])
             raise DiagramError(
-                f"{where}.room_type", f"expected one of {known}, got {reprlib.repr(name)}"
+                f"{where}.room_type", f"expected one of {known}, got {reprlib.repr(given)}"
             )
         names.append(_TYPES[name])
         floors.append(floor)
     if not floors:
         raise DiagramError("spaces", "a diagram needs at least one room")
-    types = with_master_bedroom(names, [floor.envelope.area for floor in floors])
+    types = with_master_bedroom(names, [floor.area for floor in floors])
     rooms = [
         DrawnRoom(room_code(room), floor, k, _ALIKE[str(name)])
         for k, (room, floor, name) in enumerate(zip(types, floors, names, strict=True))
     ]
     written = data.get(WRITTEN)
-    return Drawing(tuple(rooms), tuple(doors), written=written, draws_boundary=False)
+    found = Drawing(tuple(rooms), tuple(doors), written=written, draws_boundary=False)
+    return in_stated_unit(found, data)
+
+
+def _called(word: str) -> str | None:
+    """What the format calls a room that goes by another word: "Living", "Bedroom 2"."""
+    found = None if is_numbered_bedroom(word) else room_type_of(word, ROOM_TYPES)
+    found = found or room_type_of(without_number(word), ROOM_TYPES)
+    room = nearest_type(found) if found else ""
+    return _NAMES.get(BEDROOM if room == "Bedroom" else room)
 
 
 def _polygon(corners: object, where: str) -> BaseGeometry:

@@ -19,6 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     checked_box,
     room_code,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.own_names import NO_NAMES, OwnNames
 from discrete_diffusion.domains.bubble_diagrams.plans.door import (
     FRONT_DOOR,
     Box,
@@ -28,12 +29,15 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
     Drawing,
-    DrawnDoor,
-    DrawnRoom,
     check_installed,
     corners_of,
     drawn_floor,
     flipped,
+    rooms_of_labels,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
+    DrawnDoor,
+    DrawnRoom,
 )
 
 if TYPE_CHECKING:
@@ -68,8 +72,9 @@ def _text(shape: BaseGeometry) -> str:
     return shapely.to_wkt(flipped(shape), rounding_precision=-1)  # as many digits as it has
 
 
-def read_wkt(content: bytes) -> Drawing:
-    """What ``wkt_of`` writes. Raises ``DiagramError`` naming row and column."""
+def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
+    """What ``wkt_of`` writes; ``names``: somebody's own of rooms. Raises ``DiagramError`` naming
+    row and column."""
     check_installed()
     try:
         rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True))
@@ -77,28 +82,34 @@ def read_wkt(content: bytes) -> Drawing:
         raise DiagramError("", f"not comma-separated text in UTF-8: {error}") from error
     if not rows or any(column not in rows[0] for column in ("kind", "type", "wkt")):
         raise DiagramError("", f"expected a table with the columns {', '.join(COLUMNS)}")
-    rooms: list[DrawnRoom] = []
+    labels, floors, boxes, places = [], [], [], []
     doors: list[DrawnDoor] = []
     boundary = None
     for number, row in enumerate(rows, start=2):
         where = f"line {number}"
         if row["kind"] == "room":
-            room = room_code(row["type"], where)
-            floor = _shape(row["wkt"], where, "Polygon", "MultiPolygon")
-            box = _box(row.get("box") or "", where)
-            rooms.append(DrawnRoom(room, floor, len(rooms), box=box))
+            labels.append(names.meant(row["type"]))
+            room_code(labels[-1], where)
+            floors.append(_shape(row["wkt"], where, "Polygon", "MultiPolygon"))
+            boxes.append(_box(row.get("box") or "", where))
+            places.append(where)
         elif row["kind"] == "door":
             ends = _rooms(row["type"] or "")
-            box = _shape(row["wkt"], where, "LineString").bounds
-            doors.append(DrawnDoor(box, ends[1] == FRONT_DOOR, ends))
+            line = _shape(row["wkt"], where, "LineString")
+            doors.append(DrawnDoor(line, ends[1] == FRONT_DOOR, ends))
         elif row["kind"] == "boundary":
             boundary = corners_of(_shape(row["wkt"], where, "Polygon"))
         elif row["kind"] != "outline":
-            reason = f"kind {row['kind']!r}: expected room, door, boundary or outline"
+            reason = f"kind {reprlib.repr(row['kind'])}: expected room, door, boundary or outline"
             raise DiagramError(where, reason)
-    if not rooms:
+    if not labels:
         raise DiagramError("kind", "no row is a room")
-    return Drawing(tuple(rooms), tuple(doors), boundary)
+    types = rooms_of_labels(labels, floors, places)
+    rooms = tuple(
+        DrawnRoom(room, floor, k, box=box)
+        for k, (room, floor, box) in enumerate(zip(types, floors, boxes, strict=True))
+    )
+    return Drawing(rooms, tuple(doors), boundary)
 
 
 def _rooms(text: str) -> tuple[int, int]:

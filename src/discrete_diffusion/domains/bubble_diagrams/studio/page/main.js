@@ -13,7 +13,8 @@ const STEP = 28; // milliseconds that a step of the sampler is shown at least
 
 const state = new State();
 let board, drawingPanel, briefPanel, words, relations;
-let wrong = new Set(), wrongKeys = [], relating = null, plan = null, busy = false, seed = 0;
+let wrong = new Set(), wrongKeys = [], relating = null, busy = false, seed = 0;
+let plan = null, planOf = "", isPlanShown = false; // the last plan, and the drawing that it is of
 
 function say(sentence, isWrong = false) {
   $("said").textContent = sentence;
@@ -27,6 +28,11 @@ function wordsOf({ rooms, unknown_colour: colour }) {
   return { known: rooms, get: (type) => found.get(type) ?? open };
 }
 
+const drawn = () => JSON.stringify(state.drawing({ all: true }));
+
+/** The plan of what is drawn now; null if none was found yet, or of another drawing only. */
+const planNow = () => (plan && planOf === drawn() ? plan : null);
+
 function show() {
   board.show(wrong);
   drawingPanel.show(wrong);
@@ -38,9 +44,10 @@ function show() {
   $("complete").disabled = busy || !rooms.length;
   $("realise").disabled = busy || !state.isComplete;
   $("answer").disabled = busy;
+  $("plan").hidden = !isPlanShown || !planNow();
   for (const button of $("export").querySelectorAll("button")) {
     const { of, format } = button.dataset;
-    button.disabled = of === "plan" ? !plan : !rooms.length || (format !== "json" && !state.isComplete);
+    button.disabled = of === "plan" ? !planNow() : !rooms.length || (format !== "json" && !state.isComplete);
   }
 }
 
@@ -152,23 +159,24 @@ const realise = (another = 0) => working("Looking for a plan …", async () => {
   const body = { diagram: state.drawing({ all: true }), seed: another };
   if ($("area").value) body.total_area = Number($("area").value);
   if ($("ratio").value) body.ratio = Number($("ratio").value);
+  const asked = drawn();
   const found = await ask("realise", body);
-  plan = found.plan;
-  if (!plan) throw new Error(found.reason);
+  if (!found.plan) throw new Error(found.reason);
+  if (asked !== drawn()) throw new Error("the drawing was changed meanwhile; realise it again");
+  [plan, planOf, isPlanShown] = [found.plan, asked, true];
   const picture = $("picture");
   URL.revokeObjectURL(picture.src);
   picture.src = URL.createObjectURL(new Blob([found.svg], { type: "image/svg+xml" }));
   const names = roomNames(state.now.rooms, words);
   picture.alt = `Floor plan: ${names.map((name, k) => `${name} ${plan.areas[k]} m²`).join(", ")}`;
   $("shortfall").textContent = found.given_up.join("; ");
-  $("plan").hidden = false;
   const total = plan.areas.reduce((sum, area) => sum + area, 0);
   say(`A plan of ${total.toFixed(0)} m².`);
 });
 
 async function save({ of, format }) {
   try {
-    const body = of === "plan" ? { plan, format } : { diagram: state.drawing({ all: true }), format };
+    const body = of === "plan" ? { plan: planNow(), format } : { diagram: state.drawing({ all: true }), format };
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await askForFile(body));
     link.download = `${of}.${format}`;
@@ -247,7 +255,10 @@ function onKey(event) {
   }
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "y") return state.redo();
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
-  KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key]?.();
+  const does = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  if (!does) return;
+  event.preventDefault(); // or a list that gets the focus takes the letter too
+  does();
 }
 
 async function begin() {
@@ -267,7 +278,7 @@ async function begin() {
     remove: removeChosen, complete, answer: answerBrief, realise: () => realise(),
     again: () => realise(1 + Math.floor(Math.random() * 1000)),
     clear: () => { $("cards").replaceChildren(); state.clear(); },
-    "close-plan": () => { $("plan").hidden = true; },
+    "close-plan": () => { isPlanShown = false; show(); },
     "tab-drawing": () => choosePanel("drawing"), "tab-brief": () => choosePanel("brief"),
   };
   for (const [id, does] of Object.entries(clicks)) $(id).addEventListener("click", does);

@@ -176,16 +176,42 @@ function encode({ rooms, relations, brief }) {
   return btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
 }
 
+/** The document of a link; throws an error for anything that `encode` does not write. */
 function decode(fragment) {
   const text = atob(fragment.replace(/-/g, "+").replace(/_/g, "/"));
   const bytes = Uint8Array.from(text, (c) => c.charCodeAt(0));
   const [rooms, relations, brief] = JSON.parse(new TextDecoder().decode(bytes));
-  const isRoom = (i) => Number.isInteger(i) && i >= 0 && i < rooms.length;
-  if (!relations.every(([a, b, code]) => isRoom(a) && isRoom(b) && a !== b && RELATIONS[code])) throw new Error();
-  if (!rooms.every(([, , x, y, r]) => [x, y, r].every(Number.isFinite))) throw new Error();
+  if (!(isList(rooms, isRoom) && isList(relations, isRelation(rooms.length)) && isBrief(brief))) throw new Error();
+  if (new Set(relations.map(([a, b]) => key(a, b))).size !== relations.length) throw new Error();
   return {
     rooms: rooms.map(([type, given, x, y, r]) => ({ type: type || null, given: Boolean(given), x, y, r: r || null })),
     relations: relations.map(([a, b, code, given]) => ({ a, b, relation: RELATIONS[code], given: Boolean(given) })),
     brief: { ...EMPTY().brief, ...brief },
   };
 }
+
+const MOST_ROOMS = 64; // that the studio takes
+const FAR = 1e6;
+
+const isWord = (value) => typeof value === "string";
+const isWhole = (value, least, most) => Number.isInteger(value) && value >= least && value <= most;
+const isList = (value, isItem, most = MOST_ROOMS ** 2) =>
+  Array.isArray(value) && value.length <= most && value.every(isItem);
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const isRoom = (room, k) => Array.isArray(room) && k < MOST_ROOMS && (isWord(room[0]) || room[0] === 0)
+  && room.slice(2, 5).length === 3 && room.slice(2, 5).every((n) => Number.isFinite(n) && Math.abs(n) < FAR)
+  && room[4] >= 0;
+const isRelation = (n) => (relation) => Array.isArray(relation) && relation[0] !== relation[1]
+  && isWhole(relation[0], 0, n - 1) && isWhole(relation[1], 0, n - 1) && isWhole(relation[2], 0, RELATIONS.length - 1);
+
+/** Keys may be left out, and others are of no meaning. */
+const OF_BRIEF = {
+  least: (n) => isWhole(n, 1, MOST_ROOMS), most: (n) => isWhole(n, 1, MOST_ROOMS),
+  counts: (list) => isList(list, (each) => isObject(each) && [each.type, each.how].every(isWord)
+    && isWhole(each.number, 0, MOST_ROOMS)),
+  rules: (list) => isList(list, (each) => isObject(each)
+    && [each.quantity, each.a, each.relation, each.b].every(isWord)),
+  ...Object.fromEntries(["connected", "buildable", "keep"].map((name) => [name, (v) => typeof v === "boolean"])),
+};
+const isBrief = (brief) => isObject(brief) && Object.entries(brief).every(([name, value]) =>
+  !Object.hasOwn(OF_BRIEF, name) || OF_BRIEF[name](value));
