@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.algorithms.gidd import GIDD as GIDD
     from discrete_diffusion.algorithms.interpolating import UDLM as UDLM
     from discrete_diffusion.algorithms.interpolating import MarginalDiffusion as MarginalDiffusion
+    from discrete_diffusion.algorithms.interpolating import MatrixDiffusion as MatrixDiffusion
     from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq as LatentSeq2Seq
     from discrete_diffusion.algorithms.masked_features import MaskedFeatures as MaskedFeatures
     from discrete_diffusion.algorithms.mdlm import MDLM as MDLM
@@ -51,10 +52,11 @@ _BUILT_IN = {
     "mdlm": _declared("mdlm:MDLM", "absorbing"),
     "udlm": _declared("interpolating:UDLM", "uniform"),
     "marginal": _declared("interpolating:MarginalDiffusion", "marginal"),
+    "matrix": _declared("interpolating:MatrixDiffusion", "matrix"),
     "gidd": _declared("gidd:GIDD", "hybrid"),
     "sedd": _declared("sedd:SEDD", "absorbing", "uniform"),
     "d3pm": _declared(
-        "d3pm:D3PM", "absorbing", "uniform", "marginal", "hybrid", discrete_time=True
+        "d3pm:D3PM", "absorbing", "uniform", "marginal", "hybrid", "matrix", discrete_time=True
     ),
     "bd3lm": _declared("bd3lm:BD3LM", "absorbing", backbone_needs=("group_idxs", "context")),
     "ar": _declared(

@@ -12,6 +12,10 @@ from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.gaussian import LinearGaussian as LinearGaussian
 from discrete_diffusion.forward_process.gaussian import StraightPath as StraightPath
 from discrete_diffusion.forward_process.hybrid import Hybrid
+from discrete_diffusion.forward_process.interpolating import (
+    InterpolatingProcess as InterpolatingProcess,
+)
+from discrete_diffusion.forward_process.matrix import Matrix
 from discrete_diffusion.forward_process.uniform import Marginal, Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.naming import check_name
@@ -19,7 +23,7 @@ from discrete_diffusion.noise_schedules import Schedule
 from discrete_diffusion.options import check_options
 
 _PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess]] = {
-    process.name: process for process in (Absorbing, Uniform, Marginal, Hybrid)
+    process.name: process for process in (Absorbing, Uniform, Marginal, Hybrid, Matrix)
 }
 
 
