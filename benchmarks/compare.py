@@ -5,9 +5,12 @@
     python benchmarks/compare.py text FILE [--steps 4000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py dialogue [--steps 4000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py early [--steps 1500] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py levels [--steps 600] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py levels_gaussian [--steps 600] [--threads 2] [--folder ...]
 
 ``diagrams`` has the flat and the pair denoiser wherever they can be used, ``dit`` one backbone for
-all algorithms, ``dialogue`` latent vectors and ids, ``early`` the same while they still learn.
+all algorithms, ``dialogue`` latent vectors and ids, ``early`` the same while they still learn,
+``levels`` noise of three kinds on ids that have an order, ``levels_gaussian`` one more.
 Writes ``benchmarks/results/comparison_STUDY.json``, a section of a page of results and its
 figure. With ``--folder`` an interrupted run goes on where it was when called again.
 """
@@ -36,6 +39,10 @@ ON_DIALOGUES = (
     *("algos=[latent-seq2seq,mdlm,udlm,ar]", "experiment=dialogue"),
     *("eval.num_samples=500", *QUIET),
 )
+ON_LEVELS = (
+    *("experiment=eit_levels", "data.size=16", "data.num_samples=4000", "data.batch_size=16"),
+    *("optim.warmup_steps=50", "eval.num_samples=20", "eval.draws=4", "bound_samples=200", *QUIET),
+)
 STUDIES: dict[str, tuple[str, ...]] = {
     "diagrams": (*ON_DIAGRAMS, "backbones=[bd-denoiser,bd-denoiser-pair]", "model=bd_tiny"),
     "dit": (*ON_DIAGRAMS, "backbones=[dit]", "model=dit_tiny"),
@@ -47,8 +54,11 @@ STUDIES: dict[str, tuple[str, ...]] = {
     ),
     "dialogue": ON_DIALOGUES,
     "early": ON_DIALOGUES,
+    "levels": (*ON_LEVELS, "algos=[mdlm,udlm,matrix]"),
+    "levels_gaussian": (*ON_LEVELS, "algos=[matrix]", "forward_process.kind=gaussian"),
 }
 STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000, "early": 1500}
+STEPS |= {"levels": 600, "levels_gaussian": 600}
 
 
 def run(study: str, words: list[str], folder: Path) -> dict[str, Any]:

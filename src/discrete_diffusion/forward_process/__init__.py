@@ -9,6 +9,7 @@ from typing import Any
 
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.checking import check_process as check_process
 from discrete_diffusion.forward_process.gaussian import LinearGaussian as LinearGaussian
 from discrete_diffusion.forward_process.gaussian import StraightPath as StraightPath
 from discrete_diffusion.forward_process.hybrid import Hybrid

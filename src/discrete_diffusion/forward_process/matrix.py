@@ -76,27 +76,32 @@ class Matrix(ForwardProcess):
                 f"{layout.vocab_size}; choose forward_process=uniform"
             )
         super().__init__(layout, schedule)
+        if layout.support.is_meta:  # to count parameters, of which it has none
+            return
         if generator is None:
             rows, kinds = layout.support.unique(dim=0, return_inverse=True)
             found = torch.stack([on_legal_ids(kind, row, float(width)) for row in rows])
         else:
             found, kinds = checked(generator, layout).unique(dim=0, return_inverse=True)
         cell, first = self._cells(kinds)
-        reached = (found > 0).any(dim=-2)  # MASK too, if anything jumps into it
         scaled = []
         for position in first.tolist():
             own = found[kinds[position]]
-            scaled.append(own / slowest_rate(own, layout.support[position] | reached[kinds[position]]))
+            alphabet = layout.support[position] | (own > 0).any(dim=0)  # MASK too, if it occurs
+            scaled.append(own / slowest_rate(own, alphabet))
         generators = torch.stack(scaled)
         self.exponential = Exponential(generators, largest=FORGOTTEN)
-        forgotten = torch.full((1, len(generators)), FORGOTTEN, dtype=torch.float64).log()
-        limit = self.exponential(forgotten.to(generators.device))[0].exp()  # (C, V, V)
-        self.register_buffer("generators", generators, persistent=False)
-        self.register_buffer("cell", cell, persistent=False)
-        self.register_buffer("first", first, persistent=False)
+        forgotten = torch.full(generators.shape[:1], FORGOTTEN).to(generators).log()
+        limit = self.exponential(forgotten.unsqueeze(0))[0].exp()  # (C, V, V)
         some_id = layout.support.long().argmax(dim=1)
-        self.register_buffer("pi", limit[cell, some_id], persistent=False)
-        self.register_buffer("into", _sources(generators), persistent=False)
+        for key, value in {
+            "generators": generators,
+            "cell": cell,
+            "first": first,
+            "pi": limit[cell, some_id],
+            "into": _sources(generators),
+        }.items():
+            self.register_buffer(key, value, persistent=False)
 
     def prior(self) -> Tensor:
         return self.pi
