@@ -90,7 +90,10 @@ def test_the_bound_is_tight_with_padding_and_a_wrong_denoiser_pays(name):
 def test_the_bound_of_t_steps_falls_to_the_entropy(name, how):
     world, algorithm = ToyWorld.make(), TOYS[name].exact(schedule(how))
     assert isinstance(algorithm, D3PM)
-    late = (algorithm.process.name, how) == ("matrix", "linear")  # a step is many jumps: 1 / T later
+    late = (algorithm.process.name, how) == (
+        "matrix",
+        "linear",
+    )  # a step is many jumps: 1 / T later
     numbers = (1, 4, 16, 64, 256) if late else (1, 4, 16, 64)
     bounds = [bound_of_steps(world, algorithm, steps) for steps in numbers]
     assert bounds == sorted(bounds, reverse=True)

@@ -58,11 +58,11 @@ def check_process(process: ForwardProcess, *, seed: int = 0) -> None:
         check.composition()
         for t in (0.02, 0.5, 0.95):
             check.rates(t)
-        for s, t in ((0.0, 0.4), (0.3, 0.7), (0.0, 0.98), (0.5, 1.0)):
-            check.distributions(s, t)
         if isinstance(process, InterpolatingProcess):
             for t in (0.02, 0.5, 0.95):
                 check.noise(process, t)
+        for s, t in ((0.0, 0.4), (0.3, 0.7), (0.0, 0.98), (0.5, 1.0)):
+            check.distributions(s, t)
         check.draws()
 
 
@@ -115,7 +115,6 @@ class _Check:
     def alpha(self) -> None:
         process, t = self.process, torch.linspace(0, 1, 65).to(self.log_d0)
         alpha, share = process.alpha(t), process.one_minus_alpha(t)
-        at = Where((f"position, at t = k / {len(t) - 1} with k", "position"))
         at = Where(("k, t = k / 64, k =", "column"))
         self.same("one_minus_alpha(t) beside alpha(t)", share, 1 - alpha, at)
         ends = Where(("column",))
@@ -141,9 +140,7 @@ class _Check:
         self.same(f"{what} below 0", q.clamp(max=0), 0 * q, at)
         outside = q * ~self.alphabet.unsqueeze(-2)
         self.same(f"{what} into ids that may not occur there", outside, 0 * q, at)
-        self.same(
-            f"the sum of {what}", q.sum(dim=-1), self.alphabet.double(), Where(at.axes[:2])
-        )
+        self.same(f"the sum of {what}", q.sum(dim=-1), self.alphabet.double(), Where(at.axes[:2]))
         log_q = self.process.log_transition(self.at(s), self.at(t))[0, self.process.cells()]
         self.same(f"exp of log_transition({s:g}, {t:g})", log_q.exp(), q, at.rows(self.alphabet))
         if s == t:
@@ -229,10 +226,9 @@ class _Check:
         process, position = self.process, torch.arange(self.length, device=self.log_d0.device)
         pad = self.layout.pad_id if self.layout.pad_id is not None else self.layout.mask_id
         generator = make_generator(self.seed, 1, device=self.log_d0.device)
-        every = self.every_token()
-        for row in every[self.layout.support.any(dim=1)[:1].expand(len(every))][:3]:
-            legal = self.layout.support[position, row]
-            x0 = torch.where(legal, row, every[0] if legal.all() else self._some_legal())
+        some = self.layout.support.long().argmax(dim=1)
+        for row in self.every_token()[: 2 * self.length : 2][:3]:
+            x0 = torch.where(self.layout.support[position, row], row, some)
             for s, t in ((0.3, 0.8), (0.1, 1.0)):
                 real = torch.ones(NUM_DRAWS, self.length, dtype=torch.bool, device=x0.device)
                 real[::5, -1] = False
@@ -245,9 +241,6 @@ class _Check:
                 self.drawn(what, xt, real, self.matrices(0.0, t)[position, x0])
         x1 = process.prior_sample(real, generator)
         self.drawn("prior_sample", x1, real, process.prior())
-
-    def _some_legal(self) -> Tensor:
-        return self.layout.support.long().argmax(dim=1)
 
     def drawn(self, what: str, x: Tensor, real: Tensor, probs: Tensor) -> None:
         """``x`` Int[B, L] holds PAD where ``real`` is False and else follows probs Float[L, V]."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from discrete_diffusion.layout import TokenLayout
 
 REACH = 8.0
-"""Widths beyond which the Gaussian has no jumps: their rates would be 1e-14 of the largest."""
+"""Widths beyond which the Gaussian has no jumps: their rates would be below 1e-13 of all."""
 
 
 def neighbours(num: int) -> Tensor:
@@ -17,13 +17,14 @@ def neighbours(num: int) -> Tensor:
 
 
 def gaussian(num: int, width: float) -> Tensor:
-    """Float64[K, K]: rate exp(-(x - y)^2 / (2 width^2)) from x to y, K ids in their order.
+    """Float64[K, K]: rates in proportion to exp(-(x - y)^2 / (2 width^2)) from x to y, K ids in
+    their order, 1 to the next.
 
     The discretised Gaussian of D3PM (arXiv 2107.03006, appendix A.2.2), symmetric and with uniform
     stationary law as there. Deviation: one width, in ids, at all times, where the paper's grows.
     """
     apart = _apart(num)
-    rates = (-(apart / width).square() / 2).exp()
+    rates = (-(apart.square() - 1) / (2 * width**2)).exp()
     return _with_diagonal(rates * (apart > 0) * (apart <= max(REACH * width, 1.0)))
 
 

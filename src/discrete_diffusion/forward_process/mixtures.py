@@ -35,9 +35,7 @@ def log_entries(log_q: Tensor, cells: Tensor, ids: Tensor, into: Tensor) -> Tens
     return log_q[_samples(ids).unsqueeze(-1), cells.unsqueeze(-1), ids.unsqueeze(-1), into]
 
 
-def log_mixture(
-    log_d0: Tensor, log_q: Tensor, cells: Tensor, into: Tensor | None = None
-) -> Tensor:
+def log_mixture(log_d0: Tensor, log_q: Tensor, cells: Tensor, into: Tensor | None = None) -> Tensor:
     """log sum_x D(x) q(x -> y), Float64[B, L, W] for the ids y of ``into`` Int[B, L, W]; for all V
     of them if None.
 
