@@ -223,7 +223,7 @@ def test_what_is_no_process_is_refused(options, names):
 
 
 def test_too_many_ids_are_refused_with_another_process():
-    with pytest.raises(ValueError, match="at most 256 ids.*1001.*forward_process=uniform"):
+    with pytest.raises(ValueError, match=r"at most 256 ids.*1001.*forward_process=uniform"):
         Matrix(flat(1000), LogLinear())
 
 

@@ -11,7 +11,7 @@ from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS, draw_masks
 from discrete_diffusion.algorithms.interpolating import Interpolating
 from discrete_diffusion.categorical import log_softmax_on
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess, InterpolatingProcess
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
@@ -53,6 +53,7 @@ class SEDD(Interpolating):
 
     name = "sedd"
     processes = ("absorbing", "uniform")
+    process: InterpolatingProcess
 
     def __init__(
         self,

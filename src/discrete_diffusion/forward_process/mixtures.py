@@ -70,7 +70,8 @@ class _Mixture(torch.autograd.Function):
         log_d0, log_q, cells, into, out = ctx.saved_tensors
         found = torch.empty_like(log_d0)
         grad = grad.masked_fill(out <= neg_inf(out.dtype) / 2, 0.0)
-        for part in _parts(*out.shape[:2], out.shape[2] * log_d0.shape[2]):
+        num, length, width = out.shape
+        for part in _parts(num, length, width * log_d0.shape[2]):
             share = (_joint(log_d0, log_q, cells, into, part) - out[part].unsqueeze(-1)).exp_()
             found[part] = (grad[part].unsqueeze(-2) @ share).squeeze(-2).to(found)
         return found, None, None, None
