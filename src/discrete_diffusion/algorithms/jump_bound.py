@@ -18,7 +18,7 @@ def jump_bound(
     With z = xt_l, the truth's ratios a(y) = q_t(y | x0) / q_t(z | x0), the model's
     s(y) = Q(y) / Q(z), Q(y) = sum_x D(x) q_t(y | x), and R_t(y, z) the rate of jumping from y to z,
 
-        sum_{y != z} R_t(y, z) [ s - a + a log(a / s) ] = sum R_t a [ expm1(u) - u ],  u = log(s / a)
+        sum_{y != z} R_t(y, z) [ s - a + a log(a / s) ] = sum R_t a [ expm1(u) - u ],  u = log s/a
 
     over the ids y that z can be jumped into from (``process.sources``): two for a chain of nearest
     neighbours, all others in general. Ratios are differences of logarithms (Campbell et al., arXiv

@@ -142,7 +142,7 @@ class ForwardProcess(nn.Module, ABC):
         return torch.where(real, pick(log_probs, u), xs)
 
     def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
-        """One draw per position of what a token is once nothing of it is left at the times Float[B]:
+        """One draw per position of what a token is once nothing of it is left, at times Float[B]:
         Int[B, L]; here from the prior, b_t / (1 - alpha) where that moves."""
         return self._draw_from(self.prior(), t.shape[0], generator)
 

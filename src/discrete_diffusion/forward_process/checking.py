@@ -1,4 +1,4 @@
-"""``check_process``: holds a forward process to all that algorithms and samplers take for granted."""
+"""``check_process``: holds a forward process to what algorithms and samplers take for granted."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Exponential(nn.Module):
     where a sum of eigenvectors has none below 1e-16. Beyond h = 1 tau is halved until it is not,
     and the result squared as often, rows normalised each time.
 
-    ``log_largest``: log of the largest tau that is told from infinity.
+    ``largest``: a tau beyond which all is forgotten; larger ones are taken for it.
     """
 
     terms: Tensor

@@ -1,4 +1,4 @@
-"""Diffusion with noise that leaves doubt about visible tokens: uniform, marginal, and others."""
+"""Diffusion in continuous time, with noise that leaves doubt about visible tokens."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from discrete_diffusion.types import Batch, Conditions, LossOutput
 PARAMETERIZATIONS = ("leave_one_out", "posterior")
 
 
-class Interpolating(TokenAlgorithm):
-    """Trains on the continuous-time bound of any interpolating process:
+class ContinuousTime(TokenAlgorithm):
+    """Trains on the continuous-time bound of any process:
 
         NELBO = E_t E_xt  sum_l general_bound_l(xt, x0, D, t)
 
@@ -72,7 +72,7 @@ class Interpolating(TokenAlgorithm):
         return self.process.leave_one_out(log_probs, x_t, t)
 
 
-class UDLM(Interpolating):
+class UDLM(ContinuousTime):
     """The bound of the uniform process: every token may turn into any legal one, at any time
     (Schiff et al., arXiv 2412.10193).
 
@@ -85,7 +85,7 @@ class UDLM(Interpolating):
     processes = ("uniform",)
 
 
-class MarginalDiffusion(Interpolating):
+class MarginalDiffusion(ContinuousTime):
     """The bound of the marginal process: noise as frequent as the data (DiGress, arXiv 2209.14734),
     in continuous time and with every position kept to its legal ids."""
 
@@ -93,7 +93,7 @@ class MarginalDiffusion(Interpolating):
     processes = ("marginal",)
 
 
-class MatrixDiffusion(Interpolating):
+class MatrixDiffusion(ContinuousTime):
     """The bound of a process of transition matrices: noise that moves an id to near ones where ids
     have an order, or at rates of one's own (Campbell et al., arXiv 2205.14987)."""
 
