@@ -116,11 +116,13 @@ class Matrix(ForwardProcess):
         return self.log_transition(s, t).exp()
 
     def log_transition(self, s: Tensor, t: Tensor) -> Tensor:
-        tau_t = self._log_tau(t)
-        tau_s = self._log_tau(s)
-        # log(tau_t - tau_s)
-        passed = tau_t + torch.log1p(-(tau_s - tau_t).clamp(max=0).exp())
-        return self.exponential(torch.where(tau_s > neg_inf(tau_s.dtype), passed, tau_t))
+        tau_s, tau_t = self._log_tau(s), self._log_tau(t)  # logarithms
+        passed = tau_t + torch.log1p(-(tau_s - tau_t).clamp(max=0).exp())  # log(tau_t - tau_s)
+        passed = torch.where(tau_s > neg_inf(tau_s.dtype), passed, tau_t)
+        if len(passed) > 1 and torch.equal(passed[1:], passed[:-1]):  # of a sampler's step
+            return self.exponential(passed[:1]).expand(len(passed), -1, -1, -1)
+        found: Tensor = self.exponential(passed)
+        return found
 
     def rates(self, t: Tensor) -> Tensor:
         beta = -per_token(self.schedule.dalpha(t)) / self.alpha(t)
