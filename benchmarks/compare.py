@@ -5,9 +5,12 @@
     python benchmarks/compare.py text FILE [--steps 4000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py dialogue [--steps 4000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py early [--steps 1500] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py levels [--steps 600] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py levels_gaussian [--steps 600] [--threads 2] [--folder ...]
 
 ``diagrams`` has the flat and the pair denoiser wherever they can be used, ``dit`` one backbone for
-all algorithms, ``dialogue`` latent vectors and ids, ``early`` the same while they still learn.
+all algorithms, ``dialogue`` latent vectors and ids, ``early`` the same while they still learn,
+``levels`` noise of three kinds on ids that have an order, ``levels_gaussian`` one more.
 Writes ``benchmarks/results/comparison_STUDY.json``, a section of a page of results and its
 figure. With ``--folder`` an interrupted run goes on where it was when called again.
 """
@@ -15,11 +18,16 @@ figure. With ``--folder`` an interrupted run goes on where it was when called ag
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import compare
+from discrete_diffusion.domains import build_data, complete_data
 from record import publish
 
 QUIET = ("callbacks.num_samples=0", "logger=none")
@@ -36,6 +44,10 @@ ON_DIALOGUES = (
     *("algos=[latent-seq2seq,mdlm,udlm,ar]", "experiment=dialogue"),
     *("eval.num_samples=500", *QUIET),
 )
+ON_LEVELS = (
+    *("experiment=eit_levels", "data.size=16", "data.num_samples=4000", "data.batch_size=16"),
+    *("optim.warmup_steps=50", "eval.num_samples=20", "eval.draws=4", "bound_samples=200", *QUIET),
+)
 STUDIES: dict[str, tuple[str, ...]] = {
     "diagrams": (*ON_DIAGRAMS, "backbones=[bd-denoiser,bd-denoiser-pair]", "model=bd_tiny"),
     "dit": (*ON_DIAGRAMS, "backbones=[dit]", "model=dit_tiny"),
@@ -47,14 +59,41 @@ STUDIES: dict[str, tuple[str, ...]] = {
     ),
     "dialogue": ON_DIALOGUES,
     "early": ON_DIALOGUES,
+    "levels": (*ON_LEVELS, "algos=[mdlm,udlm,matrix]"),
+    "levels_gaussian": (
+        *ON_LEVELS,
+        "algos=[matrix]",
+        "forward_process=matrix",
+        "forward_process.kind=gaussian",
+    ),
 }
 STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000, "early": 1500}
+STEPS |= {"levels": 600, "levels_gaussian": 600}
 
 
 def run(study: str, words: list[str], folder: Path) -> dict[str, Any]:
     """What ``results.json`` holds, less the command with its paths."""
     results = compare([*STUDIES[study], *words, f"out={folder}"])
-    return {name: value for name, value in results.items() if name != "command"}
+    results = {name: value for name, value in results.items() if name != "command"}
+    if study.startswith("levels"):
+        results["notes"] = [*results["notes"], blind_note()]
+    return results
+
+
+def blind_note() -> str:
+    """What the levels of a test image cost without a network."""
+    words = [word for word in ON_LEVELS if word.startswith(("experiment=", "data."))]
+    data = build_data(complete_data(compose("train", words)))
+    train, test = (data.splits[name].x0 for name in ("train", "test"))
+    num = int(data.layout.num_legal[0])
+    counts = torch.stack([(train == level).sum(dim=0) for level in range(num)], dim=1) + 1.0
+    log_p = (counts / counts.sum(dim=1, keepdim=True)).log()  # (L, K)
+    blind = -log_p[torch.arange(test.shape[1]), test].sum(dim=1).mean()
+    uniform = test.shape[1] * math.log(num)
+    return (
+        f"An image costs {uniform:.1f} nats if nothing is known, {blind:.1f} by how frequent each "
+        "level is at each pixel of the training images."
+    )
 
 
 def main() -> None:

@@ -26,7 +26,10 @@ from record import Figures, Record, Sections
 
 Row = Mapping[str, Any]
 
-_OF_OTHER_DATA = dict.fromkeys(("comparison early", "comparison dialogue"), "results_other_data.md")
+_OF_OTHER_DATA = dict.fromkeys(
+    (f"comparison {study}" for study in ("early", "dialogue", "levels", "levels_gaussian")),
+    "results_other_data.md",
+)
 """Sections that stand beside what else was measured on their data."""
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import toy_algorithms
-from discrete_diffusion.algorithms import D3PM
+from discrete_diffusion.algorithms import D3PM, MatrixDiffusion
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import main
 from discrete_diffusion.cli.parts import PART_GROUPS, registry_of
@@ -65,7 +65,7 @@ def mean_bound(algorithm, num=20_000):
 @pytest.mark.parametrize("schedule", ["sine", "log_linear", "per_group"])
 def test_the_bound_of_the_process_is_the_entropy(scope, schedule):
     noise = scope["Sine"]() if schedule == "sine" else all_schedules(toy_layout())[schedule]
-    toy = Toy("mask-or-wrong", scope["MaskOrWrongDiffusion"])
+    toy = Toy("mask-or-wrong", MatrixDiffusion)
     mean, error, entropy = mean_bound(toy.exact(noise))
     assert abs(mean - entropy) < 4.5 * error
     mean, _, entropy = mean_bound(toy.exact(noise, tilt=4.0))
@@ -77,7 +77,7 @@ def test_the_bound_of_the_process_is_the_entropy(scope, schedule):
 
 def test_samples_have_the_distribution_of_the_data(scope):
     world, real = ToyWorld.make(), FULL.expand(8_000, -1)
-    process = Toy("mask-or-wrong", scope["MaskOrWrongDiffusion"]).exact(scope["Sine"]())
+    process = Toy("mask-or-wrong", MatrixDiffusion).exact(scope["Sine"]())
     ancestral = Ancestral(steps=40)
     # a share that is less than a token draws them one by one, which is exact
     one_by_one = scope["Halves"](share=1e-6)

@@ -22,18 +22,20 @@ from discrete_diffusion.algorithms import (
     SEDD,
     UDLM,
     MarginalDiffusion,
+    MatrixDiffusion,
     TokenAlgorithm,
 )
-from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.categorical import make_generator, neg_inf
 from discrete_diffusion.forward_process import (
     Absorbing,
     ForwardProcess,
     Hybrid,
     Marginal,
+    Matrix,
     Uniform,
 )
 from discrete_diffusion.noise_schedules import Learned, Schedule
-from toy_world import FULL, LENGTH, PADDED, VOCAB_SIZE, ToyWorld, toy_layout
+from toy_world import FULL, LENGTH, PADDED, VOCAB_SIZE, ToyWorld, chain, toy_layout
 
 
 class ZeroBackbone(nn.Module):
@@ -58,11 +60,27 @@ def toy_marginal(layout, schedule: Schedule) -> Marginal:
     return process
 
 
+def own_rates(layout, schedule: Schedule) -> Matrix:
+    """Random rates among the legal ids of each position and MASK, which nothing reverses."""
+    generator = make_generator(7)
+    shape = (layout.length, layout.vocab_size, layout.vocab_size)
+    rates = 0.2 + torch.rand(shape, generator=generator, dtype=torch.float64)
+    alphabet = layout.support.clone()
+    alphabet[:, layout.mask_id] = True
+    rates = rates * alphabet.unsqueeze(-1) * alphabet.unsqueeze(-2)
+    rates.diagonal(dim1=1, dim2=2).zero_()
+    rates.diagonal(dim1=1, dim2=2).copy_(-rates.sum(dim=-1))
+    return Matrix(layout, schedule, generator=rates)
+
+
 PROCESSES: dict[str, Callable[..., ForwardProcess]] = {
     "absorbing": Absorbing,
     "uniform": Uniform,
     "marginal": toy_marginal,
     "hybrid": lambda layout, schedule: Hybrid(layout, schedule, p_uniform=0.3),
+    "matrix": Matrix,
+    "matrix of a gaussian": lambda layout, schedule: Matrix(layout, schedule, kind="gaussian"),
+    "matrix of one's own": own_rates,
 }
 
 
@@ -123,6 +141,12 @@ TOYS: dict[str, Toy] = {
         "uniform", lambda b, p: UDLM(b, p, parameterization="posterior"), posterior=True
     ),
     "marginal": Toy("marginal", MarginalDiffusion),
+    "matrix": Toy("matrix", MatrixDiffusion),
+    "matrix-posterior": Toy(
+        "matrix", lambda b, p: MatrixDiffusion(b, p, parameterization="posterior"), posterior=True
+    ),
+    "matrix-gaussian": Toy("matrix of a gaussian", MatrixDiffusion),
+    "matrix-own": Toy("matrix of one's own", MatrixDiffusion),
     "gidd": Toy("hybrid", GIDD),
     "gidd-posterior": Toy(
         "hybrid", lambda b, p: GIDD(b, p, parameterization="posterior"), posterior=True
@@ -134,6 +158,7 @@ TOYS: dict[str, Toy] = {
     "d3pm-uniform": Toy("uniform", lambda b, p: D3PM(b, p, num_steps=64), steps=True),
     "d3pm-marginal": Toy("marginal", lambda b, p: D3PM(b, p, num_steps=64), steps=True),
     "d3pm-hybrid": Toy("hybrid", lambda b, p: D3PM(b, p, num_steps=64), steps=True),
+    "d3pm-matrix": Toy("matrix", lambda b, p: D3PM(b, p, num_steps=64), steps=True),
 }
 
 
@@ -155,12 +180,10 @@ def leave_one_out(
 def _enumerate(
     process: ForwardProcess, world: ToyWorld, xt: Tensor, t: Tensor, posterior: bool
 ) -> Tensor:
-    num = len(xt)
-    alpha = process.alpha(t).expand(num, LENGTH)
-    noise = process.noise(t).expand(num, LENGTH, VOCAB_SIZE)
-    same = (xt.unsqueeze(1) == world.x0).double()  # (B, K, 3)
-    into = noise.gather(-1, xt.unsqueeze(-1)).squeeze(-1)
-    q = alpha.unsqueeze(1) * same + into.unsqueeze(1)
+    num, position = len(xt), torch.arange(LENGTH)
+    q = chain(process, torch.zeros_like(t), t).expand(num, -1, -1, -1)  # (B, 3, V, V)
+    sample = torch.arange(num)[:, None, None]
+    q = q[sample, position, world.x0, xt.unsqueeze(1)]  # (B, K, 3)
     log_q = q.clamp(min=1e-300).log().masked_fill(~world.real, 0.0)
     evidence = log_q.sum(dim=-1, keepdim=True) - (0.0 if posterior else log_q)
     log_joint = evidence.expand_as(log_q) + world.prob.log().unsqueeze(-1)

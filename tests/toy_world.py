@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.forward_process import ForwardProcess, InterpolatingProcess, Matrix
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import (
     Cosine,
@@ -52,7 +52,7 @@ def all_schedules(layout: TokenLayout) -> dict[str, Schedule]:
     }
 
 
-class FixedPrior(ForwardProcess):
+class FixedPrior(InterpolatingProcess):
     """Any fixed prior pi: what the base class must serve without further code."""
 
     name = "fixed"
@@ -72,6 +72,42 @@ def uniform_process(layout: TokenLayout, schedule: Schedule) -> FixedPrior:
 def marginal_process(layout: TokenLayout, schedule: Schedule) -> FixedPrior:
     weights = layout.support * torch.arange(1.0, VOCAB_SIZE + 1).double()
     return FixedPrior(layout, schedule, weights / weights.sum(dim=1, keepdim=True))
+
+
+def chain(process: ForwardProcess, s: Tensor, t: Tensor) -> Tensor:
+    """q(x_t | x_s), Float64[B, 3, V, V], rows x_s: from alpha and b_t, or the generator, and not
+    through the process's own distributions."""
+    if isinstance(process, Matrix):
+        passed = (process.log_alpha(s) - process.log_alpha(t)).clamp(max=750.0)
+        if float(s.max()) == 0:
+            passed = -torch.log1p(-process.one_minus_alpha(t)).clamp(min=-750.0)
+        return exponential(process.generators[process.cells()], passed.expand(-1, LENGTH))
+    if not isinstance(process, InterpolatingProcess):  # nothing else defines it
+        return process.transition(s, t)
+    keep = (process.alpha(t) / process.alpha(s)).unsqueeze(-1)
+    jump = (process.noise(t) - keep * process.noise(s)).expand(-1, LENGTH, -1)
+    same = torch.eye(VOCAB_SIZE, dtype=torch.float64)
+    return (keep.unsqueeze(-1) * same + jump.unsqueeze(-2)).clamp(min=0)
+
+
+def exponential(generator: Tensor, passed: Tensor) -> Tensor:
+    """expm(passed R), Float64[B, L, V, V], of R Float64[L, V, V] and passed Float64[B, L]: a plain
+    sum of powers of a matrix without negative entries, squared."""
+    rate = -generator.diagonal(dim1=-2, dim2=-1).amin(dim=-1)
+    times = passed * rate
+    halvings = 10 if float(times.max()) > 1 else 0
+    same = torch.eye(generator.shape[-1], dtype=torch.float64)
+    step = (same * rate[:, None, None] + generator).clamp(min=0)
+    step = step * (passed / 2**halvings)[..., None, None]
+    power, total = same.expand_as(step), torch.zeros_like(step)
+    for n in range(40):
+        total = total + power
+        power = power @ step / (n + 1)
+    total = total * (-times / 2**halvings).exp()[..., None, None]
+    for _ in range(halvings):
+        total = total @ total
+        total = total / total.sum(dim=-1, keepdim=True)
+    return total
 
 
 @dataclass(frozen=True)
@@ -109,12 +145,10 @@ class ToyWorld:
     def log_q(self, process: ForwardProcess, xt: Tensor, t: Tensor) -> Tensor:
         """log q_t(xt_l | x0_l) per position for every pair: Float64[S, K, 3], 0 at PAD.
 
-        Written out from alpha and b_t, not through the process's own distributions.
+        From ``chain``, not through the process's own distributions.
         """
-        alpha = process.alpha(t[:1]).expand(1, LENGTH)[0]
-        noise = process.noise(t[:1]).expand(1, LENGTH, VOCAB_SIZE)[0]
-        same = (xt.unsqueeze(1) == self.x0.unsqueeze(0)).double()
-        q = alpha * same + noise[torch.arange(LENGTH), xt].unsqueeze(1)
+        q = chain(process, torch.zeros_like(t[:1]), t[:1])[0]
+        q = q[torch.arange(LENGTH), self.x0, xt.unsqueeze(1)]  # (S, K, 3)
         return q.clamp(min=1e-300).log().masked_fill(~self.real, 0.0)
 
     def log_d0(self, process: ForwardProcess, xt: Tensor, t: Tensor) -> Tensor:

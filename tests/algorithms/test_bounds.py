@@ -10,25 +10,27 @@ from torch.profiler import ProfilerActivity, profile
 
 from discrete_diffusion.algorithms import bounds, general_bound
 from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.forward_process import InterpolatingProcess
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Cosine, LogLinear
 from toy_algorithms import PROCESSES
-from toy_world import PAD, ToyWorld, all_schedules, toy_layout
+from toy_world import PAD, ToyWorld, all_schedules, chain, toy_layout
 
 
 def jump_by_jump(process, xt, x0, log_d0, t):
     """sum over y != z of r_hat (expm1(u) - u), u = log r_theta - log r_hat; (B, L)."""
-    alpha, noise = process.alpha(t), process.noise(t).expand(*xt.shape, -1)
-    rates = process.jump_rates(t).expand_as(noise)
+    chains = chain(process, torch.zeros_like(t), t).expand(len(t), -1, -1, -1)
+    rates = process.rates(t)[:, process.cells()]
     out = torch.zeros(xt.shape, dtype=torch.float64)
     for b, row in enumerate(xt.tolist()):
         for position, z in enumerate(row):
-            a = alpha[b, position if alpha.shape[1] > 1 else 0]
-            big_q = a * log_d0[b, position].exp() + noise[b, position]
-            q = noise[b, position].clone()
-            q[x0[b, position]] += a
+            scores = log_d0[b, position].exp()
+            big_q = scores @ chains[b, position]
+            if isinstance(process, InterpolatingProcess):  # alpha G + b, whatever G sums to
+                big_q = big_q + (1 - scores.sum()) * process.noise(t[b : b + 1])[0, position]
+            q = chains[b, position, x0[b, position]]
             for y in range(len(q)):
-                rate = rates[b, position, z]
+                rate = rates[b, position, y, z]
                 if y == z or rate == 0:
                     continue
                 r_theta, r_hat = rate * big_q[y] / big_q[z], rate * q[y] / q[z]

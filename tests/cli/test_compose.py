@@ -33,6 +33,7 @@ CHOICES = [(group, name) for group, names in GROUPS.items() for name in names]
 GOES_WITH = {
     ("forward_process", "uniform"): ["algo=udlm"],
     ("forward_process", "marginal"): ["algo=marginal"],
+    ("forward_process", "matrix"): ["algo=matrix"],
     ("forward_process", "hybrid"): ["algo=gidd"],
     ("noise", "learned"): ["algo=meld"],
     ("sampling", "autoregressive"): ["algo=ar"],

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import log_one_hot, make_generator
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess, build_forward_process
+from discrete_diffusion.forward_process import (
+    Absorbing,
+    ForwardProcess,
+    InterpolatingProcess,
+    build_forward_process,
+)
 from discrete_diffusion.noise_schedules import LogLinear, Schedule
 from toy_algorithms import PROCESSES as SHIPPED
 from toy_world import (
@@ -18,6 +23,7 @@ from toy_world import (
     VOCAB_SIZE,
     ToyWorld,
     all_schedules,
+    chain,
     marginal_process,
     toy_layout,
 )
@@ -71,16 +77,14 @@ def test_posterior_at_zero_is_the_ordinary_posterior(process, world):
 def test_step_posterior_is_bayes_rule(process, world):
     """p(xs_l | xt) from the full joint over x0 and xs_l, with q(xt | xs) from its definition."""
     xt = world.states(process)
-    keep = (process.alpha(T) / process.alpha(S)).expand(1, LENGTH)[0]
-    jump = (process.noise(T) - keep[None, :, None] * process.noise(S)).expand(1, LENGTH, -1)[0]
-    alpha_s = process.alpha(S).expand(1, LENGTH)[0]
-    noise_s = process.noise(S).expand(1, LENGTH, -1)[0]
+    further, at_s = chain(process, S, T)[0], chain(process, torch.zeros_like(S), S)[0]
+    position = torch.arange(LENGTH)
     log_q = world.log_q(process, xt, T)
     others = (log_q.sum(-1, keepdim=True) - log_q).exp()  # prod over k != l of q(xt_k | x0_k)
     exact = torch.zeros(len(xt), LENGTH, VOCAB_SIZE, dtype=torch.float64)
     for y in range(VOCAB_SIZE):
-        q_s = alpha_s * (world.x0 == y) + noise_s[:, y]  # (K, 3): q_s(y | x0_l)
-        step = keep * (xt == y) + jump[torch.arange(LENGTH), xt]  # (S, 3): q(xt_l | xs_l = y)
+        q_s = at_s[position, world.x0, y]  # (K, 3): q_s(y | x0_l)
+        step = further[position, y, xt]  # (S, 3): q(xt_l | xs_l = y)
         exact[..., y] = torch.einsum("skl,k,kl->sl", others, world.prob, q_s) * step
     exact = exact / exact.sum(-1, keepdim=True)
     log_d0 = world.log_d0(process, xt, T)
@@ -90,25 +94,26 @@ def test_step_posterior_is_bayes_rule(process, world):
 
 def test_chapman_kolmogorov(process):
     """sum over xs of q(xt | xs) q_s(xs | x0) = q_t(xt | x0)."""
-    keep = process.alpha(T) / process.alpha(S)
-    jump = process.noise(T) - keep.unsqueeze(-1) * process.noise(S)
-    assert (jump >= -1e-15).all()
-    clean = torch.eye(VOCAB_SIZE, dtype=torch.float64)
-    for position in range(LENGTH):
-        pick = (0, position if process.alpha(T).shape[1] > 1 else 0)
-        q_s = process.alpha(S)[pick] * clean + process.noise(S)[0, position]
-        step = keep[pick] * clean + jump[0, position]
-        q_t = process.alpha(T)[pick] * clean + process.noise(T)[0, position]
-        torch.testing.assert_close(q_s @ step, q_t, rtol=0, atol=1e-12)
+    zero, cells = torch.zeros_like(S), process.cells()
+    q_s, step, q_t = (
+        process.transition(*times)[0][cells] for times in ((zero, S), (S, T), (zero, T))
+    )
+    assert (step >= -1e-15).all()
+    torch.testing.assert_close(q_s @ step, q_t, rtol=0, atol=1e-12)
+    rows = process.layout.support | (process.prior() > 0)
+    for found, times in ((step, (S, T)), (q_t, (zero, T))):
+        torch.testing.assert_close(found[rows], chain(process, *times)[0][rows], rtol=0, atol=1e-12)
 
 
 def test_rates_are_non_negative_and_match_finite_differences(process):
     t = torch.linspace(0.02, 0.98, 49, dtype=torch.float64)
-    assert (process.jump_rates(t) >= 0).all()
-    h = 1e-6
-    keep = process.alpha(T + h) / process.alpha(T)
-    jump = process.noise(T + h) - keep.unsqueeze(-1) * process.noise(T)
-    torch.testing.assert_close(process.jump_rates(T), jump / h, rtol=1e-4, atol=1e-5)
+    off = ~torch.eye(VOCAB_SIZE, dtype=torch.bool)
+    assert (process.rates(t)[..., off] >= 0).all()
+    h = 1e-8
+    rows = process.layout.support | (process.prior() > 0)
+    found = (process.rates(T)[0][process.cells()] * off)[rows]
+    expected = (chain(process, T, T + h)[0] * off / h)[rows]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_corrupt_follows_the_marginal(process, world):
@@ -150,7 +155,7 @@ def test_absorbing_closed_form_equals_the_general_posterior(schedule_name, time,
     t = torch.full((len(xt),), time, dtype=torch.float64)
     s = torch.full((len(xt),), earlier, dtype=torch.float64)
     closed = process.posterior_log_probs(xt, log_d0, t, s).exp()
-    general = ForwardProcess.posterior_log_probs(process, xt, log_d0, t, s).exp()
+    general = InterpolatingProcess.posterior_log_probs(process, xt, log_d0, t, s).exp()
     torch.testing.assert_close(closed, general, rtol=0, atol=1e-12)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess, InterpolatingProcess
 from toy_algorithms import PROCESSES as SHIPPED
 from toy_world import (
     FULL,
@@ -17,6 +17,7 @@ from toy_world import (
     VOCAB_SIZE,
     ToyWorld,
     all_schedules,
+    chain,
     marginal_process,
     toy_layout,
 )
@@ -48,11 +49,10 @@ def close(share: torch.Tensor, expected: torch.Tensor) -> bool:
 @pytest.mark.parametrize("process", list(PROCESSES))
 @pytest.mark.parametrize(("earlier", "later"), [(0.3, 0.7), (0.5, 1.0), (0.0, 0.4)])
 def test_further_noise_is_the_transition(process, schedule, earlier, later):
-    """q(x_t | x_s) = r [x_t = x_s] + b_t - r b_s, from every token that x_s may be."""
+    """``chain``, from every token that x_s may be."""
     noise = make(process, schedule)
     s, t = at(earlier), at(later)
-    keep = (noise.alpha(t) / noise.alpha(s)).expand(1, LENGTH)[0]
-    jumps = (noise.noise(t) - keep.unsqueeze(-1) * noise.noise(s)).expand(1, LENGTH, -1)[0]
+    further = chain(noise, s, t)[0]
     for tokens in ([0, 1, 2], [2, 3, 3], [MASK, MASK, MASK]):
         if tokens[0] == MASK and not (noise.prior()[:, MASK] > 0).all():
             continue  # this process has no MASK
@@ -64,8 +64,7 @@ def test_further_noise_is_the_transition(process, schedule, earlier, later):
             FULL.expand(NUM, -1),
             make_generator(1),
         )
-        stayed = torch.nn.functional.one_hot(xs, VOCAB_SIZE).double()
-        assert close(shares(xt), keep.unsqueeze(-1) * stayed + jumps)
+        assert close(shares(xt), further[torch.arange(LENGTH), xs])
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "per_group"])
@@ -77,9 +76,8 @@ def test_noise_in_two_steps_is_noise_in_one(process, schedule, real):
     s, t, generator = at(0.35, NUM), at(0.8, NUM), make_generator(2)
     xs = noise.corrupt(x0.expand(NUM, -1), s, real.expand(NUM, -1), generator)
     xt = noise.corrupt_further(xs, s, t, real.expand(NUM, -1), generator)
-    clean = torch.nn.functional.one_hot(x0, VOCAB_SIZE).double()
-    expected = noise.alpha(t[:1]).unsqueeze(-1) * clean + noise.noise(t[:1])
-    assert close(shares(xt)[real], expected.expand(1, LENGTH, -1)[0][real])
+    expected = chain(noise, torch.zeros_like(t[:1]), t[:1])[0][torch.arange(LENGTH), x0]
+    assert close(shares(xt)[real], expected[real])
     assert (xt[:, ~real] == PAD).all()
     held = torch.tensor([False, True, False]) & real
     frozen = noise.corrupt_further(xs, s, t, held.expand(NUM, -1), generator)
@@ -92,7 +90,7 @@ def test_absorbing_noise_has_the_general_transition(schedule):
     xs = torch.tensor([0, MASK, 3]).expand(NUM, -1)
     real, s, t = FULL.expand(NUM, -1), at(0.2, NUM), at(0.9, NUM)
     own = noise.corrupt_further(xs, s, t, real, make_generator(3))
-    general = ForwardProcess.corrupt_further(noise, xs, s, t, real, make_generator(3))
+    general = InterpolatingProcess.corrupt_further(noise, xs, s, t, real, make_generator(3))
     assert torch.equal(own, general)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
-from toy_world import LENGTH, MASK, VOCAB_SIZE, ToyWorld
+from toy_world import LENGTH, MASK, VOCAB_SIZE, ToyWorld, chain
 
 Kernel = Callable[[Tensor, Tensor], Tensor]
 POSITIONS = torch.arange(LENGTH)
@@ -47,9 +47,7 @@ class GridLaw:
         self.states = world.states(algorithm.process)
         self.real = world.real.expand(len(self.states), -1)
         self.same = log_one_hot(self.states, VOCAB_SIZE, torch.float64).exp()
-        one = torch.ones(1, dtype=torch.float64)
-        prior = algorithm.process.noise(one).expand(1, LENGTH, -1)[0]
-        prior = prior[POSITIONS, self.states]
+        prior = algorithm.process.prior()[POSITIONS, self.states]
         fixed = ~world.real if held is None else (self.states == held) | ~world.real
         self.law = torch.where(self.free, prior, fixed.double()).prod(dim=-1)
 
@@ -78,18 +76,16 @@ class GridLaw:
         return step.double().exp()
 
     def noising(self, s: Tensor, t: Tensor) -> Tensor:
-        """q(x_t | x_s) = r [x_t = x_s] + b_t - r b_s, r = alpha_t / alpha_s."""
-        process = self.algorithm.process
-        s, t = s.reshape(1), t.reshape(1)
-        keep = (process.alpha(t) / process.alpha(s)).unsqueeze(-1)
-        return keep * self.same + process.noise(t) - keep * process.noise(s)
+        """q(x_t | x_s)."""
+        further = chain(self.algorithm.process, s.reshape(1), t.reshape(1))[0]
+        return further[POSITIONS, self.states]
 
     def renoise(self, t: Tensor, s: Tensor) -> Tensor:
-        """sum over x0 of P(x0 | x_t) q_s(x_s | x0) = alpha_s P(x_s | x_t) + b_s(x_s)."""
-        process = self.algorithm.process
+        """sum over x0 of P(x0 | x_t) q_s(x_s | x0)."""
         p = self.algorithm.log_prob_x0(self.states, self.at(t), self.real).double().exp()
         s = s.reshape(1)
-        return process.alpha(s).unsqueeze(-1) * p + process.noise(s)
+        later = chain(self.algorithm.process, torch.zeros_like(s), s)[0]
+        return torch.einsum("slx,lxy->sly", p, later)
 
     def remasking(self, t: Tensor, s: Tensor, eta: float, strategy: str) -> Tensor:
         """ReMDM, arXiv 2503.00307: sigma = min(eta, s_max) or eta s_max."""

@@ -19,7 +19,7 @@ from toy_world import (
 )
 
 NUM = 20_000
-NOISES = ("mdlm", "udlm", "marginal", "gidd")
+NOISES = ("mdlm", "udlm", "marginal", "gidd", "matrix")
 SAMPLERS = {
     "ancestral": ("ancestral", {}),
     "corrector": ("predictor-corrector", {"corrections": 1}),

@@ -77,7 +77,10 @@ def exact(name: str = "mdlm", schedule: str = "log_linear") -> TokenAlgorithm:
     return algorithm
 
 
-ALGORITHMS = ("mdlm", "udlm", "marginal", "gidd", "d3pm-absorbing", "d3pm-uniform", "bd3lm", "ar")
+ALGORITHMS = (
+    *("mdlm", "udlm", "marginal", "gidd", "matrix"),
+    *("d3pm-absorbing", "d3pm-uniform", "bd3lm", "ar"),
+)
 CASES = [(name, sampler) for name in ALGORITHMS for sampler in fitting_samplers(exact(name))]
 """(algorithm, sampler) for every sampler in the registry with all that it draws from."""
 

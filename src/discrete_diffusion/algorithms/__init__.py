@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from discrete_diffusion.algorithms.base import Algorithm as Algorithm
     from discrete_diffusion.algorithms.bd3lm import BD3LM as BD3LM
     from discrete_diffusion.algorithms.bounds import general_bound as general_bound
+    from discrete_diffusion.algorithms.continuous_time import UDLM as UDLM
+    from discrete_diffusion.algorithms.continuous_time import MarginalDiffusion as MarginalDiffusion
+    from discrete_diffusion.algorithms.continuous_time import MatrixDiffusion as MatrixDiffusion
     from discrete_diffusion.algorithms.d3pm import D3PM as D3PM
     from discrete_diffusion.algorithms.distill import Distill as Distill
     from discrete_diffusion.algorithms.flow_matching import FlowMatching as FlowMatching
     from discrete_diffusion.algorithms.gidd import GIDD as GIDD
-    from discrete_diffusion.algorithms.interpolating import UDLM as UDLM
-    from discrete_diffusion.algorithms.interpolating import Interpolating as Interpolating
-    from discrete_diffusion.algorithms.interpolating import MarginalDiffusion as MarginalDiffusion
     from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq as LatentSeq2Seq
     from discrete_diffusion.algorithms.masked_features import MaskedFeatures as MaskedFeatures
     from discrete_diffusion.algorithms.mdlm import MDLM as MDLM
@@ -50,13 +50,14 @@ def _declared(where: str, *processes: str, **facts: Any) -> Declared:
 
 _BUILT_IN = {
     "mdlm": _declared("mdlm:MDLM", "absorbing"),
-    "udlm": _declared("interpolating:UDLM", "uniform"),
-    "marginal": _declared("interpolating:MarginalDiffusion", "marginal"),
+    "udlm": _declared("continuous_time:UDLM", "uniform"),
+    "marginal": _declared("continuous_time:MarginalDiffusion", "marginal"),
+    "matrix": _declared("continuous_time:MatrixDiffusion", "matrix", any_process=True),
     "gidd": _declared("gidd:GIDD", "hybrid"),
     "sedd": _declared("sedd:SEDD", "absorbing", "uniform"),
     "d3pm": _declared(
         "d3pm:D3PM",
-        *("absorbing", "uniform", "marginal", "hybrid"),
+        *("absorbing", "uniform", "marginal", "hybrid", "matrix"),
         any_process=True,
         discrete_time=True,
     ),
@@ -85,7 +86,6 @@ _BUILT_IN = {
 _BASES = (
     Declared(f"{__name__}.base:Algorithm"),
     Declared(f"{__name__}.token_algorithm:TokenAlgorithm"),
-    Declared(f"{__name__}.interpolating:Interpolating"),
     Declared(f"{__name__}.bounds:general_bound"),
 )
 

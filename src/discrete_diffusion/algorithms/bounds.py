@@ -1,4 +1,4 @@
-"""The continuous-time bound of any interpolating process."""
+"""The continuous-time bound of any process; of interpolating ones in closed form."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from discrete_diffusion.algorithms.jump_bound import jump_bound
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.forward_process import ForwardProcess, InterpolatingProcess
 
 AT_ONCE = 2**18
 """Numbers of log D that are read at once, in float64: they stay in a processor's cache, and little
@@ -25,9 +26,10 @@ def general_bound(
 ) -> Tensor:
     """The integrand of the NELBO at (xt, t) per position, Float64[B, L]; 0 where real is False.
 
-    Its sum over positions, averaged over t ~ U(0, 1), is the bound. With z = xt_l, the model's
-    marginal Q = alpha D + b_t, the truth's q = alpha [y = x0] + b_t, and jumps y -> z reversed at
-    the rates r_theta(y) = rate(z) Q(y) / Q(z) and r_hat(y) = rate(z) q(y) / q(z):
+    Its sum over positions, averaged over t ~ U(0, 1), is the bound. Of a process of transition
+    matrices it is ``jump_bound``; of an interpolating one, with z = xt_l, the model's marginal
+    Q = alpha D + b_t, the truth's q = alpha [y = x0] + b_t, and jumps y -> z reversed at the rates
+    r_theta(y) = rate(z) Q(y) / Q(z) and r_hat(y) = rate(z) q(y) / q(z):
 
         sum_{y != z} [ r_theta - r_hat + r_hat log(r_hat / r_theta) ]
           = rate(z) / q(z) [ sum_y q log(q / Q) + q(z) / Q(z) sum_y Q - 1 - log(q(z) / Q(z)) ]
@@ -39,6 +41,8 @@ def general_bound(
     the formula never uses that D is normalised. The gradient goes to it alone, and is finite where
     the bound is.
     """
+    if not isinstance(process, InterpolatingProcess):
+        return jump_bound(process, xt, x0, log_d0, t, real)
     bound: Tensor = _GeneralBound.apply(log_d0, process, xt, x0, t, real)
     return bound
 
@@ -62,7 +66,7 @@ class _GeneralBound(torch.autograd.Function):
     def forward(
         ctx: Any,
         log_d0: Tensor,
-        process: ForwardProcess,
+        process: InterpolatingProcess,
         xt: Tensor,
         x0: Tensor,
         t: Tensor,

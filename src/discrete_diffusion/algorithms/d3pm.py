@@ -33,7 +33,7 @@ class D3PM(TokenAlgorithm):
     """
 
     name = "d3pm"
-    processes = ("absorbing", "uniform", "marginal", "hybrid")
+    processes = ("absorbing", "uniform", "marginal", "hybrid", "matrix")
     any_process = True
     evaluation_draw = "importance"
     discrete_time = True

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.interpolating import Interpolating
+from discrete_diffusion.algorithms.continuous_time import ContinuousTime
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.forward_process import ForwardProcess, Hybrid
 from discrete_diffusion.naming import check_name
@@ -16,7 +16,7 @@ from discrete_diffusion.naming import check_name
 WEIGHTINGS = ("dynamic", "elbo")
 
 
-class GIDD(Interpolating):
+class GIDD(ContinuousTime):
     """The bound of the hybrid process, trained with the paper's weight on each position's
     KL(q || Q) + q(z)/Q(z) - 1 - log(q(z)/Q(z)):
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
+from discrete_diffusion.algorithms.continuous_time import ContinuousTime
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS, draw_masks
-from discrete_diffusion.algorithms.interpolating import Interpolating
 from discrete_diffusion.categorical import log_softmax_on
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess, InterpolatingProcess
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
@@ -19,7 +19,7 @@ LARGEST_LOG_TOTAL = 10.0
 """log S beyond which S is no longer the exponential; a trained network has S near 1."""
 
 
-class SEDD(Interpolating):
+class SEDD(ContinuousTime):
     """Learns the ratios s(y) = p_t(xt_l -> y) / p_t(xt) freely, without normalising them:
 
         G(y) = exp(logit(y)) / K_l  on the legal ids,  0 elsewhere
@@ -53,6 +53,7 @@ class SEDD(Interpolating):
 
     name = "sedd"
     processes = ("absorbing", "uniform")
+    process: InterpolatingProcess
 
     def __init__(
         self,

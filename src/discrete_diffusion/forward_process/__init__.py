@@ -19,9 +19,14 @@ from discrete_diffusion.plugins import Declared, Registry
 if TYPE_CHECKING:
     from discrete_diffusion.forward_process.absorbing import Absorbing as Absorbing
     from discrete_diffusion.forward_process.base import ForwardProcess as ForwardProcess
+    from discrete_diffusion.forward_process.checking import check_process as check_process
     from discrete_diffusion.forward_process.gaussian import LinearGaussian as LinearGaussian
     from discrete_diffusion.forward_process.gaussian import StraightPath as StraightPath
     from discrete_diffusion.forward_process.hybrid import Hybrid as Hybrid
+    from discrete_diffusion.forward_process.interpolating import (
+        InterpolatingProcess as InterpolatingProcess,
+    )
+    from discrete_diffusion.forward_process.matrix import Matrix as Matrix
     from discrete_diffusion.forward_process.uniform import Marginal as Marginal
     from discrete_diffusion.forward_process.uniform import Uniform as Uniform
     from discrete_diffusion.layout import TokenLayout
@@ -37,9 +42,11 @@ _BUILT_IN = {
     "uniform": _declared("uniform:Uniform"),
     "marginal": _declared("uniform:Marginal"),
     "hybrid": _declared("hybrid:Hybrid"),
+    "matrix": _declared("matrix:Matrix"),
 }
 _OTHERS = (
-    _declared("base:ForwardProcess"),
+    *(_declared("base:ForwardProcess"), _declared("interpolating:InterpolatingProcess")),
+    _declared("checking:check_process"),
     *(_declared("gaussian:LinearGaussian"), _declared("gaussian:StraightPath")),
 )
 

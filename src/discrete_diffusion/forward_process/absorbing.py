@@ -7,14 +7,14 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from discrete_diffusion.categorical import log_one_hot, neg_inf
-from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 from discrete_diffusion.noise_schedules import SMALLEST_TIME, per_token
 
 BISECTIONS = 60
 """Halvings of [0, 1] that leave nothing of float64."""
 
 
-class Absorbing(ForwardProcess):
+class Absorbing(InterpolatingProcess):
     """b_t = (1 - alpha(t)) [MASK] (Austin et al., arXiv 2107.03006; MDLM, arXiv 2406.07524).
 
     A visible token is certain, so the general posterior collapses to: visible tokens stay, and a

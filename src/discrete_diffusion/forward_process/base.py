@@ -1,4 +1,4 @@
-"""``ForwardProcess``: how data is corrupted, and the exact posteriors that follow from it."""
+"""``ForwardProcess``: how tokens are corrupted, and the exact posteriors that follow from it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,43 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import mask_logits, neg_inf, uniform_draws
+from discrete_diffusion.categorical import (
+    log_one_hot,
+    log_softmax_on,
+    mask_logits,
+    neg_inf,
+    pick,
+    uniform_draws,
+)
+from discrete_diffusion.forward_process.mixtures import log_columns, log_mixture, log_rows
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Schedule, check_schedule, per_token
 
 SIGMA_FLOOR = 1e-4
 """Smallest alpha whose -log is handed to a backbone: sigma stays below 9.22."""
 
-EVERYWHERE = slice(None)
-"""All positions."""
-
 
 class ForwardProcess(nn.Module, ABC):
-    """An interpolating process between clean tokens and a prior, independent per position; for real
-    numbers see ``gaussian``.
+    """A Markov chain on the ids of a position, in continuous time, the same for no two positions if
+    need be and independent between them; for real numbers see ``gaussian``.
 
-    With keep probability alpha(t) and noise mass b_t(y) (summing to 1 - alpha over y):
+    With Q_{s,t}(x, y), the probability of y at t after x at s, and R_t(x, y), the rate of jumping
+    from x to y,
 
-        q_t(y | x0)  = alpha(t) [y = x0] + b_t(y)
-        q(xt | xs)   = r [xt = xs] + c(xt),     r = alpha_t / alpha_s,  c = b_t - r b_s
-        rate(y)      = b_t'(y) - (alpha' / alpha) b_t(y)                jumps into y
+        q_t(y | x0) = Q_{0,t}(x0, y)                           what ``corrupt`` draws
+        p(xs | xt)  ~ Q_{s,t}(xs, xt) sum_x0 D(x0) Q_{0,s}(x0, xs)   the sampling posterior
 
-    For a fixed prior pi, b_t = (1 - alpha) pi and rate(y) = -alpha'/alpha pi(y) (D3PM, arXiv
-    2107.03006; Campbell et al., arXiv 2205.14987): ``prior`` is all that a process then adds. One
-    whose prior moves with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``log_noise``,
-    ``jump_rates``, the ``_at`` forms, ``draw_noise`` and ``draw_jump``: the process, not the
-    schedule, owns alpha(t).
+    and whatever else an algorithm or a sampler asks for follows here. A process of one's own says
 
-    With schedules far apart b_t of one position may be too small for a float where that of another
-    is not, so what divides by it takes its logarithm.
+        ``prior``                        the law of every position at t = 1; alone, it is noise that
+                                         replaces a token by a draw from the prior
+        ``transition`` and ``rates``     any other noise, as matrices
+
+    Noise that replaces tokens is cheaper as an ``InterpolatingProcess``, which has closed forms.
+    ``check_process`` holds one to all that is promised.
+
+    Legal ids only: from a legal id of its position a token goes to legal ids or MASK. Rows of other
+    ids are never read, and positions with ``real=False`` stay untouched.
 
     ``log_d0``: Float[B, L, V] is always the network's *leave-one-out* prediction D, the
     distribution of x0_l given everything but the noisy token at l, normalised over the support.
@@ -65,10 +73,11 @@ class ForwardProcess(nn.Module, ABC):
         step; by default it needs none.
         """
 
-    # -- what the process owns: alpha, and the noise mass b_t ------------------------------------
+    # -- how much is left ------------------------------------------------------------------------
 
     def alpha(self, t: Tensor) -> Tensor:
-        """Keep probability, Float[B] -> Float[B, 1] or Float[B, L]."""
+        """The share of the signal that is left, Float[B] -> Float[B, 1] or Float[B, L]; by default
+        the schedule's. Of noise that replaces tokens, the probability of staying."""
         return per_token(self.schedule.alpha(t))
 
     def one_minus_alpha(self, t: Tensor) -> Tensor:
@@ -78,22 +87,6 @@ class ForwardProcess(nn.Module, ABC):
     def log_alpha(self, t: Tensor) -> Tensor:
         """log alpha(t), Float[B, 1] or Float[B, L]."""
         return self.alpha(t).log()
-
-    def noise(self, t: Tensor, positions: slice = EVERYWHERE) -> Tensor:
-        """b_t(y): Float[B, L, V], summing to 1 - alpha(t) over y; of some ``positions`` only, where
-        all of them at once are too many."""
-        share = self.one_minus_alpha(t).expand(-1, self.layout.length)[:, positions]
-        return share.unsqueeze(-1) * self.prior()[positions]
-
-    def log_noise(self, t: Tensor) -> Tensor:
-        """log b_t(y): Float[B, L, V]."""
-        share = per_token(self.schedule.log_one_minus_alpha(t))
-        return share.unsqueeze(-1) + self._log(self.prior())
-
-    def log_noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
-        """log b_t(xt_l): Float[B, L], for xt Int[B, L]."""
-        share = per_token(self.schedule.log_one_minus_alpha(t))
-        return share + self._log(self._at(self.prior(), xt))
 
     def sigma(self, t: Tensor, real: Tensor) -> Tensor:
         """-log of the mean alpha over real positions, Float32[B]: the noise level a backbone sees.
@@ -105,31 +98,54 @@ class ForwardProcess(nn.Module, ABC):
         mean = (self.alpha(t) * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
         return -mean.clamp(min=SIGMA_FLOOR).log().float()
 
+    # -- the chain, as matrices ------------------------------------------------------------------
+
+    def cells(self) -> Tensor:
+        """Int[L]: which of the C matrices of ``transition`` and ``rates`` is that of a position; by
+        default each has its own, C = L."""
+        return torch.arange(self.layout.length, device=self.layout.support.device)
+
+    def transition(self, s: Tensor, t: Tensor) -> Tensor:
+        """Q_{s,t}(x, y) for s <= t, both Float[B]: Float64[B, C, V, V], rows x, columns y."""
+        keep = self.alpha(t) / self.alpha(s)
+        jump = (self.one_minus_alpha(t) - self.one_minus_alpha(s)) / self.alpha(s)
+        return self._stay_or_jump(keep, jump.unsqueeze(-1) * self.prior())
+
+    def rates(self, t: Tensor) -> Tensor:
+        """R_t(x, y) >= 0 of jumping from x to y != x at times in (0, 1), Float[B]:
+        Float64[B, C, V, V]; the diagonal is not read."""
+        beta = (-per_token(self.schedule.dalpha(t)) / self.alpha(t))[..., None, None]
+        return beta * self.prior().unsqueeze(-2).expand(-1, self.layout.vocab_size, -1)
+
+    def log_transition(self, s: Tensor, t: Tensor) -> Tensor:
+        """log Q_{s,t}(x, y): Float64[B, C, V, V]. To be overridden where Q is too small for a
+        float: the bound takes ratios of its entries, also near t = 0."""
+        return self._log(self.transition(s, t))
+
+    def sources(self) -> Tensor:
+        """Int[C, V, W]: the ids from which each id may be jumped into, that id itself where there
+        are fewer than W; by default all V."""
+        size = self.layout.vocab_size
+        return torch.arange(size, device=self.layout.support.device).expand(1, size, -1)
+
     # -- drawing ---------------------------------------------------------------------------------
-
-    def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
-        """One draw per position from b_t / (1 - alpha): Int[B, L]."""
-        return self._draw_from(self.prior(), t.shape[0], generator)
-
-    def draw_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
-        """One draw per position from c / (1 - alpha_t / alpha_s), where a jump between s and t > s
-        ends: Int[B, L]. The prior, if that is fixed."""
-        return self.draw_noise(t, generator)
 
     def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
         """Draw xt ~ q_t(. | x0): Int[B, L]. Positions with ``real=False`` stay untouched."""
-        u = uniform_draws(tuple(x0.shape), generator, x0.device)
-        corrupted = (u < self.one_minus_alpha(t)) & real
-        return torch.where(corrupted, self.draw_noise(t, generator), x0)
+        return self.corrupt_further(x0, torch.zeros_like(t), t, real, generator)
 
     def corrupt_further(
         self, xs: Tensor, s: Tensor, t: Tensor, real: Tensor, generator: torch.Generator
     ) -> Tensor:
         """Draw xt ~ q(xt | xs) for t > s: Int[B, L]. Positions with ``real=False`` stay."""
-        hidden = self.one_minus_alpha(t) - self.one_minus_alpha(s)
+        log_probs = log_rows(self.log_transition(s, t), self.cells(), xs)
         u = uniform_draws(tuple(xs.shape), generator, xs.device)
-        jumped = (u < hidden / self.alpha(s)) & real  # sum of c: 1 - alpha_t / alpha_s
-        return torch.where(jumped, self.draw_jump(s, t, generator), xs)
+        return torch.where(real, pick(log_probs, u), xs)
+
+    def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
+        """One draw per position of what a token is once nothing of it is left, at times Float[B]:
+        Int[B, L]; here from the prior, b_t / (1 - alpha) where that moves."""
+        return self._draw_from(self.prior(), t.shape[0], generator)
 
     def prior_sample(self, real: Tensor, generator: torch.Generator) -> Tensor:
         """Draw x1 from the prior: Int[B, L]; PAD where ``real`` is False."""
@@ -140,40 +156,38 @@ class ForwardProcess(nn.Module, ABC):
     # -- distributions ---------------------------------------------------------------------------
 
     def marginal_log_probs(self, log_d0: Tensor, t: Tensor) -> Tensor:
-        """log Q(y) = log(alpha D(y) + b_t(y)): Float64[B, L, V]."""
-        log_q = torch.logaddexp(self.log_alpha(t).unsqueeze(-1) + log_d0, self.log_noise(t))
-        return mask_logits(log_q, log_q > neg_inf(log_q.dtype) / 2)
+        """log sum_x0 D(x0) q_t(y | x0): Float64[B, L, V]."""
+        log_q = self.log_transition(torch.zeros_like(t), t)
+        return log_mixture(log_d0, log_q, self.cells())
 
     def posterior_log_probs(self, xt: Tensor, log_d0: Tensor, t: Tensor, s: Tensor) -> Tensor:
-        """log p(xs | xt): Float[B, L, V], the sampling posterior of a step from t to s < t.
-
-        p(xs | xt) is proportional to q(xt | xs) (alpha_s D(xs) + b_s(xs)); at s = 0 this is the
-        ordinary posterior p(x0 | xt). q(xt | xs) is c(xt) for every xs but xt, for which it is
-        c(xt) + r.
-        """
-        log_keep, floor = self.log_alpha(t) - self.log_alpha(s), neg_inf(torch.float64)  # log r
-        former, noise = (self.log_noise_at(xt, at).clamp(min=floor) for at in (s, t))
-        log_jumped = noise + self._log(1 - (log_keep + former - noise).exp())  # log c(xt)
-        stayed = torch.logaddexp(log_keep - log_jumped, torch.zeros_like(noise))
+        """log p(xs | xt): Float[B, L, V], the sampling posterior of a step from t to s < t; at
+        s = 0 the ordinary posterior p(x0 | xt)."""
         marginal = self.marginal_log_probs(log_d0, s)
-        joint = marginal.scatter_add(-1, xt.unsqueeze(-1), stayed.unsqueeze(-1))
-        return mask_logits(joint.log_softmax(dim=-1), marginal > floor / 2)
+        joint = marginal + log_columns(self.log_transition(s, t), self.cells(), xt)
+        possible = joint > neg_inf(joint.dtype) / 2
+        # what cannot be, of which a network may yet be asked, is taken for unchanged
+        joint = torch.where(
+            possible.any(dim=-1, keepdim=True),
+            joint,
+            log_one_hot(xt, joint.shape[-1], joint.dtype),
+        )
+        return mask_logits(joint.log_softmax(dim=-1), joint > neg_inf(joint.dtype) / 2)
 
-    def jump_rates(self, t: Tensor) -> Tensor:
-        """rate(y) of jumping into y at time t in (0, 1): Float[B, L, V], >= 0."""
-        beta = -per_token(self.schedule.dalpha(t)) / self.alpha(t)
-        return beta.unsqueeze(-1) * self.prior()
+    def leave_one_out(self, log_p: Tensor, xt: Tensor, t: Tensor) -> Tensor:
+        """log D from the ordinary posterior log P(x0 | xt): D(x0) ~ P(x0) / q_t(xt | x0), over the
+        support; Float[B, L, V]."""
+        log_q = self.log_transition(torch.zeros_like(t), t)
+        seen = log_columns(log_q, self.cells(), xt).clamp(min=neg_inf(log_p.dtype))
+        return log_softmax_on(log_p - seen.to(log_p.dtype), self.layout.support)
 
-    def log_rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
-        """log rate(xt_l) of jumping into xt_l at time t: Float[B, L], for xt Int[B, L]; from
-        rate = -alpha' / (1 - alpha) b_t / alpha."""
-        weight = per_token(self.schedule.weight(t))
-        return weight.log() - self.log_alpha(t) + self.log_noise_at(xt, t)
+    # -- helpers ---------------------------------------------------------------------------------
 
-    @staticmethod
-    def _at(probs: Tensor, ids: Tensor) -> Tensor:
-        """probs Float[L, V] at ids Int[B, L]: Float[B, L]."""
-        return probs.expand(len(ids), -1, -1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
+    def _stay_or_jump(self, keep: Tensor, jump: Tensor) -> Tensor:
+        """keep [x = y] + jump(y): Float64[B, L, V, V] of Float[B, 1 or L] and Float[B, L, V]."""
+        size = self.layout.vocab_size
+        same = torch.eye(size, dtype=jump.dtype, device=jump.device)
+        return keep[..., None, None] * same + jump.unsqueeze(-2)
 
     @staticmethod
     def _draw_from(probs: Tensor, num: int, generator: torch.Generator) -> Tensor:

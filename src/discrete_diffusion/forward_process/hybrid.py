@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
+from discrete_diffusion.forward_process.interpolating import EVERYWHERE, InterpolatingProcess
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Schedule, per_token
 
 
-class Hybrid(ForwardProcess):
+class Hybrid(InterpolatingProcess):
     """A mixture of MASK and uniform noise that moves with t (von Ruette et al., arXiv 2503.04482).
 
     With a(t) the schedule's keep probability, tau = 1 - a and u_l uniform on the legal ids of

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Schedule
 
 
-class Uniform(ForwardProcess):
+class Uniform(InterpolatingProcess):
     """b_t(y) = (1 - alpha(t)) / K_l on the K_l legal ids of each position, 0 elsewhere
     (Austin et al., arXiv 2107.03006; UDLM, arXiv 2412.10193).
 
@@ -29,7 +29,7 @@ class Uniform(ForwardProcess):
         return self.pi
 
 
-class Marginal(ForwardProcess):
+class Marginal(InterpolatingProcess):
     """b_t(y) = (1 - alpha(t)) pi_g(y), pi_g the token frequencies of a position's group in the
     training data (DiGress, Vignac et al., arXiv 2209.14734).
 

@@ -1,4 +1,4 @@
-"""Diffusion with noise that leaves doubt about visible tokens: uniform, marginal, and others."""
+"""Diffusion in continuous time, with noise that leaves doubt about visible tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS, draw_weighted_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import log_softmax_on, neg_inf
 from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.types import Batch, Conditions, LossOutput
@@ -19,8 +18,8 @@ from discrete_diffusion.types import Batch, Conditions, LossOutput
 PARAMETERIZATIONS = ("leave_one_out", "posterior")
 
 
-class Interpolating(TokenAlgorithm):
-    """Trains on the continuous-time bound of any interpolating process:
+class ContinuousTime(TokenAlgorithm):
+    """Trains on the continuous-time bound of any process:
 
         NELBO = E_t E_xt  sum_l general_bound_l(xt, x0, D, t)
 
@@ -70,15 +69,10 @@ class Interpolating(TokenAlgorithm):
         log_probs = super().denoise(x_t, t, real, conditions)
         if self.parameterization == "leave_one_out":
             return log_probs
-        # q_t(x_t | x0) is b(x_t) for every x0 but x_t itself, for which it is b(x_t) + alpha
-        log_noise = self.process.log_noise_at(x_t, t)
-        gained = torch.logaddexp(self.process.log_alpha(t) - log_noise, torch.zeros_like(log_noise))
-        seen = -gained.clamp(max=-neg_inf(log_probs.dtype)).unsqueeze(-1).to(log_probs.dtype)
-        log_d0 = log_probs.scatter_add(-1, x_t.unsqueeze(-1), seen)
-        return log_softmax_on(log_d0, self.layout.support)
+        return self.process.leave_one_out(log_probs, x_t, t)
 
 
-class UDLM(Interpolating):
+class UDLM(ContinuousTime):
     """The bound of the uniform process: every token may turn into any legal one, at any time
     (Schiff et al., arXiv 2412.10193).
 
@@ -91,9 +85,19 @@ class UDLM(Interpolating):
     processes = ("uniform",)
 
 
-class MarginalDiffusion(Interpolating):
+class MarginalDiffusion(ContinuousTime):
     """The bound of the marginal process: noise as frequent as the data (DiGress, arXiv 2209.14734),
     in continuous time and with every position kept to its legal ids."""
 
     name = "marginal"
     processes = ("marginal",)
+
+
+class MatrixDiffusion(ContinuousTime):
+    """The bound of a process of transition matrices: noise that moves an id to near ones where ids
+    have an order, or at rates of one's own (Campbell et al., arXiv 2205.14987). It is that of every
+    other process too."""
+
+    name = "matrix"
+    processes = ("matrix",)
+    any_process = True

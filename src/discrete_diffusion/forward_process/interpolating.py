@@ -1,0 +1,132 @@
+"""``InterpolatingProcess``: a token stays what it is or is drawn anew from a prior."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import log_softmax_on, mask_logits, neg_inf, uniform_draws
+from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.noise_schedules import per_token
+
+EVERYWHERE = slice(None)
+"""All positions."""
+
+
+class InterpolatingProcess(ForwardProcess):
+    """A process between clean tokens and a prior, in closed form: no matrix of all pairs of ids is
+    ever made, so that there may be any number of them.
+
+    With keep probability alpha(t) and noise mass b_t(y) (summing to 1 - alpha over y):
+
+        q_t(y | x0)  = alpha(t) [y = x0] + b_t(y)
+        q(xt | xs)   = r [xt = xs] + c(xt),     r = alpha_t / alpha_s,  c = b_t - r b_s
+        rate(y)      = b_t'(y) - (alpha' / alpha) b_t(y)                jumps into y
+
+    For a fixed prior pi, b_t = (1 - alpha) pi and rate(y) = -alpha'/alpha pi(y) (D3PM, arXiv
+    2107.03006; Campbell et al., arXiv 2205.14987): ``prior`` is all that a process then adds. One
+    whose prior moves with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``log_noise``,
+    ``jump_rates``, the ``_at`` forms, ``draw_noise`` and ``draw_jump``: the process, not the
+    schedule, owns alpha(t).
+
+    With schedules far apart b_t of one position may be too small for a float where that of another
+    is not, so what divides by it takes its logarithm.
+
+    Raises ``ValueError`` if b_t(y) / alpha(t) ever decreases: its rates would be negative.
+    """
+
+    # -- the noise mass b_t ----------------------------------------------------------------------
+
+    def noise(self, t: Tensor, positions: slice = EVERYWHERE) -> Tensor:
+        """b_t(y): Float[B, L, V], summing to 1 - alpha(t) over y; of some ``positions`` only, where
+        all of them at once are too many."""
+        share = self.one_minus_alpha(t).expand(-1, self.layout.length)[:, positions]
+        return share.unsqueeze(-1) * self.prior()[positions]
+
+    def log_noise(self, t: Tensor) -> Tensor:
+        """log b_t(y): Float[B, L, V]."""
+        share = per_token(self.schedule.log_one_minus_alpha(t))
+        return share.unsqueeze(-1) + self._log(self.prior())
+
+    def log_noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        """log b_t(xt_l): Float[B, L], for xt Int[B, L]."""
+        share = per_token(self.schedule.log_one_minus_alpha(t))
+        return share + self._log(self._at(self.prior(), xt))
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def draw_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
+        """One draw per position from c / (1 - alpha_t / alpha_s), where a jump between s and t > s
+        ends: Int[B, L]. The prior, if that is fixed."""
+        return self.draw_noise(t, generator)
+
+    def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw xt ~ q_t(. | x0): Int[B, L]. Positions with ``real=False`` stay untouched."""
+        u = uniform_draws(tuple(x0.shape), generator, x0.device)
+        corrupted = (u < self.one_minus_alpha(t)) & real
+        return torch.where(corrupted, self.draw_noise(t, generator), x0)
+
+    def corrupt_further(
+        self, xs: Tensor, s: Tensor, t: Tensor, real: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """Draw xt ~ q(xt | xs) for t > s: Int[B, L]. Positions with ``real=False`` stay."""
+        hidden = self.one_minus_alpha(t) - self.one_minus_alpha(s)
+        u = uniform_draws(tuple(xs.shape), generator, xs.device)
+        jumped = (u < hidden / self.alpha(s)) & real  # sum of c: 1 - alpha_t / alpha_s
+        return torch.where(jumped, self.draw_jump(s, t, generator), xs)
+
+    # -- distributions ---------------------------------------------------------------------------
+
+    def marginal_log_probs(self, log_d0: Tensor, t: Tensor) -> Tensor:
+        """log Q(y) = log(alpha D(y) + b_t(y)): Float64[B, L, V]."""
+        log_q = torch.logaddexp(self.log_alpha(t).unsqueeze(-1) + log_d0, self.log_noise(t))
+        return mask_logits(log_q, log_q > neg_inf(log_q.dtype) / 2)
+
+    def posterior_log_probs(self, xt: Tensor, log_d0: Tensor, t: Tensor, s: Tensor) -> Tensor:
+        """log p(xs | xt): Float[B, L, V], the sampling posterior of a step from t to s < t.
+
+        p(xs | xt) is proportional to q(xt | xs) (alpha_s D(xs) + b_s(xs)); at s = 0 this is the
+        ordinary posterior p(x0 | xt). q(xt | xs) is c(xt) for every xs but xt, for which it is
+        c(xt) + r.
+        """
+        log_keep, floor = self.log_alpha(t) - self.log_alpha(s), neg_inf(torch.float64)  # log r
+        former, noise = (self.log_noise_at(xt, at).clamp(min=floor) for at in (s, t))
+        log_jumped = noise + self._log(1 - (log_keep + former - noise).exp())  # log c(xt)
+        stayed = torch.logaddexp(log_keep - log_jumped, torch.zeros_like(noise))
+        marginal = self.marginal_log_probs(log_d0, s)
+        joint = marginal.scatter_add(-1, xt.unsqueeze(-1), stayed.unsqueeze(-1))
+        return mask_logits(joint.log_softmax(dim=-1), marginal > floor / 2)
+
+    def leave_one_out(self, log_p: Tensor, xt: Tensor, t: Tensor) -> Tensor:
+        """q_t(xt | x0) is b(xt) for every x0 but xt itself, for which it is b(xt) + alpha."""
+        log_noise = self.log_noise_at(xt, t)
+        gained = torch.logaddexp(self.log_alpha(t) - log_noise, torch.zeros_like(log_noise))
+        seen = -gained.clamp(max=-neg_inf(log_p.dtype)).unsqueeze(-1).to(log_p.dtype)
+        return log_softmax_on(log_p.scatter_add(-1, xt.unsqueeze(-1), seen), self.layout.support)
+
+    def jump_rates(self, t: Tensor) -> Tensor:
+        """rate(y) of jumping into y at time t in (0, 1): Float[B, L, V], >= 0."""
+        beta = -per_token(self.schedule.dalpha(t)) / self.alpha(t)
+        return beta.unsqueeze(-1) * self.prior()
+
+    def log_rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        """log rate(xt_l) of jumping into xt_l at time t: Float[B, L], for xt Int[B, L]; from
+        rate = -alpha' / (1 - alpha) b_t / alpha."""
+        weight = per_token(self.schedule.weight(t))
+        return weight.log() - self.log_alpha(t) + self.log_noise_at(xt, t)
+
+    @staticmethod
+    def _at(probs: Tensor, ids: Tensor) -> Tensor:
+        """probs Float[L, V] at ids Int[B, L]: Float[B, L]."""
+        return probs.expand(len(ids), -1, -1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
+
+    # -- as matrices, for checks -----------------------------------------------------------------
+
+    def transition(self, s: Tensor, t: Tensor) -> Tensor:
+        keep = self.alpha(t) / self.alpha(s)
+        jump = self.noise(t) - keep.unsqueeze(-1) * self.noise(s)
+        return self._stay_or_jump(keep, jump)
+
+    def rates(self, t: Tensor) -> Tensor:
+        into = self.jump_rates(t).expand(-1, self.layout.length, -1)
+        return into.unsqueeze(-2).expand(-1, -1, self.layout.vocab_size, -1)
