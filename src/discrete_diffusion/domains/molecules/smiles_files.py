@@ -28,8 +28,8 @@ def read_rows(
 
     A ``.csv`` or ``.tsv`` has a header; ``column`` names the one to read, None is ``smiles``, in
     whatever case, or the only one. Of any other file the first word of a line counts, what follows
-    is its name; a first line ``smiles`` is a header. Blank lines are skipped, or rows without SMILES
-    if ``keep_blank``: of a file of samples each stands for one that is no molecule.
+    is its name; a first line ``smiles`` is a header. Blank lines are skipped. ``keep_blank``:
+    they are rows without SMILES, as in a file of samples each stands for one that is no molecule.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence: no such file, no such column,
     no SMILES in it, not text.

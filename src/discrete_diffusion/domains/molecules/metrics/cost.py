@@ -62,8 +62,8 @@ def _warn(num: int, features: float) -> None:
     on_disk, folder = BYTES * max(0.0, features - KEPT), tempfile.gettempdir()
     if on_disk > (free := shutil.disk_usage(folder).free):
         logger.warning(
-            "NSPDK of %s molecules takes about %.1f GB in %s, where %.1f GB are free: set TMPDIR to "
-            "another folder, or %s",
+            "NSPDK of %s molecules takes about %.1f GB in %s, where %.1f GB are free: set TMPDIR "
+            "to another folder, or %s",
             *(f"{num:,}", on_disk / 1e9, folder, free / 1e9, remedy),
         )
 

@@ -91,7 +91,7 @@ class MeanFeatures:
             self._runs.append(_Run(cuts, entries))
             return
         if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115: it lives as long as its sums
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115
         start = self._file.seek(0, 2)
         self._file.write(entries.tobytes())
         self._runs.append(_Run(cuts, self._file, start))
