@@ -42,6 +42,7 @@ _OTHERS = {
     r"\s*<": "XML; call it .graphml if it is GraphML",
     r">>graph6<<": "graph6; call it .g6",
     r"\s*(strict\s+)?(di)?graph\b[^\n]*[\[{]": "DOT or GML; write it as GraphML",
+    r"%%MatrixMarket": "a Matrix Market file; save the matrix with scipy.sparse.save_npz",
     r"\s*\*vertices": "a Pajek file; write it as GraphML",
     r"(c .*\n|c\n)*p\s+\w+\s+\d+\s+\d+": "a DIMACS file; write a line u v for each edge",
 }

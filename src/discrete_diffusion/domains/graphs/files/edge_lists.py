@@ -57,7 +57,9 @@ def _graph(block: Block, size: int | None, types: GraphTypes, notes: Notes) -> T
             edges.append(words)
             links[frozenset(words[:2])] = line
     number = _numbered([*found], size, notes)
-    notes.forms["list of edges" + ("" if size is None else ' with a header "nodes edges"')] += 1
+    notes.forms["list of edges"] += 1
+    if size is not None:
+        notes.remarks['first lines read as a header "nodes edges"'] += 1
     listed = [[number[u], number[v], *rest] for u, v, *rest in edges]
     num = len(number) if size is None else size
     return parse_graph({"n": num, "edges": listed}, types, notes)
@@ -127,8 +129,8 @@ def _refuse_adjacency(lines: Block) -> None:
     if max(map(len, words)) == 3 and are_numbers([*nodes]):
         raise GraphError(
             f"line {third.number}: {shown!r} fits two readings, an edge with a number behind it "
-            "and a node with its two neighbours; add a header source,target,weight, or write a line "
-            "u v for each edge"
+            "and a node with its two neighbours; add a header source,target,weight, or write "
+            "a line u v for each edge"
         )
 
 
@@ -210,6 +212,6 @@ def _nearly_fits(block: Block, later: Block) -> bool:
         )
     if len(block) == 1 and later:
         return _header_fits([*block, *later])
-    whole = nodes in (set(range(first[0])), set(range(1, first[0] + 1)))
+    whole = first[0] not in nodes or nodes == set(range(1, first[0] + 1))
     near = abs(first[1] - len(rest)) <= max(1, first[1] // 10)
-    return bool(rest) and whole and near and not _descends(block)
+    return bool(rest) and _among(rest, first[0]) and whole and near and not _descends(block)

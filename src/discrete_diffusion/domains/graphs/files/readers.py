@@ -1,5 +1,5 @@
-"""Graphs of files: JSON, JSON lines, GraphML, graph6, lists of edges, adjacency matrices, folders of
-the TU collection; text plain or gzipped."""
+"""Graphs of files: JSON, GraphML, graph6, lists of edges, adjacency matrices, folders of the TU
+collection; text plain or gzipped."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ def read_graphs(
     skip_invalid: bool = False,
     n_max: int | None = None,
     key: str = "skip_invalid",
+    samples: bool = False,
 ) -> ReadGraphs:
     """All graphs of a file, or of the files of a folder, in the order of their names.
 
@@ -75,8 +76,9 @@ def read_graphs(
 
     ``n_max``: the most nodes a graph may have. ``skip_invalid``: graphs that cannot be read are
     left out, and are the ``problems``; else the first raises ``ValueError``, which names file and
-    line, and the ``key`` to set. Raises ``FileNotFoundError`` if there is no file, and
-    ``ValueError`` if there is no graph.
+    line, and the ``key`` to set. ``samples``: a blank line, where each line is a graph, is one that
+    cannot be read. Raises ``FileNotFoundError`` if there is no file, and ``ValueError`` if there is
+    no graph, unless they are ``samples``.
     """
     path, types, found = Path(path), types or GraphTypes(), ReadGraphs()
     for file, records in _sources(path, types, found.notes):
@@ -93,7 +95,9 @@ def read_graphs(
                 found.problems.append(problem)
             else:
                 found.splits.setdefault(split, []).append(graph)
-    if not found.graphs:
+        if samples and suffix_of(file) in _OF_LINES:
+            found.problems += _blank(file)
+    if not found.graphs and not (samples and found.problems):
         why = f": {found.problems[0]}" if found.problems else ""
         raise ValueError(f"{path} holds no graph that can be read{why}")
     return found
@@ -161,6 +165,11 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             yield f", line {number}", line
 
 
+def _blank(file: Path) -> list[str]:
+    lines = enumerate(read_text(file).text.splitlines(), start=1)
+    return [f"{file}, line {number}: is blank" for number, line in lines if not line.strip()]
+
+
 def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
     try:
         content = load_json(text)
@@ -226,6 +235,7 @@ _FORMATS: dict[str, Callable[[str, GraphTypes, Notes], Records]] = {
 """Of text, by ending."""
 
 _BINARY = (".npz", ".npy")
+_OF_LINES = (".jsonl", ".g6", ".graph6")
 
 
 def _files_of(path: Path) -> list[Path]:
