@@ -34,7 +34,8 @@ _KERNELS = {
 
 @dataclass(frozen=True)
 class SampleScores:
-    """``sizes``: samples in each set, ``unreadable`` of them no graph, which count in shares; ``num_reference``, ``num_training``: beside them.
+    """``sizes``: samples in each set; ``unreadable``: how many of them are no graph, and count in
+    shares; ``num_reference``, ``num_training``: beside them.
 
     ``per_seed``: by metric, a value per set; ``intervals``: their mean and 95 % interval. ``real``:
     by metric, what the training graphs score, or without them the reference of itself and the
@@ -180,8 +181,8 @@ def score_samples(
     measure = partial(graph_metrics, reference=reference, training=training, kind=kind)
     for samples, size in zip(progress.track(sample_sets, "metrics", "sets"), sizes, strict=True):
         if not len(samples):
-            names = own_metrics(GraphSet(reference[:1]), training=training, kind=kind)
-            found.append({name: 0.0 for name in names if name in SHARES})
+            own = own_metrics(GraphSet(reference[:1]), training=training, kind=kind)
+            found.append({name: 0.0 for name in own if name in SHARES})
             continue
         values = measure(samples, kernel=kernel)
         values |= {} if training is None else ratios(values, real)

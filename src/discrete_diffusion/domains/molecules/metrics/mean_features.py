@@ -8,6 +8,7 @@ range of all runs is in memory at a time.
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Any
@@ -92,6 +93,7 @@ class MeanFeatures:
             return
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115
+            weakref.finalize(self, self._file.close)
         start = self._file.seek(0, 2)
         self._file.write(entries.tobytes())
         self._runs.append(_Run(cuts, self._file, start))
