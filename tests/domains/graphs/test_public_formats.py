@@ -143,6 +143,9 @@ def test_tu_folders(tmp_path):
     assert second == TypedGraph((1, 1, 0), ((0, 1, 0),))
     with pytest.raises(ValueError, match="is the part A of the data set TOY; give its folder"):
         read_graphs(folder / "TOY_A.txt")
+    (folder / "TOY_graph_indicator.txt").unlink()
+    with pytest.raises(ValueError, match="has no TOY_graph_indicator.txt, and other parts"):
+        read_graphs(folder)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,14 @@ _PART = re.compile(r"(?P<name>.+)_(?P<part>A|graph_indicator|(node|edge|graph)_\
 
 def part_of(path: Path) -> tuple[str, str] | None:
     """The name of the data set and the part of it that a file is; None of another file, and of one
-    that stands beside no ``_A``."""
+    that stands beside no other part."""
     found = _PART.fullmatch(path.name)
     if found is None:
         return None
-    beside = [path.parent / f"{found['name']}_{part}" for part in ("A", "graph_indicator")]
-    if not all(_existing(each) for each in beside):
+    beside = path.parent.glob(f"{escape(found['name'])}_*.txt*")
+    if sum(_PART.fullmatch(each.name) is not None for each in beside) < 2:
         return None
     return found["name"], found["part"]
-
-
-def _existing(path: Path) -> Path | None:
-    named = (path.with_name(f"{path.name}.txt{gz}") for gz in ("", ".gz"))
-    return next((each for each in named if each.is_file()), None)
 
 
 def folder_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Records:
@@ -54,6 +50,8 @@ def folder_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Re
         if len(names) > 1:
             raise GraphError(f"holds {len(names)} data sets, {', '.join(names)}; give one")
         folder = {key[1]: file for key, file in parts.items() if key is not None}
+        if missing := {"A", "graph_indicator"} - folder.keys():
+            raise GraphError(f"has no {names[0]}_{min(missing)}.txt, and other parts of {names[0]}")
         tables = {
             part: _table(file)
             for part, file in folder.items()
