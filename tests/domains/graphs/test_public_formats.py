@@ -144,7 +144,7 @@ def test_tu_folders(tmp_path):
     with pytest.raises(ValueError, match="is the part A of the data set TOY; give its folder"):
         read_graphs(folder / "TOY_A.txt")
     (folder / "TOY_graph_indicator.txt").unlink()
-    with pytest.raises(ValueError, match="has no TOY_graph_indicator.txt, and other parts"):
+    with pytest.raises(ValueError, match=r"has no TOY_graph_indicator\.txt, and other parts"):
         read_graphs(folder)
 
 
