@@ -197,3 +197,22 @@ def test_compare(run):
     table = Path("compared/table.md").read_text()
     assert "V.U.N." in table
     assert "nats per unordered graph" in table
+
+
+def test_every_sample_of_a_file_counts(run):
+    tree = '{"n": 3, "edges": [[0, 1], [1, 2]]}'
+    words = ["domain=graphs", "floor_draws=0", f"reference={run}/trees.json", "kind=tree"]
+    words += ["skip_invalid=true", "pictures=false", "overwrite=true", "out=counted"]
+    Path("half.jsonl").write_text(f"{tree}\n\n{tree}\nnull\n")
+    main(["evaluate", "samples=half.jsonl", *words])
+    metrics = read("counted/metrics.json")
+    assert (metrics["num_samples"], metrics["num_unreadable_samples"]) == (4, [2])
+    assert (metrics["valid"], metrics["connected"], metrics["unique"]) == (0.5, 0.5, 0.25)
+    assert metrics["nodes_per_graph"] == 3
+    assert "2 of 4 samples are no graph" in Path("counted/table.md").read_text()
+    Path("bad.jsonl").write_text("null\n\n{}\n")
+    main(["evaluate", "samples=bad.jsonl", *words])
+    metrics = read("counted/metrics.json")
+    assert (metrics["valid"], metrics["valid_unique_novel"], metrics["num_samples"]) == (0, 0, 3)
+    assert "mmd_degree" not in metrics
+    assert "No distances" in Path("counted/table.md").read_text()

@@ -108,7 +108,7 @@ def test_a_folder_in_the_order_of_its_numbers(tmp_path):
         ("g.edges", "a b\n\nb b\n", r"line 3: .* linked to itself"),
         ("g.edges", "a b\na c tin\n", r"line 2: .*edge type.*tin"),
         ("g.edges", "# nothing\n", r"holds no edge"),
-        ("g.csv", "0,1", r"expected one of \.jsonl"),
+        ("g.foo", "0,1", r"expected one of \.jsonl"),
         ("g.jsonl.gz", "not gzip", r"line 1: not JSON"),
     ],
 )

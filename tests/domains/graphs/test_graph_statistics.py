@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from graph_examples import PATH3, TRIANGLE, graph, of_networkx
 
+from discrete_diffusion.domains.graphs.metrics import kernels
 from discrete_diffusion.domains.graphs.metrics.distances import MMDS, ratios, squared_mmds
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.kernels import kernel_values
@@ -190,3 +191,12 @@ def test_training_distances_of_the_benchmark(real_data):
         splits = read_graphs(real_data / "graphs" / f"{name}.json.gz").splits
         found = squared_mmds(GraphSet(splits["train"]), GraphSet(splits["test"]), "tv")
         assert [round(found[mmd], 4) for mmd in MMDS] == values
+
+
+@pytest.mark.parametrize("kernel", ["tv", "emd"])
+def test_distances_in_parts_are_those_of_the_whole(kernel, monkeypatch):
+    trees = [of_networkx(nx.random_labeled_tree(4 + k % 5, seed=k)) for k in range(23)]
+    one, other = GraphSet(trees[:11]), GraphSet(trees[11:])
+    whole = squared_mmds(one, other, kernel)
+    monkeypatch.setattr(kernels, "_AT_ONCE", 40)
+    assert squared_mmds(one, other, kernel) == pytest.approx(whole, rel=1e-12, abs=1e-15)

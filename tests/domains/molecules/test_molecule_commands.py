@@ -196,9 +196,60 @@ def test_files_are_evaluated(capsys):
     assert metrics["novel"] == pytest.approx(1 / 3)  # CCN; CCO and CC are known
     assert metrics["num_unreadable_samples"] == [1]
     main(["evaluate", "samples=e/samples.jsonl", *words, "out=again"])
-    assert read("again/metrics.json")["valid"] == pytest.approx(4 / 5)
+    assert read("again/metrics.json")["valid"] == pytest.approx(4 / 6)
     words = ["evaluate", f"samples={samples}", "domain=molecules", "out=f"]
     refused(capsys, words, "needs reference=FILE")
+
+
+def evaluated(samples: str, *words: str) -> tuple[dict, str]:
+    """``metrics.json`` and the table of a file of samples."""
+    reference = written(Path("reference.smi"))
+    words = (f"samples={samples}", f"reference={reference}", "domain=molecules", *words)
+    main(["evaluate", *words, "out=e", "overwrite=true"])
+    return read("e/metrics.json"), Path("e/table.md").read_text()
+
+
+def test_every_sample_of_a_file_counts():
+    """Blank lines, null and what is no SMILES are samples too."""
+    Path("half.smi").write_text("CCO\n\nCCN\n\nc1ccccc1O\n\nCC(=O)N\n\nCCCO\n\n")
+    metrics, table = evaluated("half.smi")
+    assert (metrics["num_samples"], metrics["valid"]) == (10, 0.5)
+    assert metrics["num_unreadable_samples"] == [5]
+    assert "Samples: 10 against" in table
+    assert "5 are no molecule at all (5 blank lines)" in table
+    Path("half.csv").write_text("id,smiles\n1,CC\n2,\n3,nonsense\n4,CCC\n\n")
+    assert evaluated("half.csv")[0]["valid"] == pytest.approx(2 / 5)
+    graph = '{"atoms": ["C"], "bonds": []}'
+    Path("s.jsonl").write_text(f'{graph}\n\nnull\n{{"atoms": [], "bonds": []}}\n{graph}\n')
+    assert evaluated("s.jsonl")[0]["valid"] == pytest.approx(2 / 5)
+    Path("e").rename("first")
+    assert evaluated("first/samples.jsonl")[0]["valid"] == pytest.approx(2 / 5)  # as it is written
+    Path("s.jsonl").write_text(f'{graph}\n{{"atoms": ["Q"]}}\n')
+    assert evaluated("s.jsonl", "skip_invalid=true")[0]["valid"] == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize("text", ["CC(\nC1CC\nxyz\n", "\n\n", "C(C)(C)(C)(C)C\n"])
+def test_only_bad_samples_are_a_result(text):
+    Path("bad.smi").write_text(text)
+    metrics, table = evaluated("bad.smi")
+    assert (metrics["valid"], metrics["num_samples"]) == (0, len(text.splitlines()))
+    assert {"fcd", "nspdk_mmd", "unique"}.isdisjoint(metrics)
+    assert "No distances of valid samples" in table
+
+
+def test_one_valid_sample_has_distances_but_no_fcd():
+    Path("one.smi").write_text("CCO\n\n")
+    metrics, table = evaluated("one.smi")
+    assert metrics["nspdk_mmd"] > 0
+    assert "fcd" not in metrics
+    assert "No FCD: it takes two valid samples" in table
+
+
+def test_dummy_atoms_and_molecules_in_pieces_are_counted():
+    Path("odd.smi").write_text("C.C\n*CC\n[*+]C\nCCO\nCC.O.O\n")
+    _, table = evaluated("odd.smi")
+    assert "Of 5 samples 2 are in pieces" in table
+    assert "Of 5 samples 2 have the atom *" in table
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,11 @@ def test_the_command_says_what_a_file_holds(tmp_path, capsys):
     assert "line 4: [CH2]C became CC" in said
 
 
+def test_dummy_atoms_and_pieces_are_counted(tmp_path):
+    found = read_molecules(written(tmp_path / "some.smi", "*CC", "C.C", "CC", "CC.O", "[*]O.C"))
+    assert "5 molecules; 3 in several pieces; 2 with the atom *" in found.summary()
+
+
 @pytest.mark.slow
 def test_a_published_file_is_read_whole_and_written_again(real_data):
     from discrete_diffusion.domains.molecules.round_trip import changed_rows

@@ -15,7 +15,9 @@ pytest.importorskip("fcd")
 
 from rdkit import Chem
 
-from discrete_diffusion.domains.molecules.metrics import chemnet
+from discrete_diffusion.domains.molecules.metrics import chemnet, cost
+from discrete_diffusion.domains.molecules.metrics import mean_features as parts
+from discrete_diffusion.domains.molecules.metrics.mean_features import MeanFeatures
 from discrete_diffusion.domains.molecules.metrics.molecule_set import MoleculeSet, distances
 from discrete_diffusion.domains.molecules.metrics.nspdk import (
     COMPLEXITY,
@@ -31,6 +33,7 @@ from discrete_diffusion.domains.molecules.metrics.properties import (
     scaffold_similarity,
     scaffolds,
 )
+from discrete_diffusion.evaluation import memory
 
 CANONICAL = [Chem.CanonSmiles(text) for text in SMILES]
 
@@ -167,3 +170,65 @@ def test_a_set_is_as_far_from_itself_as_nothing():
     assert found == {name: pytest.approx(0, abs=1e-4) for name in found}
     assert {"fcd", "nspdk_mmd", "wasserstein_sa"} <= set(found)
     assert distances(MoleculeSet([]), some) == {}
+
+
+def test_activations_in_parts_are_those_of_the_whole(monkeypatch):
+    texts, counts = sorted(CANONICAL), np.arange(1, len(CANONICAL) + 1)
+    whole = chemnet._moments(texts, counts)
+    monkeypatch.setattr(chemnet, "_AT_ONCE", 7)
+    monkeypatch.setattr(chemnet, "_computed", known(dict(chemnet._seen)))
+    found = chemnet._moments(texts, counts)
+    assert np.allclose(found.mean, whole.mean, rtol=1e-12, atol=1e-14)
+    scale = np.abs(whole.covariance).max()
+    assert np.abs(found.covariance - whole.covariance).max() <= 1e-12 * scale
+
+
+def known(seen):
+    """Activations that were computed before: these tests are of sums."""
+
+    def computed(smiles, padded, going):
+        return np.stack([seen[text] for text in smiles])
+
+    return computed
+
+
+@pytest.mark.parametrize("kept", [0, 150, 10**6])
+def test_features_in_parts_are_those_of_the_whole(monkeypatch, kept):
+    """Against sums in dictionaries; in memory, on disk, and some of both."""
+    one, other = CANONICAL[:15], [*CANONICAL[8:], *CANONICAL[:3]]
+    expected = 0.0
+    means = [Counter(), Counter()]
+    for mean, texts in zip(means, (one, other), strict=True):
+        for text in texts:
+            for key, value in features_of_smiles(text).items():
+                mean[key] += value / len(texts)
+    for key in means[0].keys() | means[1].keys():
+        expected += (means[0][key] - means[1][key]) ** 2
+    monkeypatch.setattr(parts, "AT_ONCE", 40)
+    monkeypatch.setattr(parts, "KEPT", kept)
+    sums = [mean_features(one), mean_features(other)]
+    assert all(len(each._runs) > 3 for each in sums)
+    assert all((each._file is not None) == (kept < 10**6) for each in sums)
+    assert nspdk_mmd(*sums) == pytest.approx(expected, rel=1e-12)
+    assert nspdk_mmd(*sums) == nspdk_mmd(*sums[::-1])
+
+
+def test_a_mean_of_nothing_is_nothing():
+    some = MeanFeatures()
+    some.add({-(2**63): 3.0, 5: 1.0, 2**63 - 1: 2.0}, count=4)
+    assert some.squared_distance(MeanFeatures()) == pytest.approx(14)
+    assert some.squared_distance(some) == 0
+
+
+def test_what_many_molecules_take_is_said_before(monkeypatch, caplog):
+    some = MoleculeSet(CANONICAL)
+    with caplog.at_level("INFO"):
+        cost.say_cost([some])
+        assert not caplog.text
+        monkeypatch.setattr(cost, "MANY", 10)
+        cost.say_cost([some])
+        assert "to measure 26 different molecules: NSPDK" in caplog.text
+        assert "WARNING" not in caplog.text
+        monkeypatch.setattr(memory, "available_memory", lambda: 10**8)
+        cost.say_cost([some])
+    assert "0.1 GB are free: it may be killed; take fewer reference molecules" in caplog.text

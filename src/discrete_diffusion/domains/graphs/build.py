@@ -12,7 +12,8 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import SPLITS, shares_of
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.dataset import GraphFileDataset
-from discrete_diffusion.domains.graphs.files.readers import ALL, ReadGraphs, read_graphs
+from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_graphs
+from discrete_diffusion.domains.graphs.files.records import ALL
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.domains.graphs.libraries import check_installed
 from discrete_diffusion.domains.graphs.symmetries import canonical_key

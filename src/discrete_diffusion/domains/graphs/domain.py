@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report
+from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report, SubCommand
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
 
 if TYPE_CHECKING:
@@ -169,3 +169,8 @@ class Graphs(Domain):
         from discrete_diffusion.domains.graphs.report import GraphCells
 
         return GraphCells()
+
+    def commands(self) -> Mapping[str, SubCommand]:
+        from discrete_diffusion.domains.graphs.commands import COMMANDS
+
+        return COMMANDS

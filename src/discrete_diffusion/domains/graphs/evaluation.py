@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,6 @@ FLOOR_DRAWS = 20
 class GraphEvaluation(Evaluation):
     """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file.
     ``model``: what was measured of the model itself; None of files of samples.
-    ``num_unreadable``: samples of the files that were left out.
     """
 
     facts: dict[str, Any]
@@ -58,7 +58,6 @@ class GraphEvaluation(Evaluation):
     sets: list[list[TypedGraph]]
     scores: SampleScores
     model: ModelEvaluation | None
-    num_unreadable: int
 
     def sections(self) -> list[TableSection]:
         """Samples first."""
@@ -66,7 +65,7 @@ class GraphEvaluation(Evaluation):
         return [*self.scores.sections(), *model]
 
     def notes(self) -> list[str]:
-        notes = [f"Reference: {self.real.name}.", *self.scores.notes(self.num_unreadable)]
+        notes = [f"Reference: {self.real.name}.", *self.scores.notes()]
         notes += [] if self.real.measured_on is None else self.real.measured_on.notes()
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
@@ -81,7 +80,8 @@ class GraphEvaluation(Evaluation):
         write_graphs(folder / SAMPLES, self.sets[0], self.types)
 
     def draw(self, folder: Path) -> None:
-        draw_graphs(self.sets[0][:MAX_DRAWN], folder / "samples.png", self.types)
+        if self.sets[0]:
+            draw_graphs(self.sets[0][:MAX_DRAWN], folder / "samples.png", self.types)
         if self.model is not None:
             self.model.draw(folder)
 
@@ -94,10 +94,11 @@ def evaluate_files(config: DictConfig) -> GraphEvaluation:
     if not names:
         raise ValueError("samples=[]: give at least one file")
     real = real_data_for_samples(config, types)
-    reports = [read_measured(name, config, types) for name in names]
+    reports = [read_measured(name, config, types, samples=True) for name in names]
     sets, unreadable = ([r.graphs for r in reports], [len(r.problems) for r in reports])
-    facts = facts_of_files(names, [len(graphs) for graphs in sets], unreadable)
-    return _scored(config, facts, real, types, sets, config.kind, num_unreadable=sum(unreadable))
+    sizes = [len(graphs) + num for graphs, num in zip(sets, unreadable, strict=True)]
+    facts = facts_of_files(names, sizes, unreadable)
+    return _scored(config, facts, real, types, sets, config.kind, unreadable=unreadable)
 
 
 def evaluate_model(
@@ -138,11 +139,12 @@ def _scored(
     sets: list[list[TypedGraph]],
     kind: str | None,
     model: ModelEvaluation | None = None,
-    num_unreadable: int = 0,
+    unreadable: Sequence[int] | None = None,
 ) -> GraphEvaluation:
     scores = score_samples(
         list(map(GraphSet, sets)),
         real.reference,
+        unreadable=unreadable,
         training=real.training,
         known=real.known,
         kind=kind,
@@ -158,4 +160,4 @@ def _scored(
         "num_held_out_available": real.num_available,
         **({} if real.measured_on is None else real.measured_on.found),
     }
-    return GraphEvaluation(facts, real, types, sets, scores, model, num_unreadable)
+    return GraphEvaluation(facts, real, types, sets, scores, model)

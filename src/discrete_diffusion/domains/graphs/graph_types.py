@@ -30,13 +30,13 @@ class GraphTypes:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> GraphTypes:
-        """Those that a ``config.data`` names."""
+        """Those that a ``config.data`` names; a whole number is a name too, as in TU folders."""
         found = {}
         for key in ("node_types", "edge_types"):
             names = data[key]
-            if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            if isinstance(names, str) or not all(_is_name(name) for name in names):
                 raise ValueError(f"data.{key}={names}: expected a list of names")
-            found[key.removesuffix("_types") + "s"] = tuple(names)
+            found[key.removesuffix("_types") + "s"] = tuple(map(str, names))
         return cls(**found)
 
     def vocabulary(self, n_max: int) -> VocabConfig:
@@ -49,6 +49,10 @@ class GraphTypes:
     def edge(self, name: object) -> int:
         """``ValueError`` for an unknown name, and for that of no edge."""
         return _id(name, self.edges[:-1], "edge type")
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) or (isinstance(name, int) and not isinstance(name, bool))
 
 
 class Untyped(GraphTypes):

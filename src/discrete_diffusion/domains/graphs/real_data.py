@@ -54,10 +54,15 @@ class RealData:
 
 
 def read_measured(
-    path: str, config: DictConfig, types: GraphTypes, n_max: int | None = None
+    path: str,
+    config: DictConfig,
+    types: GraphTypes,
+    n_max: int | None = None,
+    *,
+    samples: bool = False,
 ) -> ReadGraphs:
-    """The graphs of a file that is measured or compared with, counted in the log."""
-    found = read_graphs(path, types, skip_invalid=config.skip_invalid, n_max=n_max)
+    """The graphs of a file that is measured, ``samples``, or compared with, counted in the log."""
+    found = read_graphs(path, types, skip_invalid=config.skip_invalid, n_max=n_max, samples=samples)
     logger.info("%s", found.summary(path))
     return found
 

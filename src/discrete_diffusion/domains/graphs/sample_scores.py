@@ -13,6 +13,7 @@ from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.graphs import (
     DISTANCES,
     MEANINGS,
+    SHARES,
     default_kernel,
     graph_metrics,
     own_metrics,
@@ -33,7 +34,8 @@ _KERNELS = {
 
 @dataclass(frozen=True)
 class SampleScores:
-    """``sizes``: graphs in each set; ``num_reference``, ``num_training``: beside them.
+    """``sizes``: samples in each set; ``unreadable``: how many of them are no graph, and count in
+    shares; ``num_reference``, ``num_training``: beside them.
 
     ``per_seed``: by metric, a value per set; ``intervals``: their mean and 95 % interval. ``real``:
     by metric, what the training graphs score, or without them the reference of itself and the
@@ -41,6 +43,7 @@ class SampleScores:
     """
 
     sizes: list[int]
+    unreadable: list[int]
     num_reference: int
     num_training: int | None
     kind: str | None
@@ -97,8 +100,8 @@ class SampleScores:
         shown = "" if real is None else f"{real:.{digits}f}"
         return TableRow(name, value, shown, ratio, MEANINGS[name])
 
-    def notes(self, num_unreadable: int = 0) -> list[str]:
-        """How to read the table. ``num_unreadable``: samples that were left out of the sets."""
+    def notes(self) -> list[str]:
+        """How to read the table."""
         several = len(self.sizes) > 1
         spread = (
             "± is half of the 95 % interval (Student's t) over them"
@@ -108,11 +111,13 @@ class SampleScores:
         notes = [
             f"Samples: {shown_sizes(self.sizes)} graphs against {self.num_reference:,}; {spread}."
         ]
-        if num_unreadable:
+        if num := sum(self.unreadable):
             notes.append(
-                f"{num_unreadable:,} of {num_unreadable + sum(self.sizes):,} samples could not be "
-                "read and were left out: all shares are of the readable ones."
+                f"{num:,} of {sum(self.sizes):,} samples are no graph that can be read: they count "
+                "in the shares, and are in no other number."
             )
+        if "mmd_degree" not in self.per_seed:
+            notes.append("No distances: a set has no sample that can be read.")
         notes.append(f"Distances: squared MMD with {_KERNELS[self.kernel]}.")
         if self.num_training is not None:
             notes.append(
@@ -141,6 +146,7 @@ def score_samples(
     training: GraphSet | None,
     known: GraphSet,
     kind: str | None,
+    unreadable: Sequence[int] | None = None,
     kernel: str | None = None,
     floor_draws: int = 20,
     seed: int = 0,
@@ -148,13 +154,17 @@ def score_samples(
     """Every metric of every set against one reference. ``training``: gives novelty and the ratio.
     ``known``: real graphs that the floors are drawn from; ``floor_draws=0`` draws none.
 
+    ``unreadable``: of each set, how many further samples are no graph.
+
     Raises ``ValueError`` for an empty set or reference.
     """
-    if not all(map(len, [*sample_sets, reference])) or not sample_sets:
+    unreadable = [*unreadable] if unreadable is not None else [0] * len(sample_sets)
+    sizes = [len(each) + num for each, num in zip(sample_sets, unreadable, strict=True)]
+    if not all([*sizes, len(reference)]) or not sample_sets:
         raise ValueError("no graphs to measure: give at least one sample and one reference graph")
     kernel = kernel or default_kernel(kind)
     floors = None
-    if floor_draws and len(known) > 1:
+    if floor_draws and len(known) > 1 and len(sample_sets[0]):
         floors = metric_floors(
             known,
             partial(squared_mmds, kernel=kernel),
@@ -168,14 +178,23 @@ def score_samples(
     if training is not None:
         real |= squared_mmds(training, reference, kernel)
     found = []
-    for samples in progress.track(sample_sets, "metrics", "sets"):
-        values = graph_metrics(samples, reference, training=training, kind=kind, kernel=kernel)
-        found.append(values | ({} if training is None else ratios(values, real)))
+    measure = partial(graph_metrics, reference=reference, training=training, kind=kind)
+    for samples, size in zip(progress.track(sample_sets, "metrics", "sets"), sizes, strict=True):
+        if not len(samples):
+            own = own_metrics(GraphSet(reference[:1]), training=training, kind=kind)
+            found.append({name: 0.0 for name in own if name in SHARES})
+            continue
+        values = measure(samples, kernel=kernel)
+        values |= {} if training is None else ratios(values, real)
+        share = len(samples) / size
+        found.append({k: share * v if k in SHARES else v for k, v in values.items()})
     if training is not None:
         real |= ratios(real, real)
-    per_seed = {name: [values[name] for values in found] for name in found[0]}
+    names = [name for name in found[0] if all(name in values for values in found)]
+    per_seed = {name: [values[name] for values in found] for name in names}
     return SampleScores(
-        sizes=list(map(len, sample_sets)),
+        sizes=sizes,
+        unreadable=unreadable,
         num_reference=len(reference),
         num_training=None if training is None else len(training),
         kind=kind,

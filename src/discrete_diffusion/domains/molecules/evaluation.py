@@ -12,11 +12,20 @@ from discrete_diffusion import progress
 from discrete_diffusion.config_files import as_list
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.molecules.metrics.validity import judge
-from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed, decode
+from discrete_diffusion.domains.molecules.molecule import (
+    NOTHING,
+    Molecule,
+    check_installed,
+    decode,
+)
 from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, draw_molecules
 from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.molecules.sample_files import read_samples
-from discrete_diffusion.domains.molecules.scores import MoleculeScores, score_molecules
+from discrete_diffusion.domains.molecules.scores import (
+    MoleculeScores,
+    peculiar_samples,
+    score_molecules,
+)
 from discrete_diffusion.domains.molecules.writing import write_molecules
 from discrete_diffusion.evaluation.held_out import (
     some_held_out,
@@ -41,17 +50,17 @@ NUM_SAMPLES = 10_000
 @dataclass(frozen=True)
 class MoleculeEvaluation(Evaluation):
     """``facts``: how all was measured. ``reference``: what it was compared with, in words.
-    ``samples``: the first set; ``model``: what was measured of the model itself, None of files.
-    ``num_unreadable``: samples that are no graph at all, which count as not valid.
-    ``measured_on``: the data of a model.
+    ``sets``: all samples, by sampling seed or file; ``model``: what was measured of the model
+    itself, None of files. ``num_blank``: lines of the files without anything. ``measured_on``: the
+    data of a model.
     """
 
     facts: dict[str, Any]
     reference: str
-    samples: list[Molecule]
+    sets: list[list[Molecule]]
     scores: MoleculeScores
     model: ModelEvaluation | None
-    num_unreadable: int = 0
+    num_blank: int = 0
     measured_on: MeasuredData | None = None
 
     def sections(self) -> list[TableSection]:
@@ -60,10 +69,7 @@ class MoleculeEvaluation(Evaluation):
     def notes(self) -> list[str]:
         notes = [f"Held-out molecules: {self.reference}.", *self.scores.notes()]
         notes += [] if self.measured_on is None else self.measured_on.notes()
-        if self.num_unreadable:
-            notes.append(
-                f"{self.num_unreadable:,} samples are no SMILES at all and count as not valid."
-            )
+        notes += peculiar_samples(self.sets, self.num_blank)
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
@@ -71,10 +77,11 @@ class MoleculeEvaluation(Evaluation):
         return {**self.facts, **self.scores.as_dict(), **of_model}
 
     def save(self, folder: Path) -> None:
-        write_molecules(self.samples, folder)
+        write_molecules(self.sets[0], folder)
 
     def draw(self, folder: Path) -> None:
-        draw_molecules(self.samples[:MAX_DRAWN], folder / "samples.png")
+        if drawable := [each for each in self.sets[0] if each != NOTHING]:
+            draw_molecules(drawable[:MAX_DRAWN], folder / "samples.png")
         if self.model is not None:
             self.model.draw(folder)
 
@@ -110,7 +117,7 @@ def evaluate_model(
             data.molecules("train") or None,
             data.training_smiles or None,
         )
-    return MoleculeEvaluation(facts, on.name, sets[0], found, of_model, measured_on=on)
+    return MoleculeEvaluation(facts, on.name, sets, found, of_model, measured_on=on)
 
 
 def evaluate_files(config: DictConfig) -> MoleculeEvaluation:
@@ -126,7 +133,7 @@ def evaluate_files(config: DictConfig) -> MoleculeEvaluation:
         raise ValueError(
             "samples=FILE needs reference=FILE, held-out molecules to compare with, as SMILES"
         )
-    read = [read_samples(name) for name in names]
+    read = [read_samples(name, skip_invalid=config.skip_invalid) for name in names]
     reference = _read(config.reference, config)
     training = None if config.training is None else _read(config.training, config)
     found = score_molecules(
@@ -144,9 +151,8 @@ def evaluate_files(config: DictConfig) -> MoleculeEvaluation:
         "reference": str(config.reference),
         "num_reference": len(reference),
     }
-    unreadable = sum(each.num_unreadable for each in read)
-    name = str(config.reference)
-    return MoleculeEvaluation(facts, name, read[0].molecules, found, None, unreadable)
+    sets, num_blank = [each.molecules for each in read], sum(each.num_blank for each in read)
+    return MoleculeEvaluation(facts, str(config.reference), sets, found, None, num_blank)
 
 
 def _read(path: str, config: DictConfig) -> list[Molecule]:

@@ -39,6 +39,13 @@ class Molecule(NamedTuple):
     bonds: tuple[tuple[int, int, int], ...]
 
 
+NOTHING = Molecule((), ())
+"""A sample that is no molecule at all: it has no atom."""
+
+DUMMY = "*"
+"""An atom that stands for any, where something may be attached."""
+
+
 class MoleculeError(ValueError):
     """Why something is no molecule that can be represented."""
 
@@ -71,7 +78,7 @@ def parse_atom(name: str) -> tuple[int, int]:
         symbol, sign, size = found.groups()
         charge = 0 if sign is None else int(f"{sign}{size or 1}")
         try:
-            number = 0 if symbol == "*" else Chem.GetPeriodicTable().GetAtomicNumber(symbol)
+            number = 0 if symbol == DUMMY else Chem.GetPeriodicTable().GetAtomicNumber(symbol)
         except RuntimeError:
             number = -1
         if number >= 0:
@@ -107,7 +114,7 @@ def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
 
 def _symbol(atom: Any) -> str:
     """Of its element; ``*`` for a dummy atom, whatever its file calls it."""
-    return str(atom.GetSymbol()) if atom.GetAtomicNum() else "*"
+    return str(atom.GetSymbol()) if atom.GetAtomicNum() else DUMMY
 
 
 @cache
@@ -185,6 +192,11 @@ def as_graph(molecule: Molecule, vocab: VocabConfig) -> TypedGraph:
     if foreign := foreign_atoms([molecule], vocab.node_types):
         raise ValueError(f"atom {foreign[0]} is none of data.atoms={list(vocab.node_types)}")
     return TypedGraph(tuple(index[atom] for atom in molecule.atoms), molecule.bonds)
+
+
+def has_dummy(molecule: Molecule) -> bool:
+    """Whether an atom is ``DUMMY``, charged or not."""
+    return any(atom[0] == DUMMY for atom in molecule.atoms)
 
 
 def foreign_atoms(molecules: Iterable[Molecule], known: Sequence[str]) -> list[str]:

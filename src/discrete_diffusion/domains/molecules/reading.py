@@ -17,6 +17,7 @@ from torch import Tensor
 from discrete_diffusion import progress
 from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.domains.molecules.metrics.validity import is_connected
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,
     CHARGES,
@@ -26,6 +27,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     encode,
     foreign_atoms,
     from_rdkit,
+    has_dummy,
     objection,
     sanitised,
     smiles_of,
@@ -106,6 +108,10 @@ class ReadMolecules:
             parts.append(
                 f"{self.num_recovered:,} of them cannot be with the charges that the file has"
             )
+        if pieces := sum(not is_connected(each) for each in self.molecules):
+            parts.append(f"{pieces:,} in several pieces")
+        if dummies := sum(map(has_dummy, self.molecules)):
+            parts.append(f"{dummies:,} with the atom *, which is no element and is kept as a type")
         if self.problems:
             named = ", ".join(f"line {line:,}: {why}" for line, why in self.problems[:MAX_NAMED])
             more = ", ..." if len(self.problems) > MAX_NAMED else ""

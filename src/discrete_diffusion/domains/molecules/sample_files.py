@@ -11,6 +11,7 @@ from discrete_diffusion.data.text_files import read_text, suffix_of
 from discrete_diffusion.domains.molecules.metrics.validity import Verdict, judge
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,
+    NOTHING,
     Molecule,
     MoleculeError,
     from_rdkit,
@@ -18,59 +19,68 @@ from discrete_diffusion.domains.molecules.molecule import (
 )
 from discrete_diffusion.domains.molecules.smiles_files import read_rows
 
-_NONE = Verdict(None, None, None, None, connected=False)
-
 
 @dataclass(frozen=True)
 class ReadSamples:
-    """``verdicts``: of all samples; ``molecules``: those that are graphs; ``num_unreadable``: the
-    others, which no rule calls valid."""
+    """All samples of a file: ``molecules``, ``NOTHING`` where one is none, and their ``verdicts``.
+    ``num_blank``: lines without anything, among those that are none."""
 
     molecules: list[Molecule]
     verdicts: list[Verdict]
+    num_blank: int
 
     @property
     def num_unreadable(self) -> int:
-        return len(self.verdicts) - len(self.molecules)
+        """Samples that are no molecule, which no rule calls valid."""
+        return self.molecules.count(NOTHING)
 
 
-def read_samples(path: str) -> ReadSamples:
-    """The samples of a file: ``.jsonl``, graphs, see ``molecule_of_json``; else SMILES, of which
-    those that rdkit refuses are samples too.
+def read_samples(path: str, *, skip_invalid: bool = False) -> ReadSamples:
+    """The samples of a file, one for each line: ``.jsonl``, graphs, see ``molecule_of_json``; else
+    SMILES. Blank lines and SMILES that rdkit refuses are samples too, and so are lines of JSON that
+    are no graph, if ``skip_invalid``.
 
-    Raises ``ValueError`` naming file, line and field for a line of JSON that is no graph.
+    Raises ``ValueError`` naming file, line and field for another line of JSON that is no graph.
     """
     if suffix_of(Path(path)) == ".jsonl":
-        molecules: list[Molecule | None] = [*read_graphs(path)]
+        molecules, num_blank = _read_lines(path, skip_invalid)
     else:
-        molecules = [_graph_of(row.smiles) for row in read_rows(path)]
-    graphs = [molecule for molecule in molecules if molecule is not None]
-    found = iter(judge(graphs))
-    return ReadSamples(graphs, [_NONE if each is None else next(found) for each in molecules])
+        rows = read_rows(path, keep_blank=True)
+        molecules = [_graph_of(row.smiles) for row in rows]
+        num_blank = sum(not row.smiles for row in rows)
+    return ReadSamples(molecules, judge(molecules), num_blank)
 
 
 def read_graphs(path: str) -> list[Molecule]:
-    """The graphs of a file of JSON lines; blank lines are skipped."""
+    """The graphs of a file of JSON lines, ``NOTHING`` for a blank line."""
+    return _read_lines(path, skip_invalid=False)[0]
+
+
+def _read_lines(path: str, skip_invalid: bool) -> tuple[list[Molecule], int]:
+    """And how many lines are blank."""
+    lines = read_text(path).text.splitlines()
     found = []
-    for number, line in enumerate(read_text(path).text.splitlines(), start=1):
-        if line.strip():
-            try:
-                found.append(molecule_of_json(json.loads(line)))
-            except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
-    if not found:
-        raise ValueError(f"{path} holds no molecule; expected a JSON object per line")
-    return found
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append(molecule_of_json(json.loads(line)) if line.strip() else NOTHING)
+        except ValueError as error:
+            if not skip_invalid:
+                raise ValueError(
+                    f"{path}, line {number}: {error}; correct it, or count such lines as samples "
+                    "that are not valid with skip_invalid=true"
+                ) from error
+            found.append(NOTHING)
+    return found, sum(not line.strip() for line in lines)
 
 
 def molecule_of_json(value: Any) -> Molecule:
-    """``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]]}``; other keys are not read. Raises
-    ``ValueError`` naming the field."""
+    """``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]]}``; other keys are not read.
+    ``null``, and no atoms, are ``NOTHING``. Raises ``ValueError`` naming the field."""
+    if value is None:
+        return NOTHING
     if not isinstance(value, dict) or not isinstance(value.get("atoms"), list):
         raise ValueError('expected an object with a list "atoms", and "bonds"')
     atoms = value["atoms"]
-    if not atoms:
-        raise ValueError("atoms: empty; a molecule has at least one")
     for atom in atoms:
         parse_atom(str(atom))
     bonds, seen = [], set()
@@ -89,9 +99,9 @@ def molecule_of_json(value: Any) -> Molecule:
     return Molecule(tuple(map(str, atoms)), tuple(sorted(bonds)))
 
 
-def _graph_of(smiles: str) -> Molecule | None:
-    """As it is written, charges kept; None for what is no SMILES, and an aromatic ring that is
-    none."""
+def _graph_of(smiles: str) -> Molecule:
+    """As it is written, charges kept; ``NOTHING`` for what is no SMILES, and an aromatic ring that
+    is none."""
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():
@@ -99,9 +109,9 @@ def _graph_of(smiles: str) -> Molecule | None:
         if mol is None:
             mol = Chem.MolFromSmiles(smiles, sanitize=False)
             if mol is None:
-                return None
+                return NOTHING
             mol.UpdatePropertyCache(strict=False)
         try:
-            return from_rdkit(mol) if mol.GetNumAtoms() else None
+            return from_rdkit(mol)
         except MoleculeError:
-            return None
+            return NOTHING

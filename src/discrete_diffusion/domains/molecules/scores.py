@@ -11,14 +11,20 @@ import torch
 from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH, is_installed
+from discrete_diffusion.domains.molecules.metrics.cost import say_cost
 from discrete_diffusion.domains.molecules.metrics.molecule_set import (
     MoleculeSet,
     distances,
     graph_distances,
 )
 from discrete_diffusion.domains.molecules.metrics.properties import MIN_RINGS, PROPERTIES
-from discrete_diffusion.domains.molecules.metrics.validity import Verdict, judge, sample_shares
-from discrete_diffusion.domains.molecules.molecule import Molecule
+from discrete_diffusion.domains.molecules.metrics.validity import (
+    Verdict,
+    is_connected,
+    judge,
+    sample_shares,
+)
+from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule, has_dummy
 from discrete_diffusion.evaluation.intervals import confidence_interval
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
@@ -126,9 +132,26 @@ class MoleculeScores:
             notes.append(f"No scaffold of {MIN_RINGS} rings in every set, so no similarity.")
         if not is_installed():
             notes.append('No FCD without pip install "discrete-diffusion[molecules]".')
-        elif "fcd" not in self.per_set:
-            notes.append("No FCD of fewer than two valid samples.")
+        elif "fcd" not in self.per_set and "nspdk_mmd" in self.per_set:
+            notes.append("No FCD: it takes two valid samples, and two of the reference.")
+        if "nspdk_mmd" not in self.per_set:
+            notes.append("No distances of valid samples: a set has none that is valid.")
         return notes
+
+
+def peculiar_samples(sets: Sequence[Sequence[Molecule]], num_blank: int) -> list[str]:
+    """Sentences on samples that a reader of shares should know of. ``num_blank``: of those that are
+    no molecule, blank lines."""
+    samples = [molecule for molecules in sets for molecule in molecules]
+    of, notes = f"Of {len(samples):,} samples", []
+    if nothing := samples.count(NOTHING):
+        blank = f" ({num_blank:,} blank lines)" if num_blank else ""
+        notes.append(f"{of} {nothing:,} are no molecule at all{blank}: they count as not valid.")
+    if pieces := sum(bool(each.atoms) and not is_connected(each) for each in samples):
+        notes.append(f"{of} {pieces:,} are in pieces: their largest piece counts.")
+    if dummies := sum(map(has_dummy, samples)):
+        notes.append(f"{of} {dummies:,} have the atom *, which is no element; rdkit takes it.")
+    return notes
 
 
 def score_molecules(
@@ -145,6 +168,7 @@ def score_molecules(
     if not sets or not all(sets):
         raise ValueError("no samples to measure: give at least one set, of at least one sample")
     held_out = MoleculeSet(reference)
+    say_cost([held_out, *(MoleculeSet(_smiles(verdicts, "valid")) for verdicts in sets)])
     found = [
         _measured(verdicts, held_out, known) for verdicts in progress.track(sets, "metrics", "sets")
     ]
@@ -166,8 +190,7 @@ def score_molecules(
 def _measured(
     verdicts: Sequence[Verdict], reference: MoleculeSet, known: frozenset[str] | None
 ) -> dict[str, float]:
-    valid = [verdict.valid for verdict in verdicts if verdict.valid is not None]
-    corrected = [verdict.corrected for verdict in verdicts if verdict.corrected is not None]
+    valid, corrected = _smiles(verdicts, "valid"), _smiles(verdicts, "corrected")
     found = distances(MoleculeSet(valid), reference)
     if corrected == valid:
         same = {name: found[name] for name in ("fcd", "nspdk_mmd") if name in found}
@@ -175,3 +198,8 @@ def _measured(
     else:
         of_corrected = graph_distances(MoleculeSet(corrected), reference, "_corrected")
     return {**sample_shares(verdicts, known), **found, **of_corrected}
+
+
+def _smiles(verdicts: Sequence[Verdict], rule: str) -> list[str]:
+    found = (getattr(verdict, rule) for verdict in verdicts)
+    return [text for text in found if text is not None]

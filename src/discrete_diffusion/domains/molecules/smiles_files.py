@@ -21,12 +21,15 @@ class Row(NamedTuple):
     smiles: str
 
 
-def read_rows(path: str | Path, column: str | None = None) -> list[Row]:
+def read_rows(
+    path: str | Path, column: str | None = None, *, keep_blank: bool = False
+) -> list[Row]:
     """The SMILES of a file.
 
     A ``.csv`` or ``.tsv`` has a header; ``column`` names the one to read, None is ``smiles``, in
     whatever case, or the only one. Of any other file the first word of a line counts, what follows
-    is its name; a first line ``smiles`` is a header. Blank lines are skipped.
+    is its name; a first line ``smiles`` is a header. Blank lines are skipped. ``keep_blank``:
+    they are rows without SMILES, as in a file of samples each stands for one that is no molecule.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence: no such file, no such column,
     no SMILES in it, not text.
@@ -40,28 +43,32 @@ def read_rows(path: str | Path, column: str | None = None) -> list[Row]:
                 f"data.column={column}: {path} is a list, not a table; leave it out, or name the "
                 "file .csv or .tsv"
             )
-        rows = list(_listed(text))
+        rows = list(_listed(text, keep_blank))
     else:
-        rows = list(_tabulated(path, text, separator, column))
+        rows = list(_tabulated(path, text, separator, column, keep_blank))
     if not rows:
         raise ValueError(f"{path} holds no SMILES; expected one per line")
     return rows
 
 
-def _listed(text: str) -> Iterator[Row]:
+def _listed(text: str, keep_blank: bool) -> Iterator[Row]:
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
-        if words and not (number == 1 and words[0].lower() == "smiles"):
+        if not words and keep_blank:
+            yield Row(number, "")
+        elif words and not (number == 1 and words[0].lower() == "smiles"):
             yield Row(number, words[0])
 
 
-def _tabulated(path: Path, text: str, separator: str, column: str | None) -> Iterator[Row]:
+def _tabulated(
+    path: Path, text: str, separator: str, column: str | None, keep_blank: bool
+) -> Iterator[Row]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     header = [name.strip() for name in next(reader, [])]
     place = _column(path, header, column)
     for cells in reader:
         smiles = cells[place].strip() if place < len(cells) else ""
-        if any(cells):
+        if any(cells) or keep_blank:
             yield Row(reader.line_num, smiles)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,
+    NOTHING,
     Molecule,
     objection,
     sanitised,
@@ -22,18 +23,18 @@ SMILES_FILE, GRAPH_FILE = "samples.smi", "samples.jsonl"
 
 def as_json(molecule: Molecule) -> dict[str, Any]:
     """``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]], "smiles": "C=O"}``; ``smiles`` is null
-    where rdkit refuses the graph, and ``why`` says why."""
+    where rdkit refuses the graph, and ``why`` says why. ``NOTHING`` has no atoms."""
     from rdkit import rdBase
 
     with rdBase.BlockLogs():
-        mol = sanitised(molecule)
+        mol = None if molecule == NOTHING else sanitised(molecule)
         facts: dict[str, Any] = {
             "atoms": list(molecule.atoms),
             "bonds": [[i, j, BONDS[kind]] for i, j, kind in molecule.bonds],
             "smiles": None if mol is None else smiles_of(mol),
         }
         if mol is None:
-            facts["why"] = objection(to_rdkit(molecule))
+            facts["why"] = objection(to_rdkit(molecule)) if molecule.atoms else "no molecule"
     return facts
 
 

@@ -1,27 +1,20 @@
-"""Graphs as other programs write them: GraphML, graph6, lists of edges."""
+"""Graphs as networkx reads and writes them: GraphML, graph6."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs.files.records import (
-    GraphError,
-    graph_record,
-    parse_edges,
-    parse_graph,
-)
+from discrete_diffusion.domains.graphs.files.node_links import TYPE
+from discrete_diffusion.domains.graphs.files.notes import Notes
+from discrete_diffusion.domains.graphs.files.records import GraphError, graph_record, parse_graph
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 
-TYPE = "type"
-"""The attribute of nodes and edges that names their type."""
 
-
-def parse_graphml(text: str, types: GraphTypes) -> TypedGraph:
+def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
     """Nodes in the order of the file. Raises ``GraphError`` for anything else than one undirected
     graph."""
     import networkx
@@ -36,7 +29,7 @@ def parse_graphml(text: str, types: GraphTypes) -> TypedGraph:
         raise GraphError(f"not GraphML: {' '.join(str(error).split())}") from error
     if graph.is_directed():
         raise GraphError('is directed; expected edgedefault="undirected"')
-    return _from_networkx(graph, types)
+    return _from_networkx(graph, types, notes)
 
 
 def to_graphml(graph: TypedGraph, types: GraphTypes) -> str:
@@ -52,7 +45,7 @@ def to_graphml(graph: TypedGraph, types: GraphTypes) -> str:
     return "\n".join(networkx.generate_graphml(written)) + "\n"
 
 
-def parse_graph6(line: str, types: GraphTypes) -> TypedGraph:
+def parse_graph6(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
     """A line of graph6, which has no types."""
     import networkx
 
@@ -60,43 +53,15 @@ def parse_graph6(line: str, types: GraphTypes) -> TypedGraph:
         graph = networkx.from_graph6_bytes(line.strip().encode("ascii"))
     except (UnicodeEncodeError, networkx.NetworkXError, ValueError, IndexError) as error:
         raise GraphError(f"not graph6: {' '.join(str(error).split())}") from error
-    return _from_networkx(graph, types)
+    return _from_networkx(graph, types, notes)
 
 
-def parse_edge_list(text: str, types: GraphTypes) -> TypedGraph:
-    """A line "u v", or "u v type", for each edge; "u" alone is a node; # starts a comment.
-
-    Nodes are any words. They are numbered in the order of whole numbers if all of them are such,
-    else in the order in which they come first. Types of nodes have no place in it.
-    """
-    found: dict[str, None] = {}
-    links: list[list[str]] = []
-    for at, line in enumerate(text.splitlines(), start=1):
-        words = line.partition("#")[0].replace(",", " ").split()
-        if len(words) > 3:
-            raise GraphError(f"line {at}: expected u v, or u v type, got {line.strip()!r}")
-        found |= dict.fromkeys(words[:2])
-        if len(words) > 1:
-            _check_link(words, types, at)
-            links.append(words)
-    if not found:
-        raise GraphError("holds no edge")
-    names = sorted(found, key=int) if all(name.isdecimal() for name in found) else [*found]
-    number = {name: k for k, name in enumerate(names)}
-    edges = [[number[u], number[v], *rest] for u, v, *rest in links]
-    return parse_graph({"n": len(names), "edges": edges}, types)
-
-
-def _check_link(words: Sequence[str], types: GraphTypes, at: int) -> None:
-    """So that an error names its line."""
-    ends = [0, int(words[0] != words[1])]
-    try:
-        parse_edges([[*ends, *words[2:]]], 2, types)
-    except GraphError as error:
-        raise GraphError(f"line {at}: {str(error).removeprefix('edges[0]: ')}") from error
-
-
-def _from_networkx(graph: Any, types: GraphTypes) -> TypedGraph:
+def _from_networkx(graph: Any, types: GraphTypes, notes: Notes) -> TypedGraph:
+    for _, data in graph.nodes(data=True):
+        notes.drop_others(data, (TYPE,), "node")
+    for _, _, data in graph.edges(data=True):
+        notes.drop_others(data, (TYPE, "id"), "edge")
+    notes.drop_others(graph.graph, ("node_default", "edge_default"), "graph")
     number = {node: k for k, node in enumerate(graph)}
     named = [data.get(TYPE) for _, data in graph.nodes(data=True)]
     edges = [
@@ -106,4 +71,4 @@ def _from_networkx(graph: Any, types: GraphTypes) -> TypedGraph:
     record: dict[str, Any] = {"n": len(graph), "edges": edges}
     if any(name is not None for name in named):
         record["node_types"] = named
-    return parse_graph(record, types)
+    return parse_graph(record, types, notes)

@@ -2,37 +2,73 @@
 
     {"n": 3, "edges": [[0, 1, "bond"], [1, 2, "bond"]], "node_types": ["a", "b", "a"]}
 
-Other keys are left out.
+Other keys are left out and counted. Node-link JSON is read too, see ``node_links``.
 """
 
 from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.data.graph_tokens import TypedGraph
+from discrete_diffusion.domains.graphs.files.node_links import is_node_link, plain_record
+from discrete_diffusion.domains.graphs.files.notes import Notes
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 
 Pair = tuple[int, int]
+
+Records = Iterator[tuple[str, str, Callable[[], TypedGraph]]]
+"""The split of a graph, its place in the file, and what reads it or raises ``GraphError``."""
+
+ALL = "all"
+"""Graphs of no split."""
+
+SPLIT_NAMES = {**{name: name for name in (*SPLITS, ALL)}, "valid": "val", "validation": "val"}
+"""The split by its name in a file."""
+
+_KEYS = ("n", "edges", "node_types")
 
 
 class GraphError(ValueError):
     """What is wrong with a graph, without the name of its file."""
 
 
-def parse_graph(record: Any, types: GraphTypes) -> TypedGraph:
+def failing(reason: str) -> Callable[[], TypedGraph]:
+    """In the place of what reads a graph: it cannot be read."""
+
+    def fail() -> TypedGraph:
+        raise GraphError(reason)
+
+    return fail
+
+
+def parse_graph(record: Any, types: GraphTypes, notes: Notes | None = None) -> TypedGraph:
     """Raises ``GraphError`` naming the field. An edge may be listed from both ends."""
+    notes = notes or Notes()
+    if is_node_link(record):
+        try:
+            record = plain_record(record, notes)
+        except ValueError as error:
+            raise GraphError(str(error)) from error
     num_nodes = parse_size(record)
     if "edges" not in record:
         raise GraphError('has no "edges"; expected [[u, v], ...]')
     edges = parse_edges(record["edges"], num_nodes, types)
+    if again := len(record["edges"]) - len(edges):
+        notes.remarks[EDGES_AGAIN] += again
+    notes.drop_others(record, _KEYS, "graph")
     names = record.get("node_types")
     return TypedGraph(
         parse_node_types(names, num_nodes, types),
         tuple((i, j, kind) for (i, j), kind in sorted(edges.items())),
     )
+
+
+EDGES_AGAIN = "edges listed again, from the other end or twice, which count once"
+"""A remark."""
 
 
 def graph_record(graph: TypedGraph, types: GraphTypes) -> dict[str, Any]:

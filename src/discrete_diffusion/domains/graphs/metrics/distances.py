@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
-from discrete_diffusion.domains.graphs.metrics.kernels import kernel_values
+from discrete_diffusion.domains.graphs.metrics.kernels import mean_kernel
 from discrete_diffusion.domains.graphs.metrics.statistics import STATISTICS
 
 MMDS = tuple(f"mmd_{statistic.name}" for statistic in STATISTICS)
@@ -31,9 +31,9 @@ def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[st
     for statistic in STATISTICS:
         x, y = samples.statistics[statistic.name], reference.statistics[statistic.name]
         means = [
-            kernel_values(
+            mean_kernel(
                 *pair, kernel=kernel, bandwidth=statistic.bandwidth, bin_width=statistic.bin_width
-            ).mean()
+            )
             for pair in ((x, x), (y, y), (x, y))
         ]
         found[f"mmd_{statistic.name}"] = float(means[0] + means[1] - 2 * means[2])

@@ -5,12 +5,30 @@ Source: GRAN (arXiv 1910.00760), whose code SPECTRE, HSpectre, DiGress and DeFoG
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
 KERNELS = ("tv", "emd")
+
+_AT_ONCE = 8_000_000
+"""Pairs whose values are in memory at once."""
+
+
+def mean_kernel(
+    x: Floats, y: Floats, *, kernel: str, bandwidth: float, bin_width: float | None
+) -> float:
+    """The mean of ``kernel_values`` over all pairs, in parts of bounded memory."""
+    rows = max(1, _AT_ONCE // len(y))
+    values = partial(kernel_values, kernel=kernel, bandwidth=bandwidth, bin_width=bin_width)
+    if len(x) <= rows:
+        return float(values(x, y).mean())
+    sums = (float(values(x[k : k + rows], y).sum()) for k in range(0, len(x), rows))
+    return math.fsum(sums) / (len(x) * len(y))
 
 
 def kernel_values(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from discrete_diffusion.domains.molecules.metrics import chemnet
+from discrete_diffusion.domains.molecules.metrics.mean_features import MeanFeatures
 from discrete_diffusion.domains.molecules.metrics.nspdk import mean_features, nspdk_mmd
 from discrete_diffusion.domains.molecules.metrics.properties import (
     properties,
@@ -37,7 +38,7 @@ class MoleculeSet:
         return scaffolds(self.smiles)
 
     @cached_property
-    def features(self) -> dict[Hashable, float]:
+    def features(self) -> MeanFeatures:
         return mean_features(self.smiles)
 
 

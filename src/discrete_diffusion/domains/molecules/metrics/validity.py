@@ -20,6 +20,7 @@ from typing import Any
 
 from discrete_diffusion import progress
 from discrete_diffusion.domains.molecules.molecule import (
+    NOTHING,
     Molecule,
     sanitised,
     smiles_of,
@@ -56,6 +57,8 @@ def judge(molecules: Sequence[Molecule]) -> list[Verdict]:
 
 
 def _judge(molecule: Molecule) -> Verdict:
+    if molecule == NOTHING:
+        return Verdict(None, None, None, None, connected=False)
     connected = is_connected(molecule)
     mol = sanitised(molecule)
     if mol is not None:

@@ -1,0 +1,197 @@
+"""Graphs as adjacency matrices: arrays of ``.npz`` and ``.npy``, and blocks as DiGress has them.
+
+    N=3
+    X:
+    0 1 0
+    E:
+    0 1 0
+    1 0 2
+    0 2 0
+
+An entry of 0 is no edge, k the k-th type of edges; where there is one type, any other number is an
+edge, and the number is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discrete_diffusion.data.graph_tokens import TypedGraph
+from discrete_diffusion.domains.graphs.files.notes import Notes
+from discrete_diffusion.domains.graphs.files.records import (
+    ALL,
+    SPLIT_NAMES,
+    GraphError,
+    Records,
+    failing,
+    parse_graph,
+)
+from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+
+BLOCK = re.compile(r"N\s*=\s*(\d+)")
+"""The first line of a block of DiGress."""
+
+_SIZES = ("num_nodes", "n_nodes", "n", "sizes")
+"""Arrays that hold how many nodes each matrix has, without padding."""
+
+
+def graph_of_matrix(
+    matrix: NDArray[Any], types: GraphTypes, notes: Notes, kinds: Sequence[int] | None = None
+) -> TypedGraph:
+    """Of a square matrix, and the types of its nodes. ``GraphError`` for a matrix of a directed
+    graph, or with an edge from a node to itself."""
+    if not np.isfinite(matrix).all():
+        raise GraphError("an entry of its matrix is not finite; expected 0 for no edge")
+    loops, (rows, columns) = np.flatnonzero(matrix.diagonal()), np.nonzero(matrix != matrix.T)
+    if len(loops):
+        raise GraphError(
+            f"node {loops[0]} is linked to itself; expected a matrix with 0 on its diagonal"
+        )
+    if len(rows):
+        i, j = rows[0], columns[0]
+        raise GraphError(
+            f"is directed: entry [{i}, {j}] is {matrix[i, j]} and [{j}, {i}] is {matrix[j, i]}; "
+            "expected a symmetric matrix"
+        )
+    edges: list[list[Any]] = []
+    several = len(types.edges) > 2
+    for i, j in zip(*np.nonzero(np.triu(matrix, 1)), strict=True):
+        value = matrix[i, j].item()
+        edges.append([int(i), int(j)])
+        if several:
+            if value not in range(1, len(types.edges)):
+                raise GraphError(
+                    f"entry [{i}, {j}] is {value}; expected 0, or 1 to {len(types.edges) - 1} for "
+                    f"{', '.join(types.edges[:-1])}"
+                )
+            edges[-1].append(types.edges[int(value) - 1])
+        elif value != 1:
+            notes.drop(["number in the matrix"], "edge")
+    record: dict[str, Any] = {"n": len(matrix), "edges": edges}
+    if kinds is not None:
+        record |= _node_types(kinds, types, notes)
+    return parse_graph(record, types, notes)
+
+
+def _node_types(kinds: Sequence[int], types: GraphTypes, notes: Notes) -> dict[str, Any]:
+    """Numbers as the names of ``types``; dropped where there is one."""
+    if len(types.nodes) == 1:
+        notes.drop(["type"] if any(kinds) else [], "node", len(kinds))
+        return {}
+    wrong = [kind for kind in kinds if not 0 <= kind < len(types.nodes)]
+    if wrong:
+        raise GraphError(
+            f"X: a node has type {wrong[0]}; expected 0 to {len(types.nodes) - 1} for "
+            f"{', '.join(types.nodes)}"
+        )
+    return {"node_types": [types.nodes[kind] for kind in kinds]}
+
+
+def digress_records(text: str, types: GraphTypes, notes: Notes) -> Records:
+    """A record for each block that begins with ``N=``."""
+    lines = [(k, line.strip()) for k, line in enumerate(text.splitlines(), start=1)]
+    lines = [(k, line) for k, line in lines if line and line[0] not in "#%"]
+    starts = [k for k, (_, line) in enumerate(lines) if BLOCK.match(line)]
+    for first, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        block = lines[first:end]
+        yield ALL, f", line {block[0][0]}", partial(_digress_graph, block, types, notes)
+
+
+def _digress_graph(block: Sequence[tuple[int, str]], types: GraphTypes, notes: Notes) -> TypedGraph:
+    num = int(BLOCK.match(block[0][1])[1])  # type: ignore[index]
+    words = [(at, word) for at, line in block[1:] for word in line.split()]
+    names = [word for _, word in words]
+    if names.count("X:") != 1 or names.count("E:") != 1 or names[0] != "X:":
+        raise GraphError("expected N=, X: and the types of nodes, E: and a matrix")
+    cut = names.index("E:")
+    numbers = []
+    for at, word in (pair for pair in words if pair[1] not in ("X:", "E:")):
+        if re.fullmatch(r"-?\d+", word) is None:
+            raise GraphError(f"line {at}: expected whole numbers, got {word!r}")
+        numbers.append(int(word))
+    kinds, entries = numbers[: cut - 1], numbers[cut - 1 :]
+    if len(kinds) != num or len(entries) != num**2:
+        raise GraphError(
+            f"N={num}: expected {num} types of nodes and a matrix of {num} x {num}, got "
+            f"{len(kinds)} and {len(entries)} numbers"
+        )
+    notes.forms["block N= X: E: of DiGress"] += 1
+    return graph_of_matrix(np.array(entries).reshape(num, num), types, notes, kinds)
+
+
+def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
+    """Of ``.npz`` and ``.npy``: a matrix for every graph, or several in one array. An array called
+    after a split holds its graphs. Nothing pickled is read."""
+    try:
+        arrays = _load(path)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        yield ALL, "", failing(_not_arrays(error))
+        return
+    sizes = next((arrays.pop(name) for name in _SIZES if name in arrays), None)
+    found = 0
+    for name, array in arrays.items():
+        stack = array[None] if array.ndim == 2 else array
+        if stack.ndim != 3 or stack.shape[1] != stack.shape[2] or stack.dtype.kind not in "biuf":
+            notes.drop([f"array {name} {array.shape}"], "file")
+            continue
+        found += 1
+        parse = partial(_stacked, stack, None if array.ndim == 2 else sizes, types, notes)
+        for k in range(len(stack)):
+            place = f", {name}" if array.ndim == 2 else f", {name}[{k}]"
+            yield SPLIT_NAMES.get(name, ALL), place, partial(parse, k)
+    if not found:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        yield ALL, "", failing(f"holds no adjacency matrix [N, N] or [M, N, N]; it has {shapes}")
+
+
+def _stacked(
+    stack: NDArray[Any], sizes: NDArray[Any] | None, types: GraphTypes, notes: Notes, k: int
+) -> TypedGraph:
+    matrix = stack[k]
+    num = int(np.flatnonzero(matrix.any(axis=0) | matrix.any(axis=1)).max(initial=-1)) + 1
+    if sizes is not None:
+        if len(sizes) != len(stack) or not num <= sizes[k] <= len(matrix):
+            raise GraphError(
+                f"num_nodes: expected a number for each of {len(stack)} matrices, {num} to "
+                f"{len(matrix)} for this one, got {sizes[k] if k < len(sizes) else 'none'}"
+            )
+        num = int(sizes[k])
+    elif num < len(matrix) and len(stack) > 1:
+        raise GraphError(
+            f"its last {len(matrix) - num} rows are 0: either padding, of a graph of {num} nodes, "
+            f"or nodes without edges, of one of {len(matrix)}; add an array num_nodes that says it"
+        )
+    else:
+        num = len(matrix)
+    notes.forms["adjacency matrix"] += 1
+    return graph_of_matrix(matrix[:num, :num], types, notes)
+
+
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    with path.open("rb") as file:
+        found = np.load(file, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return {"array": found}
+        arrays: Mapping[str, NDArray[Any]] = {name: found[name] for name in found.files}
+    if {"format", "shape", "data"} <= arrays.keys():
+        from scipy.sparse import load_npz  # slow to import
+
+        return {"matrix": load_npz(path).toarray()}
+    return dict(arrays)
+
+
+def _not_arrays(error: Exception) -> str:
+    if "allow_pickle" in str(error):
+        return (
+            "holds pickled Python objects, which can run code and are not read; save matrices of "
+            "numbers, numpy.savez(file, a, b, ...)"
+        )
+    return f"is no file of arrays: {' '.join(str(error).split())}"
