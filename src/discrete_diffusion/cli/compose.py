@@ -209,7 +209,9 @@ def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
         return []
     from discrete_diffusion.checkpoints import LAST, read_contents
 
-    was, words = read_contents(path, of_folder=LAST).info["config"], []
+    teacher = read_contents(path, of_folder=LAST)
+    teacher.check_plugged_in()
+    was, words = teacher.info["config"], []
     other = said.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
     for group in ("data", "noise") if other else ("data", "noise", "model"):
         name = was[group].get("name")
