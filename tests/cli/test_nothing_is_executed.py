@@ -10,16 +10,17 @@ import shutil
 import sys
 import zipfile
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from checkpoints.fake_hub import FakeHub
-from checkpoints.made_checkpoints import training_state
 from omegaconf import OmegaConf
 from yaml.constructor import ConstructorError
 
+from checkpoints.fake_hub import FakeHub
+from checkpoints.made_checkpoints import training_state
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import (
     INFO_KEY,
@@ -242,10 +243,8 @@ def test_data_are_read_without_running_them(ran, tmp_path, name):
             path = tmp_path / f"file.{suffix}"
             path.write_bytes(payload)
             config.data.path = str(path)
-            try:
+            with suppress(*USER_ERRORS):
                 build_data(complete_data(config))
-            except USER_ERRORS as error:
-                assert str(error), (suffix, kind)
             assert not ran.exists(), (suffix, kind)
 
 

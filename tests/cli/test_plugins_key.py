@@ -97,7 +97,7 @@ def test_a_sampler_of_a_module_is_missed_by_name(forget, failure, capsys, tmp_pa
         "@register_sampler('my-sampler')\nclass Mine(FirstHitting):\n    pass\n"
     )
     (tmp_path / "my_module.py").write_text(sampler)
-    main(["train", WORDS[0], "model=bd_tiny", *FEW, "sampling.name=my-sampler"] + TRAIN[-1:])
+    main(["train", WORDS[0], "model=bd_tiny", *FEW, "sampling.name=my-sampler", TRAIN[-1]])
     forget()
     _SAMPLER_BUILDERS.pop("my-sampler")
     words = ["sample", f"checkpoint={LAST}", "num_samples=2", "out=samples"]

@@ -231,10 +231,11 @@ def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
             f"{path} is not a checkpoint of discrete_diffusion: its config has no "
             f"{', '.join(missing)} with keys of its own"
         )
-    if "${" in (text := json.dumps(info["config"], default=str)):  # OmegaConf would replace it
+    _, live, rest = json.dumps(info["config"], default=str).partition("${")
+    if live:  # OmegaConf would replace it
         raise ValueError(
-            f"{path} is refused: its config holds {text[text.index('${') :][:40]!r}, which would be "
-            "filled in here; a checkpoint of discrete_diffusion holds values alone"
+            f"{path} is refused: its config holds {live + rest[:40]!r}, which would be filled in "
+            "here; a checkpoint of discrete_diffusion holds values alone"
         )
     try:
         domain_of(info["config"]["data"])

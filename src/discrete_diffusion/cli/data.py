@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NoReturn
 
+from discrete_diffusion.cli.output_folder import claimed_file, claimed_folder
 from discrete_diffusion.domains import available_domains, get_domain
 from discrete_diffusion.domains.domain import SubCommand
 from discrete_diffusion.loading import load
@@ -72,7 +74,17 @@ def _run_one(name: str, command: SubCommand, arguments: list[str]) -> None:
             raise ValueError(unknown_name(f"option of {name}", argument, known))
         raise ValueError(f"'{argument}' is one argument too many; see {parser.prog} --help")
     options.load = load
-    command.run(options)
+    with _claimed(command, options):
+        command.run(options)
+
+
+def _claimed(command: SubCommand, options: argparse.Namespace) -> AbstractContextManager[None]:
+    """What the sub-command writes, locked."""
+    if command.writes_folder:
+        return claimed_folder("out", Path(getattr(options, command.writes_folder)))
+    if command.writes_file:
+        return claimed_file("OUT", Path(getattr(options, command.writes_file)))
+    return nullcontext()
 
 
 def _flag(key: str) -> str:

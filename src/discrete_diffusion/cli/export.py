@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion import progress
+from discrete_diffusion.cli.output_folder import claimed_file
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.published import check_model
-from discrete_diffusion.whole_files import check_parent, written_whole
+from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -24,7 +25,11 @@ def run(config: DictConfig) -> None:
     out = Path(str(config.out))
     check_name("format", str(config.format), FORMATS)
     check_model("checkpoint", config.checkpoint)
-    check_parent("out", out)
+    with claimed_file("out", out):
+        _export(config, out)
+
+
+def _export(config: DictConfig, out: Path) -> None:
     if out.exists() and not config.overwrite:
         raise ValueError(f"out={out} is there; overwrite=true replaces it, or give another name")
     from discrete_diffusion.checkpoints import read_checkpoint
