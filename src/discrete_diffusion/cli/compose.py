@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from discrete_diffusion.cli.override_words import paths_as_typed, quoted, text_of, written
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.config_files import config_dir, model_presets, plain
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
@@ -46,7 +47,7 @@ def compose(
     the wrong kind or a key that the data set does not have; Hydra's own exceptions for unknown
     groups and keys.
     """
-    overrides = with_open_keys(config_name, overrides)
+    overrides = with_open_keys(config_name, paths_as_typed(overrides))
     return _completed(config_name, overrides, user_config_dir)[0]
 
 
@@ -177,20 +178,6 @@ def own_hydra(user_config_dir: str | Path | None = None) -> Iterator[list[str]]:
             GlobalHydra.instance().hydra = running
 
 
-def quoted(text: str) -> str:
-    """``text`` quoted as a value of an override of Hydra."""
-    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), text) + "'"
-
-
-def written(value: Any) -> str:
-    """A value as Hydra reads it back from an override."""
-    if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, list):
-        return f"[{','.join(map(written, value))}]"
-    return "null" if value is None else str(value)
-
-
 def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
     """Overrides that give an algorithm with a teacher (``distill``) the data, noise, model and
     backbone of the checkpoint that it starts from, or of the run that it goes on with, but for what
@@ -199,7 +186,7 @@ def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
     Raises the errors of reading a checkpoint.
     """
     said = dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
-    files = (said.get(key, "null").strip("'\"") for key in ("resume", "init.checkpoint"))
+    files = (text_of(said.get(key, "null")) for key in ("resume", "init.checkpoint"))
     path = next((file for file in files if file != "null"), None)
     if path is None or "algo" not in defaults:
         return []

@@ -168,12 +168,13 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
     from discrete_diffusion.cli.compose import complete_overrides, compose, with_open_keys
     from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
+    from discrete_diffusion.cli.override_words import paths_as_typed
     from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.config_files import config_dir
 
     overrides, flags, user_dir = _sort_out(command, arguments)
-    overrides = with_open_keys(command, overrides)
     sweeps = bool({"-m", "--multirun"} & set(flags))
+    overrides = with_open_keys(command, paths_as_typed(overrides, sweeps=sweeps))
     if command == "compare":
         from discrete_diffusion.cli.compare.request import read_words
 

@@ -24,7 +24,8 @@ def run_folder(
         return None, []
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.cli.compose import compose_plainly, quoted
+    from discrete_diffusion.cli.compose import compose_plainly
+    from discrete_diffusion.cli.override_words import quoted
 
     kind = "sweep" if sweeps else "run"
     asked = [o for o in overrides if o.startswith("hydra") or not sweeps]

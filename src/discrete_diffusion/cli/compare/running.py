@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion import progress
 from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, write_json
-from discrete_diffusion.cli.compose import own_hydra, quoted
+from discrete_diffusion.cli.compose import own_hydra
+from discrete_diffusion.cli.override_words import quoted
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.naming import counted
 
