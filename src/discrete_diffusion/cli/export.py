@@ -10,7 +10,6 @@ from discrete_diffusion import progress
 from discrete_diffusion.cli.output_folder import claimed_file
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.published import check_model
-from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -36,8 +35,8 @@ def _export(config: DictConfig, out: Path) -> None:
     from discrete_diffusion.models.exporting import export_onnx
 
     found = read_checkpoint(str(config.checkpoint), ema=config.ema)
-    with progress.task("exporting the network"), written_whole(out) as unfinished:
-        gap = export_onnx(found.algorithm, found.info["vocabulary"], unfinished)
+    with progress.task("exporting the network"):
+        gap = export_onnx(found.algorithm, found.info["vocabulary"], out)
     logger.info(
         "%s: %.1f MB; forward(x_t, sigma) -> logits, within %.0e of this network's",
         *(out, out.stat().st_size / 1e6, gap),
