@@ -94,7 +94,7 @@ def _read(
 
 def cached_files() -> list[Path]:
     """The cached data, of any generator version, and what a killed process left unfinished."""
-    return sorted(file for pattern in _PATTERNS for file in cache_dir().glob(pattern))
+    return sorted({file for pattern in _PATTERNS for file in cache_dir().glob(pattern)})
 
 
 def clear_cache() -> list[Path]:
