@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -25,7 +25,13 @@ _EXPLICIT = {"num", "seed", "steps", "given", "sampling"}
 """What ``sample`` takes of every kind of data."""
 
 
-def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu") -> Any:
+def load(
+    path: str | Path,
+    *,
+    ema: bool = True,
+    device: torch.device | str = "cpu",
+    plugins: Sequence[str] = (),
+) -> Any:
     """The algorithm of a checkpoint, ready to sample: ``load("runs/first")``; a
     ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
     ``SampleFunction``: ``load(path).sample(num=16)``; ``save_pretrained(folder)`` and
@@ -34,13 +40,17 @@ def load(path: str | Path, *, ema: bool = True, device: torch.device | str = "cp
     ``path``: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read; a folder of
     ``save_pretrained``; the name of a model in the box, or ``owner/name`` of the Hugging Face Hub.
     ``ema``: the averaged weights (default) or the last training weights, which only a ``.ckpt``
-    has.
+    has. ``plugins``: your own modules to import first, also from the current folder. The file makes
+    nothing be imported: its own list of modules is read, and not followed.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file or
-    model, if it is damaged, of a newer format, or not a checkpoint of this package.
+    model, if it is damaged, of a newer format, not a checkpoint of this package, or needs a module
+    that nobody has imported.
     """
     from discrete_diffusion.checkpoints import push_to_hub, read_checkpoint, save_pretrained
+    from discrete_diffusion.plugins import import_plugins
 
+    import_plugins([*plugins] if isinstance(plugins, tuple) else plugins)
     checkpoint = read_checkpoint(path, ema=ema, device=device)
     checkpoint.algorithm.sample = SampleFunction(str(checkpoint.path), checkpoint)
     checkpoint.algorithm.save_pretrained = partial(save_pretrained, checkpoint)

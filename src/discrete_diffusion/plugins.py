@@ -105,7 +105,8 @@ def _origin(builder: Any) -> str:
 
 def import_plugins(modules: Any) -> None:
     """Import the modules that ``plugins`` of a config names, also from the current folder, so that
-    they register what they have. Earlier configs have None.
+    they register what they have. Only for names that a person gave: never for those in a file.
+    Earlier configs have None.
 
     Raises ``ValueError`` naming the module and the reason if one cannot be imported.
     """

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 
@@ -32,28 +36,87 @@ def made(folder: Path) -> Iterator[None]:
                 part.rmdir()
 
 
+UNFINISHED = ".unfinished"
+"""In the names of what is being written, which begin with a dot."""
+
+_GROWING = ".partial"
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Of the disk, of a person's share of it, of a file."""
+
+
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """A path beside ``path`` to write to, renamed to it if the block ends well, else removed.
 
     The content is on the disk before it gets its name, so that not even a power cut leaves a part
-    of it. Missing folders are made. Raises ``OSError`` naming ``path`` if it cannot be written, as
-    on a full disk.
+    of it. Missing folders are made. No two writers share the path beside, be they threads or
+    machines. Raises ``OSError`` naming ``path`` if it cannot be written, as on a full disk.
     """
-    unfinished = path.with_name(f".{path.stem}.{os.getpid()}.unfinished{path.suffix}")
-    with made(path.parent):
+    with written_together([path]) as (unfinished,):
+        yield unfinished
+
+
+@contextmanager
+def written_together(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """``written_whole`` of files that belong together: none is replaced until all are written."""
+    unfinished = [_unfinished(path) for path in paths]
+    named = dict(zip(map(str, unfinished), paths, strict=True))
+    with ExitStack() as stack:
+        for path in paths:
+            stack.enter_context(made(path.parent))
         try:
             yield unfinished
-            with unfinished.open("rb+") as file:
-                os.fsync(file.fileno())
-            unfinished.replace(path)
+            for part in unfinished:
+                _onto_the_disk(part)
+            for part, path in zip(unfinished, paths, strict=True):
+                part.replace(path)
         except OSError as error:
-            if error.errno is None or error.filename not in (None, str(unfinished)):
+            path = named.get(str(error.filename), paths[0])
+            if error.errno is None or not (error.filename is None or str(error.filename) in named):
                 raise
             raise OSError(error.errno, error.strerror, str(path)) from error
         finally:
-            with suppress(OSError):  # not there, or in a folder that cannot be written to
-                unfinished.unlink()
+            for part in unfinished:
+                with suppress(OSError):  # not there, or in a folder that cannot be written to
+                    part.unlink()
+
+
+@contextmanager
+def whole_folder(
+    folder: Path, *, replaced: Callable[[Path], object] | None = None
+) -> Iterator[Path]:
+    """A new folder beside ``folder`` to write files into, renamed to it if the block ends well
+    and has written some, else removed.
+
+    What ``folder`` holds is put aside before, and ``replaced`` is told where; without ``replaced``
+    it holds nothing. Raises ``OSError`` naming the file of ``folder`` that cannot be written.
+    """
+    unfinished = _unfinished(folder)
+    with made(folder.parent):
+        unfinished.mkdir()
+        try:
+            yield unfinished
+            aside = put_aside(folder) if replaced is not None and folder.exists() else None
+            if any(unfinished.iterdir()):
+                unfinished.rename(folder)
+            if replaced is not None and aside is not None:
+                replaced(aside)
+        except OSError as error:
+            if error.errno is None or not str(error.filename).startswith(str(unfinished)):
+                raise
+            path = folder / Path(str(error.filename)).relative_to(unfinished)
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(f".{path.stem}.{secrets.token_hex(6)}{UNFINISHED}{path.suffix}")
+
+
+def _onto_the_disk(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def write_text(path: Path, text: str) -> None:
@@ -64,37 +127,65 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def growing_file(path: Path) -> Iterator[Callable[[str], None]]:
-    """A function that appends text to ``samples.partial.jsonl``, for a ``path`` samples.jsonl.
+    """A function that appends text to ``samples.partial.jsonl``, for a ``path`` samples.jsonl, see
+    ``append_text``.
 
     It is for those who look while the block runs, and for what is left if the process is killed. At
     the end of the block, when ``path`` is to be there, it is removed; after an error it stays.
-    Of a text that cannot be written, as on a full disk, nothing is there; ``OSError`` names the
-    file.
     """
     unfinished = growing_name(path)
-    length = 0
-
-    def append(text: str) -> None:
-        nonlocal length
-        try:
-            with unfinished.open("ab") as file:
-                file.write(text.encode("utf-8", errors="backslashreplace"))
-            length = unfinished.stat().st_size
-        except OSError as error:
-            if length:
-                os.truncate(unfinished, length)
-            else:
-                unfinished.unlink(missing_ok=True)
-            raise OSError(error.errno, error.strerror, str(unfinished)) from error
-
     unfinished.unlink(missing_ok=True)
-    yield append
+    yield partial(append_text, unfinished)
     unfinished.unlink(missing_ok=True)
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append to a file, or begin it. Of a text that cannot be written, as on a full disk, nothing
+    is there; ``OSError`` names the file."""
+    length = path.stat().st_size if path.exists() else 0
+    try:
+        with path.open("ab") as file:
+            file.write(text.encode("utf-8", errors="backslashreplace"))
+    except OSError as error:
+        if length:
+            os.truncate(path, length)
+        else:
+            path.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def growing_name(path: Path) -> Path:
     """What ``growing_file`` appends to until ``path`` is there."""
-    return path.with_name(f"{path.stem}.partial{path.suffix}")
+    return path.with_name(f"{path.stem}{_GROWING}{path.suffix}")
+
+
+@contextmanager
+def saying_what_is_complete(folder: Path, names: Sequence[str]) -> Iterator[None]:
+    """An ``OSError`` of a full disk inside the block also says which of the files ``names`` of the
+    folder it has written."""
+    before = {name: _state(folder / name) for name in names}
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise
+        done = [
+            n for n in names if _state(folder / n) not in (None, before[n]) and _GROWING not in n
+        ]
+        said = (
+            f"complete in {folder}: {', '.join(done)}"
+            if done
+            else f"nothing else in {folder} is new"
+        )
+        raise OSError(f"{error}; {said}") from error
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """What changes when another file takes its name; None if there is none."""
+    if not path.exists():
+        return None
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
 
 
 def is_same_file(path: Path, other: Path) -> bool:

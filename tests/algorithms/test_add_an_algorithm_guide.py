@@ -55,7 +55,8 @@ def test_its_commands_run_in_processes_of_their_own(site, tmp_path, monkeypatch)
     main(["train", "--config-dir", "my_configs", *words])
     del _ALGORITHM_BUILDERS["maskgit"]
     forget_imports(tmp_path)
-    main(["sample", "checkpoint=run/checkpoints/last.ckpt", "num_samples=2", "out=samples"])
+    words = ["plugins=[my_algorithms]", "checkpoint=run/checkpoints/last.ckpt"]
+    main(["sample", *words, "num_samples=2", "out=samples"])
     assert len((tmp_path / "samples" / "samples.jsonl").read_text().splitlines()) == 2
 
 

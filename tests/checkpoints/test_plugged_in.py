@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import shutil
+import sys
 
 import pytest
 import torch
@@ -52,8 +54,8 @@ def written(site, path, *overrides, domain="bubble_diagrams"):
     forget_imports(site)
     _BACKBONE_BUILDERS.pop("their-net", None)
     _DOMAINS.pop("houses", None)
-    for file in site.glob("*/entry_points.txt"):
-        file.unlink()
+    for folder in site.glob("*.dist-info"):
+        shutil.rmtree(folder)
     importlib.invalidate_caches()
     return state[INFO_KEY].get("plugins")
 
@@ -84,8 +86,30 @@ def test_a_module_that_no_package_holds_is_named_with_its_key(site, tmp_path):
     (site / "loose.py").write_text(BACKBONE)
     importlib.import_module("loose")
     written(site, path, "algo.backbone=their-net")
-    with pytest.raises(ValueError, match=r"needs the module loose, .* plugins=\[loose\]"):
+    with pytest.raises(ValueError, match=r"'their-net', of the module loose, .* plugins=\[loose\]"):
         load(path)
+    assert "loose" not in sys.modules
+    assert type(load(path, plugins=["loose"]).backbone).__name__ == "Mine"
+
+
+def test_a_name_of_ours_does_not_stand_in_for_theirs(site, tmp_path):
+    """A network of another module, called as one of ours, which is another function."""
+    path = tmp_path / "model.ckpt"
+    (site / "loose.py").write_text(BACKBONE)
+    importlib.import_module("loose")
+    ours = _BACKBONE_BUILDERS["bd-denoiser"]
+    _BACKBONE_BUILDERS["bd-denoiser"] = _BACKBONE_BUILDERS["their-net"]
+    written(site, path)
+    _BACKBONE_BUILDERS["bd-denoiser"] = ours
+    with pytest.raises(ValueError, match=r"'bd-denoiser', of the module loose, .*plugins=\[loose"):
+        load(path)
+
+
+@pytest.mark.parametrize("listed", [7, "loose", ["loose"], [{"noun": 1}], [{"noun": "backbone"}]])
+def test_a_list_of_parts_that_makes_no_sense_is_no_traceback(tmp_path, listed):
+    path = tmp_path / "model.ckpt"
+    torch.save(training_state(compose("train", ["model=bd_tiny"]), plugins=listed), path)
+    load(path)
 
 
 def test_what_a_script_registered_is_told_apart(site, tmp_path):

@@ -168,3 +168,17 @@ def test_a_student_with_another_network_is_told_how_it_differs():
     words = ["algo=distill", f"init.checkpoint={teacher}", "model=bd_pair_tiny", *QUICK]
     with pytest.raises(ValueError, match=r"set model.d_pair=8"):
         run("student", *words)
+
+
+def test_what_the_command_says_is_not_the_teachers():
+    """A group that is chosen is the command's as a whole, and the model goes with the backbone."""
+    teacher = run("teacher", *PAIR, *QUICK)
+    words = ["algo=distill", f"init.checkpoint={teacher}", "calls=3"]
+    taught = compose("train", words)
+    assert (taught.model.name, taught.data.n_max) == ("bd_pair_tiny", 6)
+    own = compose("train", [*words, "data=bubble_diagrams", "noise=log_linear"])
+    assert (own.data.n_max, own.data.num_rooms) == (8, compose("train").data.num_rooms)
+    assert (own.noise.name, own.model.d_pair) == ("log_linear", 8)
+    other = compose("train", [*words, "algo.backbone=bd-denoiser"])
+    assert "bd-denoiser" in other.model.backbones
+    assert (other.data.n_max, other.noise.name) == (6, "cosine")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.cli.output_folder import LOCK, locked
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
@@ -111,9 +112,68 @@ def test_the_second_of_two_at_once_is_refused_by_name(run, failure):
             [*SHORT, "hydra.run.dir=run", "overwrite=true"],
             ["sample", model, "out=run", "overwrite=true"],
             ["evaluate", model, "out=run", "overwrite=true"],
+            ["export", model, "out=run/network.onnx"],
+            ["data", "convert", "plans.jsonl", "run/plans.json"],
+            ["plans", "realise", "plans.jsonl", "out=run", "overwrite=true"],
+            ["compare", *SHORT[1:], "algos=[mdlm]", "out=run"],
         ):
-            assert f"in use by {holder};" in failure(*words)
+            error = failure(*words)
+            assert f"in use by {holder};" in error
+            assert "run is in use" in error
     assert not (run / LOCK).exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["export", "checkpoint=plans-small", "out=network.onnx"], "network.onnx"),
+        (["data", "convert", "plans.jsonl", "plans.json"], "plans.json"),
+        (["data", "convert", "plans.jsonl", "plans.graphml"], "plans.graphml"),
+        (["new", "mine"], "mine"),
+    ],
+)
+def test_the_second_writer_of_one_file_is_refused(failure, words, name):
+    with locked(Path(name)):
+        assert f"{name} is in use by process " in failure(*words)
+        with locked(Path("another.json")):  # beside it others may write
+            pass
+    assert [path.name for path in Path().iterdir() if path.name != "cache"] == []
+
+
+def test_the_lock_of_a_folder_that_was_put_aside_is_not_taken_from_its_next_holder(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    first = locked(folder)
+    first.__enter__()
+    aside = put_aside(folder)
+    folder.mkdir()
+    with locked(folder):
+        first.__exit__(None, None, None)
+        assert (folder / LOCK).exists()
+        with pytest.raises(ValueError, match="in use by process"), locked(folder):
+            pass
+    assert not (folder / LOCK).exists()
+    assert aside.name == "run.replaced-1"
+
+
+def test_of_two_that_realise_into_one_folder_the_second_is_refused(failure, monkeypatch):
+    pytest.importorskip("ortools")
+    from discrete_diffusion.domains.bubble_diagrams.plans import realised_files
+
+    write_diagrams("plans.jsonl", generate_plans(2, seed=1))
+    words, errors = ["plans", "realise", "plans.jsonl", "out=built", "threads=1"], []
+    realise_all = realised_files.realise_all
+
+    def in_between(*arguments, **options):
+        monkeypatch.setattr(realised_files, "realise_all", realise_all)
+        errors.append(failure(*words))
+        return realise_all(*arguments, **options)
+
+    monkeypatch.setattr(realised_files, "realise_all", in_between)
+    main(words)
+    assert "built is in use by process " in errors[0]
+    assert len(Path("built/plans.jsonl").read_text().splitlines()) == 2
+    assert not Path("built", LOCK).exists()
 
 
 @pytest.mark.slow
@@ -245,6 +305,29 @@ def test_a_full_disk_leaves_nothing_half_written(run, failure, disk_of):
     assert "some/samples.partial.jsonl" in failure("sample", f"checkpoint={LAST}", *words)
     assert read_diagrams("some/samples.partial.jsonl")  # whole ones
     assert [path.name for path in Path("some").iterdir()] == ["samples.partial.jsonl"]
+
+
+def test_samples_on_a_full_disk_say_which_files_are_complete(run, failure, disk_of):
+    words = ["sample", f"checkpoint={LAST}", "num_samples=2", "out=drawn", "threads=1"]
+    main(words)
+    before, size = content(Path("drawn")), Path("drawn/samples.jsonl").stat().st_size
+    disk_of(size * 2)
+    error = failure(*words, "seed=1", "overwrite=true")
+    assert "drawn/samples.png" in error
+    assert error.endswith("complete in drawn: samples.jsonl")
+    now = content(Path("drawn"))
+    assert {name for name in now if now[name] != before.get(name)} >= {"samples.jsonl"}
+    assert all(now[name] == before[name] for name in ("samples.png", "metrics.json"))
+
+
+def test_a_model_on_a_full_disk_is_the_old_one(run, disk_of):
+    folder = load(run).save_pretrained("shared", name="first")
+    before = content(folder)
+    for size in (len(before["model.safetensors"]) // 2, len(before["config.json"]) // 2):
+        disk_of(size)
+        with pytest.raises(OSError, match="shared/model"):
+            load(run).save_pretrained("shared", name="second", overwrite=True)
+        assert content(folder) == before
 
 
 def test_a_checkpoint_on_a_full_disk_is_named(run, failure, disk_of):

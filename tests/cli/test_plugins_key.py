@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from discrete_diffusion import load
 from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
+from discrete_diffusion.sampling import _SAMPLER_BUILDERS
 from fake_packages import forget_imports
 
 pytestmark = pytest.mark.usefixtures("clean_registry", "site")
@@ -54,21 +57,58 @@ def forget(tmp_path):
     return forget
 
 
-def test_a_checkpoint_imports_them_again(forget, tmp_path, failure, capsys):
-    few = ["debug=default", "trainer.max_steps=1", "data.num_plans=100", "eval.num_samples=2"]
-    main(["train", *WORDS, "+model.width=8", *few, "hydra.run.dir=run"])
-    checkpoint = "run/checkpoints/last.ckpt"
+FEW = ["debug=default", "trainer.max_steps=1", "data.num_plans=100", "eval.num_samples=2"]
+TRAIN = ["train", *WORDS, "+model.width=8", *FEW, "hydra.run.dir=run"]
+LAST = "run/checkpoints/last.ckpt"
+
+
+def test_a_checkpoint_is_read_with_the_modules_that_the_command_names(
+    forget, tmp_path, failure, capsys
+):
+    main(TRAIN)
     forget()
-    main(["sample", f"checkpoint={checkpoint}", "num_samples=2", "out=samples"])
+    words = ["sample", f"checkpoint={LAST}", "num_samples=2", "out=samples"]
+    error = failure(*words)
+    for named in (LAST, "'my-backbone'", "not imported", "plugins=[my_module]", "load(path, "):
+        assert named in error
+    assert "my_module" not in sys.modules
+    main([*words, WORDS[0]])
     assert len((tmp_path / "samples" / "samples.jsonl").read_text().splitlines()) == 2
     forget()
-    assert type(load(checkpoint)).__name__ == "MyMDLM"
+    assert type(load(LAST, plugins=["my_module"])).__name__ == "MyMDLM"
 
+
+def test_a_run_goes_on_with_the_modules_that_its_command_names(forget, failure, capsys):
+    """Its folder has them in ``config.yaml``, which does not count: who can write one file of a
+    folder can write the other."""
+    main(TRAIN)
     forget()
-    (tmp_path / "my_module.py").unlink()
-    assert failure("sample", f"checkpoint={checkpoint}", "out=other").startswith(
-        f"discrete-diffusion: {checkpoint}: plugins: my_module cannot be imported: ModuleNotFound"
+    own = [word for word in TRAIN if word not in WORDS and not word.startswith("+")]
+    failure(*own, f"resume={LAST}")
+    assert "my_module" not in sys.modules
+    longer = [word for word in TRAIN if not word.startswith("trainer.max_steps")]
+    main([*longer, "trainer.max_steps=2", f"resume={LAST}"])
+    assert load(LAST).backbone is not None
+
+
+def test_a_sampler_of_a_module_is_missed_by_name(forget, failure, capsys, tmp_path):
+    sampler = (
+        "from discrete_diffusion.sampling import FirstHitting, register_sampler\n"
+        "@register_sampler('my-sampler')\nclass Mine(FirstHitting):\n    pass\n"
     )
+    (tmp_path / "my_module.py").write_text(sampler)
+    main(["train", WORDS[0], "model=bd_tiny", *FEW, "sampling.name=my-sampler", TRAIN[-1]])
+    forget()
+    _SAMPLER_BUILDERS.pop("my-sampler")
+    words = ["sample", f"checkpoint={LAST}", "num_samples=2", "out=samples"]
+    error = failure(*words)
+    assert "unknown sampler 'my-sampler'" in error
+    assert "plugins=[my_module]" in error
+    main([*words, WORDS[0]])
+    forget()
+    _SAMPLER_BUILDERS.pop("my-sampler")
+    main([*words, "sampling=ancestral", "overwrite=true"])  # nothing of the module is needed
+    assert "my_module" not in sys.modules
 
 
 def test_a_key_that_the_preset_lacks_is_told_in_a_sentence(forget, failure):

@@ -290,7 +290,7 @@ def test_a_write_that_is_cut_short_leaves_the_former_file(tmp_path, monkeypatch)
 
 
 def test_litter_of_a_killed_run_goes(tmp_path):
-    litter = tmp_path / "checkpoints" / ".last.ckpt.123.unfinished"
+    litter = tmp_path / "checkpoints" / ".last.123.unfinished.ckpt"
     litter.parent.mkdir()
     litter.write_bytes(b"half")
     run(tmp_path, 4)

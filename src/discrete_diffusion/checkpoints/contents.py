@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,15 +40,22 @@ from discrete_diffusion.checkpoints.files import (
     read_training_file,
     read_weights_file,
 )
-from discrete_diffusion.checkpoints.plugged_in import missing_plugin, modules_of, plugged_in
+from discrete_diffusion.checkpoints.plugged_in import (
+    missing_plugin,
+    modules_note,
+    modules_of,
+    not_imported,
+    plugged_in,
+)
 from discrete_diffusion.config_files import renamed_settings
 from discrete_diffusion.domains import domain_of
-from discrete_diffusion.plugins import import_plugins
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.algorithms import Algorithm
+
+logger = logging.getLogger(__name__)
 
 FORMAT = 1
 _INFO_KEYS = ("config", "vocabulary", "size_counts", "data_fingerprint", "step", "machine")
@@ -118,6 +126,12 @@ class Contents:
                 f"{str(error).splitlines()[-1].strip()}"
             ) from error
 
+    def check_plugged_in(self) -> None:
+        """``ValueError`` naming the first part of its model that is not registered here, and the
+        module or package that has it."""
+        if missing := missing_plugin(self.info):
+            raise ValueError(f"{self.path} {missing}")
+
     def versions(self) -> str:
         return f"written by version {self.info.get('version', '?')}, this is {__version__}"
 
@@ -125,7 +139,7 @@ class Contents:
 def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     """Of a ``.ckpt`` or a ``.safetensors``, once its info is known to be ours, readable by this
     version, unchanged, and of the same vocabulary. ``of_folder``: the file of a run folder that is
-    read, see ``checkpoint_file``.
+    read, see ``checkpoint_file``. Nothing that the file names is imported, see ``plugged_in``.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence otherwise.
     """
@@ -188,18 +202,19 @@ def read_checkpoint(
     from discrete_diffusion.algorithms import build_algorithm
 
     found = read_contents(path)
+    found.check_plugged_in()
     info, config = found.info, OmegaConf.create(found.info["config"])
     try:
         with torch.random.fork_rng(devices=[]):  # its first weights are drawn, and replaced below
             algorithm = build_algorithm(config)
     except (ValueError, TypeError, OmegaConfBaseException) as error:
-        if missing := missing_plugin(info):
-            raise ValueError(f"{found.path} {missing}") from error
         raise ValueError(
             f"the model of {path} ({found.versions()}) cannot be rebuilt: "
-            f"{str(error).splitlines()[0]}"
+            f"{str(error).splitlines()[0]}{modules_note(info)}"
         ) from error
     found.load_into(algorithm, ema=ema)
+    if unused := not_imported(info):
+        logger.info("%s: not imported, nor needed: %s", found.path, ", ".join(map(repr, unused)))
     return Checkpoint(
         algorithm.to(device).eval(),
         config,
@@ -233,14 +248,17 @@ def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
             f"{path} is not a checkpoint of discrete_diffusion: its config has no "
             f"{', '.join(missing)} with keys of its own"
         )
-    try:
-        import_plugins(info["config"].get("plugins"))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    _, live, rest = json.dumps(info["config"], default=str).partition("${")
+    if live:  # OmegaConf would replace it
+        raise ValueError(
+            f"{path} is refused: its config holds {live + rest[:40]!r}, which would be filled in "
+            "here; a checkpoint of discrete_diffusion holds values alone"
+        )
     try:
         domain_of(info["config"]["data"])
     except ValueError as error:
-        raise ValueError(f"{path} {missing_plugin(info) or f'cannot be read: {error}'}") from error
+        said = missing_plugin(info) or f"cannot be read: {error}{modules_note(info)}"
+        raise ValueError(f"{path} {said}") from error
     _check_vocabulary(info, path)
 
 

@@ -22,6 +22,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from discrete_diffusion.published import WEIGHTS, published
+from discrete_diffusion.whole_files import written_whole
 
 logger = logging.getLogger(__name__)
 
@@ -130,10 +131,12 @@ def write_weights_file(path: Path, checkpoint: Mapping[str, Any]) -> None:
 
 
 def save_weights(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Write a ``.safetensors`` that ``read_weights_file`` reads."""
+    """Write a ``.safetensors`` that ``read_weights_file`` reads, whole or not at all."""
     # clones, because safetensors refuses tensors that share memory (tied weights)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
-    path.write_bytes(save(tensors, metadata={INFO_KEY: json.dumps(info, sort_keys=True)}))
+    content = save(tensors, metadata={INFO_KEY: json.dumps(info, sort_keys=True)})
+    with written_whole(path) as unfinished:
+        unfinished.write_bytes(content)
 
 
 def _check_is_file(path: Path) -> None:

@@ -1,9 +1,15 @@
-"""What a checkpoint needs that is not of this package, by the package or module that has it."""
+"""What a checkpoint needs that is not of this package, by the package or module that has it.
+
+Reading a file imports nothing that the file names. A person names modules by ``plugins``, and
+installed packages register themselves by their entry points; of all else a sentence says which
+module the file names, that it was not imported, and what to type for one that is trusted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from importlib.metadata import packages_distributions
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from typing import Any
 
 _OURS = __name__.partition(".")[0]
@@ -18,7 +24,7 @@ def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
     ``name``, the ``module`` that has it and, of an installed package, the ``package``."""
     found = []
     for noun, name, find in _parts(config):
-        module = getattr(find(name), "__module__", _OURS)  # a partial function has none
+        module = _module_of(find(name))
         top = module.partition(".")[0]
         if top != _OURS:
             part = {"noun": noun, "name": name, "module": module}
@@ -30,32 +36,88 @@ def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
 def modules_of(info: Mapping[str, Any]) -> list[str]:
     """The modules that a checkpoint's info remembers: those of its ``plugins=[...]``, and those of
     its parts that no package has."""
-    named = [str(module) for module in info["config"].get("plugins") or ()]
-    parts = [p["module"] for p in info.get("plugins", ()) if "package" not in p]
-    return list(dict.fromkeys([*named, *(module for module in parts if module != "__main__")]))
+    named = [str(module) for module in _listed(info["config"].get("plugins"))]
+    parts = [part for part in _listed(info.get("plugins")) if isinstance(part, Mapping)]
+    own = [str(part.get("module")) for part in parts if "package" not in part]
+    return list(dict.fromkeys([*named, *(module for module in own if module != "__main__")]))
 
 
 def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS) -> str | None:
-    """The first of the parts of these ``nouns`` in a checkpoint's info that nobody has registered
-    here, and what to do about it; None if there is none."""
-    finders = {noun: find for noun, _, find in _parts(info["config"])}
-    for part in info.get("plugins", ()):
-        noun, name, module = part["noun"], part["name"], part["module"]
-        if noun not in nouns:
+    """The first of the parts of these ``nouns`` in a checkpoint's info that others have and nobody
+    has registered here, and what to do about it; None if there is none.
+
+    A part of theirs that has the name of one of ours is missing too.
+    """
+    finders = {noun: (name, find) for noun, name, find in _parts(info["config"])}
+    for part in _listed(info.get("plugins")):
+        if not isinstance(part, Mapping):
+            continue
+        noun, name, module = (str(part.get(key)) for key in ("noun", "name", "module"))
+        used, find = finders.get(noun, (None, None))
+        if noun not in nouns or used != name or find is None:
             continue
         try:
-            finders[noun](name)
+            if _module_of(find(name)).partition(".")[0] != _OURS:
+                continue
         except ValueError:
-            if "package" in part:
-                package = part["package"]
-                return f"needs the package {package}, which has its {noun} '{name}'; install it"
-            if module == "__main__":
-                return (
-                    f"needs its {noun} '{name}', which a script or notebook registered; put that "
-                    "into a module and add plugins=[MODULE]"
-                )
-            return f"needs the module {module}, which has its {noun} '{name}': plugins=[{module}]"
+            pass
+        package = part.get("package")
+        if package is not None and not _is_installed(str(package)):
+            return f"needs the package {_shown(package)}, which has its {noun} '{name}'; install it"
+        if module == "__main__":
+            return (
+                f"needs its {noun} '{name}', which a script or notebook registered; put that "
+                "into a module and add plugins=[MODULE]"
+            )
+        own = [each for each in not_imported(info) if each.split(".")[0] == module.split(".")[0]]
+        return f"needs its {noun} '{name}', {_how_to_trust(own or [module])}"
     return None
+
+
+def not_imported(info: Mapping[str, Any]) -> list[str]:
+    """The modules in ``plugins`` of a checkpoint's config that were not imported here."""
+    return [str(name) for name in _listed(info["config"].get("plugins")) if name not in sys.modules]
+
+
+def modules_note(info: Mapping[str, Any]) -> str:
+    """``; it names the module x, which was not imported, ...``, the end of an error that may have
+    this reason; nothing if there is no such module."""
+    names = not_imported(info)
+    return f"; the file names something of others, {_how_to_trust(names)}" if names else ""
+
+
+def _how_to_trust(modules: Sequence[str]) -> str:
+    """Of modules that a file names."""
+    shown = [_shown(name) for name in modules]
+    noun = "module" if len(shown) == 1 else "modules"
+    it = "it" if len(shown) == 1 else "them"
+    quoted = ", ".join(f'"{name}"' for name in shown)
+    return (
+        f"of the {noun} {', '.join(shown)}, not imported because reading a file runs no code; if "
+        f"you trust {it}, add plugins=[{','.join(shown)}], in Python load(path, plugins=[{quoted}])"
+    )
+
+
+def _shown(name: Any) -> str:
+    """A name that a file gives, without what a terminal would obey."""
+    return str(name) if str(name).isprintable() else repr(name)
+
+
+def _module_of(builder: Any) -> str:
+    return str(getattr(builder, "__module__", _OURS))  # a partial function has none
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    """A list that a file holds, whatever it may be."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        distribution(package)
+    except (PackageNotFoundError, ValueError):
+        return False
+    return True
 
 
 def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[str], Any]]]:

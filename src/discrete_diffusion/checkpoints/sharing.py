@@ -21,7 +21,7 @@ from discrete_diffusion.checkpoints.model_card import (
 )
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.published import CARD, CONFIG, WEIGHTS, endpoint, hub_library
-from discrete_diffusion.whole_files import write_text
+from discrete_diffusion.whole_files import written_together
 
 if TYPE_CHECKING:
     from discrete_diffusion.checkpoints.contents import Checkpoint
@@ -47,10 +47,10 @@ def save_pretrained(
     ``limits``.
 
     Raises ``ValueError`` for another ``dtype``, and for a folder that has one of these files, which
-    ``overwrite`` replaces.
+    ``overwrite`` replaces: all three, or none where they cannot be written, as on a full disk.
     """
-    folder = Path(folder)
-    taken = [name for name in (CONFIG, WEIGHTS, CARD) if (folder / name).exists()]
+    folder, names = Path(folder), (WEIGHTS, CONFIG, CARD)
+    taken = [name for name in names if (folder / name).exists()]
     if taken and not overwrite:
         raise ValueError(f"{folder} has {', '.join(taken)}; overwrite=True replaces them")
     if not isinstance(metrics, Mapping):
@@ -61,10 +61,11 @@ def save_pretrained(
     if (licence := licence_of_card(checkpoint.path.parent / CARD)) is not None:
         about = {"licence": licence, **about}
     card = model_card(info, num, About(**{"name": folder.name, **about}, metrics=metrics))
-    folder.mkdir(parents=True, exist_ok=True)
-    save_weights(folder / WEIGHTS, info, weights)
-    write_text(folder / CONFIG, json.dumps(info, indent=1, sort_keys=True) + "\n")
-    write_text(folder / CARD, card)
+    config = json.dumps(info, indent=1, sort_keys=True) + "\n"
+    with written_together([folder / name for name in names]) as unfinished:
+        save_weights(unfinished[0], info, weights)
+        for path, text in zip(unfinished[1:], (config, card), strict=True):
+            path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
     return folder
 
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from discrete_diffusion.cli.override_words import paths_as_typed, text_of, written
 from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.cli.parts import (
     PART_GROUPS,
@@ -18,7 +19,7 @@ from discrete_diffusion.cli.parts import (
 )
 from discrete_diffusion.cli.presets import chooses_model, missing_preset
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
-from discrete_diffusion.cli.search_path import choices, is_search_path, own_hydra, quoted
+from discrete_diffusion.cli.search_path import choices, is_search_path, own_hydra
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.models.registry import available_backbones, default_models
 from discrete_diffusion.naming import unknown_name
@@ -50,7 +51,7 @@ def compose(
     the wrong kind or a key that the data set does not have; Hydra's own exceptions for unknown
     groups and keys.
     """
-    overrides = with_open_keys(config_name, overrides)
+    overrides = with_open_keys(config_name, paths_as_typed(overrides))
     return _completed(config_name, overrides, user_config_dir)[0]
 
 
@@ -216,15 +217,6 @@ def compose_plainly(
                     raise
 
 
-def written(value: Any) -> str:
-    """A value as Hydra reads it back from an override."""
-    if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, list):
-        return f"[{','.join(map(written, value))}]"
-    return "null" if value is None else str(value)
-
-
 def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
     """Overrides that give an algorithm with a teacher (``distill``) the data, noise, model and
     backbone of the checkpoint that it starts from, or of the run that it goes on with, but for what
@@ -233,7 +225,7 @@ def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
     Raises the errors of reading a checkpoint.
     """
     said = dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
-    files = (said.get(key, "null").strip("'\"") for key in ("resume", "init.checkpoint"))
+    files = (text_of(said.get(key, "null")) for key in ("resume", "init.checkpoint"))
     path = next((file for file in files if file != "null"), None)
     if path is None or "algo" not in defaults:
         return []
@@ -243,7 +235,9 @@ def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
         return []
     from discrete_diffusion.checkpoints import LAST, read_contents
 
-    was, words = read_contents(path, of_folder=LAST).info["config"], []
+    teacher = read_contents(path, of_folder=LAST)
+    teacher.check_plugged_in()
+    was, words = teacher.info["config"], []
     other = said.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
     for group in ("data", "noise") if other else ("data", "noise", "model"):
         name = was[group].get("name")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NoReturn
 
+from discrete_diffusion.cli.output_folder import claimed_file, claimed_folder
 from discrete_diffusion.domains import available_domains, get_domain
 from discrete_diffusion.domains.domain import SubCommand
 from discrete_diffusion.loading import load
@@ -59,11 +61,7 @@ def _run_one(name: str, command: SubCommand, arguments: list[str]) -> None:
     )
     command.add_options(parser)
     known = set(re.findall(r"--[a-z-]+", parser.format_help()))
-    for word in arguments:
-        key = re.match("([a-z_]+)=", word)
-        if key and _flag(key[1]) not in known and not Path(word).exists():
-            names = {each.removeprefix("--").replace("-", "_") for each in known}
-            raise ValueError(unknown_name(f"option of {name}", key[1], names))
+    _refuse_unknown(name, parser, arguments, known)
     switches = {flag for a in parser._actions if a.nargs == 0 for flag in a.option_strings}
     words = [each for word in arguments for each in _as_flags(word, known, switches)]
     options, unknown = parser.parse_known_args(words)
@@ -72,7 +70,34 @@ def _run_one(name: str, command: SubCommand, arguments: list[str]) -> None:
             raise ValueError(unknown_name(f"option of {name}", argument, known))
         raise ValueError(f"'{argument}' is one argument too many; see {parser.prog} --help")
     options.load = load
-    command.run(options)
+    with _claimed(command, options):
+        command.run(options)
+
+
+def _refuse_unknown(
+    name: str, parser: argparse.ArgumentParser, arguments: list[str], known: set[str]
+) -> None:
+    """``ValueError`` for a key that the sub-command does not have. ``epoch=3.jsonl`` is a name if
+    it is there, or if the sub-command takes as many names as there are."""
+    keys = {word: re.match("([a-z_]+)=", word) for word in arguments}
+    strange = {w: k[1] for w, k in keys.items() if k is not None and _flag(k[1]) not in known}
+    given = [word for word, key in keys.items() if word in strange or key is None]
+    wanted = [each for each in parser._actions if not each.option_strings and each.nargs is None]
+    if len([word for word in given if not word.startswith("-")]) == len(wanted):
+        strange = {word: key for word, key in strange.items() if not Path(word).suffix}
+    for word, key in strange.items():
+        if not Path(word).exists():
+            names = {each.removeprefix("--").replace("-", "_") for each in known}
+            raise ValueError(unknown_name(f"option of {name}", key, names))
+
+
+def _claimed(command: SubCommand, options: argparse.Namespace) -> AbstractContextManager[None]:
+    """What the sub-command writes, locked."""
+    if command.writes_folder:
+        return claimed_folder("out", Path(getattr(options, command.writes_folder)))
+    if command.writes_file:
+        return claimed_file("OUT", Path(getattr(options, command.writes_file)))
+    return nullcontext()
 
 
 def _flag(key: str) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion import progress
+from discrete_diffusion.cli.output_folder import claimed_file
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.published import check_model
-from discrete_diffusion.whole_files import check_parent, written_whole
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -24,15 +24,19 @@ def run(config: DictConfig) -> None:
     out = Path(str(config.out))
     check_name("format", str(config.format), FORMATS)
     check_model("checkpoint", config.checkpoint)
-    check_parent("out", out)
+    with claimed_file("out", out):
+        _export(config, out)
+
+
+def _export(config: DictConfig, out: Path) -> None:
     if out.exists() and not config.overwrite:
         raise ValueError(f"out={out} is there; overwrite=true replaces it, or give another name")
     from discrete_diffusion.checkpoints import read_checkpoint
     from discrete_diffusion.models.exporting import export_onnx
 
     found = read_checkpoint(str(config.checkpoint), ema=config.ema)
-    with progress.task("exporting the network"), written_whole(out) as unfinished:
-        gap = export_onnx(found.algorithm, found.info["vocabulary"], unfinished)
+    with progress.task("exporting the network"):
+        gap = export_onnx(found.algorithm, found.info["vocabulary"], out)
     logger.info(
         "%s: %.1f MB; forward(x_t, sigma) -> logits, within %.0e of this network's",
         *(out, out.stat().st_size / 1e6, gap),

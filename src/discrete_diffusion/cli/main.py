@@ -170,13 +170,14 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
     from discrete_diffusion.cli.compose import complete_overrides, compose, with_open_keys
     from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
+    from discrete_diffusion.cli.override_words import paths_as_typed
     from discrete_diffusion.cli.own_algorithms import with_algorithm
     from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.config_files import config_dir
 
     overrides, flags, user_dir = _sort_out(command, arguments)
-    overrides = with_open_keys(command, overrides)
     sweeps = "--multirun" in flags
+    overrides = with_open_keys(command, paths_as_typed(overrides, sweeps=sweeps))
     note = ""
     if command == "train" and not sweeps:
         overrides, note = with_algorithm(overrides, user_dir)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from discrete_diffusion.whole_files import write_text
+from discrete_diffusion.cli.output_folder import claimed_file
+from discrete_diffusion.whole_files import whole_folder, write_text
 
 HELP = """\
 discrete-diffusion new my_project    a package with a backbone, its sizes and its tests
@@ -33,10 +34,11 @@ def run(arguments: Sequence[str]) -> None:
         raise ValueError(f"new {name}: {folder.absolute()} is there; choose another name")
     if find_spec(name) is not None:
         raise ValueError(f"new {name}: a package of that name is installed; choose another name")
-    for path in sorted(_TEMPLATE.rglob("*")):
-        if path.is_file() and path.suffix != ".pyc":
-            to = folder / str(path.relative_to(_TEMPLATE)).replace(_NAME, name)
-            write_text(to, path.read_text(encoding="utf-8").replace(_NAME, name))
+    with claimed_file("new", folder), whole_folder(folder) as unfinished:
+        for path in sorted(_TEMPLATE.rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                to = unfinished / str(path.relative_to(_TEMPLATE)).replace(_NAME, name)
+                write_text(to, path.read_text(encoding="utf-8").replace(_NAME, name))
     print(f"{name}/ has a backbone, its sizes and its tests; to go on:\n")
     print(f"  cd {name}\n  pip install -e .\n  pytest")
     print(f"  discrete-diffusion train --config-dir configs algo.backbone={name}")

@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os.path import samestat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 from discrete_diffusion.cli.launch_environment import is_first
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.options import leaves
-from discrete_diffusion.whole_files import check_folder, made, put_aside
+from discrete_diffusion.whole_files import (
+    check_folder,
+    check_parent,
+    made,
+    put_aside,
+    saying_what_is_complete,
+)
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -23,37 +29,61 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
-"""In a folder that a command writes into: which command that is."""
+"""In a folder that a command writes into, and after the name of a file: which command that is."""
 
 _OF_A_RUN = ("config.yaml", "metrics.json", "metrics.csv", "checkpoints", "samples.*")
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Inside the block no other command writes into the folder.
+def locked(target: Path) -> Iterator[None]:
+    """Inside the block no other command writes into the folder ``target``, or the file of that
+    name, which is there or not.
 
     Raises ``ValueError`` naming the process that does; the lock of a killed process is void.
     """
     from filelock import FileLock, SoftFileLock, Timeout
 
-    path, lock = folder / LOCK, FileLock(folder / LOCK)
+    path = target / LOCK if target.is_dir() else target.with_name(f".{target.name}{LOCK}")
+    lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
         raise ValueError(
-            f"{folder} is in use by {_holder(path) or 'another command'}; wait for its end, or "
-            "give another folder"
+            f"{target} is in use by {_holder(path) or 'another command'}; wait for its end, or "
+            "give another name"
         ) from None
-    if not isinstance(lock, SoftFileLock):  # on a disk without flock, where the text is the lock
-        since = time.strftime("%Y-%m-%d %H:%M:%S")
-        path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
     own = path.stat()
     try:
+        if not isinstance(lock, SoftFileLock):  # on a disk without flock, where the text is it
+            since = time.strftime("%Y-%m-%d %H:%M:%S")
+            with suppress(OSError):  # a full disk, whose holder is not told
+                path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
         yield
     finally:
         if path.exists() and samestat(path.stat(), own):  # else the folder was put aside
             path.unlink()
         lock.release()
+
+
+@contextmanager
+def claimed_folder(key: str, folder: Path) -> Iterator[None]:
+    """The folder that ``key`` names, made and locked inside the block."""
+    check_folder(key, folder)
+    with made(folder), locked(folder):
+        yield
+
+
+@contextmanager
+def claimed_file(key: str, file: Path) -> Iterator[None]:
+    """The file that ``key`` names, or a folder that is made anew, locked inside the block; its
+    folder may be in use by others that write files of their own, not by one that has all of it."""
+    check_parent(key, file)
+    with made(file.parent):
+        if (file.parent / LOCK).exists():
+            with locked(file.parent):  # raises, or takes away what a killed process left
+                pass
+        with locked(file):
+            yield
 
 
 def _holder(path: Path) -> str:
@@ -76,10 +106,9 @@ def claimed_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
     if not is_first():
         yield
         return
-    folder = Path(str(config.out))
-    check_folder("out", folder)
-    with made(folder), locked(folder):
-        there = [name for name in dict.fromkeys(names) if (folder / name).exists()]
+    folder, names = Path(str(config.out)), list(dict.fromkeys(names))
+    with claimed_folder("out", folder), saying_what_is_complete(folder, names):
+        there = [name for name in names if (folder / name).exists()]
         if there and not config.overwrite:
             raise ValueError(
                 f"out={folder} holds an earlier {', '.join(there)}; give overwrite=true to replace "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion.cli.override_words import written
 from discrete_diffusion.config_files import config_dir
 from discrete_diffusion.options import leaves
 
@@ -32,8 +33,6 @@ def with_algorithm(
         algorithm = str(keys.pop("name", DEFAULT)) if keys is not None else ""
         if keys is None or _is_ours(name) or not _is_ours(algorithm):
             return [*overrides], ""
-        from discrete_diffusion.cli.compose import written
-
         words = [f"algo={algorithm}", *(f"algo.{key}={written(v)}" for key, v in leaves(keys))]
         said = f"algo={name}: {algorithm}, with its defaults for what {path} does not say"
         return [*overrides[:k], *words, *overrides[k + 1 :]], said

@@ -26,7 +26,7 @@ def run_folder(
     from omegaconf import OmegaConf
 
     from discrete_diffusion.cli.compose import compose_plainly
-    from discrete_diffusion.cli.search_path import quoted
+    from discrete_diffusion.cli.override_words import quoted
 
     kind = "sweep" if sweeps else "run"
     asked = [o for o in overrides if o.startswith("hydra") or not sweeps]

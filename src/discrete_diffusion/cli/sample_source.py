@@ -58,9 +58,9 @@ def open_trained_model(config: DictConfig, here: Computing) -> TrainedModel:
 def with_sampler(config: DictConfig, checkpoint: Checkpoint, here: Computing) -> TrainedModel:
     """A checkpoint on the device of ``here`` with the sampler of ``sampling_of``; the same
     ``ValueError``."""
-    from discrete_diffusion.checkpoints.plugged_in import missing_plugin
+    from discrete_diffusion.checkpoints.plugged_in import missing_plugin, modules_note
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.sampling import build_sampler, check_sampler
+    from discrete_diffusion.sampling import SAMPLERS, build_sampler, check_sampler
 
     sampling = sampling_of(config, checkpoint.config)
     if config.steps is not None and "steps" in (given := _given(config)):
@@ -74,7 +74,9 @@ def with_sampler(config: DictConfig, checkpoint: Checkpoint, here: Computing) ->
             raise ValueError(
                 f"{checkpoint.path} {missing}; or draw with another, sampling=NAME"
             ) from error
-        raise
+        if str(sampling["name"]) in SAMPLERS.names():
+            raise
+        raise ValueError(f"{error}{modules_note(checkpoint.info)}") from error
     check_sampler(sampler, checkpoint.algorithm, config.steps)
     return TrainedModel(
         path=str(checkpoint.path),

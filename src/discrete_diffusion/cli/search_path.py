@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from discrete_diffusion.cli.override_words import quoted
 from discrete_diffusion.config_files import config_dir
 from discrete_diffusion.models.registry import default_models
 
@@ -62,11 +62,6 @@ def _named_places(overrides: Sequence[str]) -> list[str]:
             raise ValueError(f"{word}: expected a list, as in hydra.searchpath=[pkg://my_package]")
         places += [str(each) for each in value]
     return places
-
-
-def quoted(text: str) -> str:
-    """``text`` quoted as a value of an override of Hydra."""
-    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), text) + "'"
 
 
 def _offer_default_models() -> None:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.whole_files import UNFINISHED, written_whole
 
 logger = logging.getLogger(__name__)
 
 CACHE_VARIABLE = "DISCRETE_DIFFUSION_CACHE"
 """Environment variable that names the cache folder."""
 
-_PATTERNS = ("*-v*.npz", ".*-v*.unfinished", "*-v*.sqlite3*")
+_PATTERNS = ("*-v*.npz", f".*-v*{UNFINISHED}*", "*-v*.sqlite3*")
 """Cached files are called ``KIND-vVERSION-...npz``, or ``.sqlite3`` with a journal beside it."""
 
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -94,7 +94,7 @@ def _read(
 
 def cached_files() -> list[Path]:
     """The cached data, of any generator version, and what a killed process left unfinished."""
-    return sorted(file for pattern in _PATTERNS for file in cache_dir().glob(pattern))
+    return sorted({file for pattern in _PATTERNS for file in cache_dir().glob(pattern)})
 
 
 def clear_cache() -> list[Path]:

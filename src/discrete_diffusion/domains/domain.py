@@ -129,11 +129,14 @@ class Evaluation(ABC):
 class SubCommand:
     """Of ``discrete-diffusion data``. ``usage``: its arguments and what it does, a line;
     ``add_options``: to its parser; ``run``: with what was parsed, and ``load``, which opens a
-    checkpoint as ``discrete_diffusion.load`` does. Its docstring is its help."""
+    checkpoint as ``discrete_diffusion.load`` does. Its docstring is its help. ``writes_file``,
+    ``writes_folder``: the option that names what it writes, which no other command writes then."""
 
     usage: str
     add_options: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], None]
+    writes_file: str = ""
+    writes_folder: str = ""
 
 
 class Domain(ABC):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from discrete_diffusion.categorical import make_generator, neg_inf
+from discrete_diffusion.whole_files import written_whole
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import TokenAlgorithm
@@ -78,12 +79,13 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
     ids = {"mask_id": layout.mask_id, "pad_id": layout.pad_id}
     for key, value in {"vocabulary": dict(vocabulary), **ids}.items():
         program.model.metadata_props[key] = json.dumps(value)
-    program.save(path)
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    gaps = [_gap(network, session, _example(algorithm, rows)) for rows in (1, _ROWS, 8)]
-    gap, largest = (max(each) for each in zip(*gaps, strict=True))
-    if not gap <= TOLERANCE * max(1, largest):
-        raise ValueError(f"format=onnx: logits of up to {largest:.3g} differ by {gap:.1g}")
+    with written_whole(path) as unfinished:
+        program.save(unfinished)
+        session = onnxruntime.InferenceSession(str(unfinished), providers=["CPUExecutionProvider"])
+        gaps = [_gap(network, session, _example(algorithm, rows)) for rows in (1, _ROWS, 8)]
+        gap, largest = (max(each) for each in zip(*gaps, strict=True))
+        if not gap <= TOLERANCE * max(1, largest):
+            raise ValueError(f"format=onnx: logits of up to {largest:.3g} differ by {gap:.1g}")
     return gap
 
 

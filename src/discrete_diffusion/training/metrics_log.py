@@ -3,12 +3,54 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from lightning.fabric.loggers.logger import rank_zero_experiment
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
+
+from discrete_diffusion.whole_files import append_text, write_text
+
+
+class _WholeRows(ExperimentWriter):
+    """Lightning's table, whose rows are there whole or not at all: a new column writes it anew
+    beside the old one. What is there before the first row stays."""
+
+    def _check_log_dir_exists(self) -> None:
+        """Lightning's deletes the table."""
+
+    def save(self) -> None:
+        path = Path(self.metrics_file_path)
+        columns = sorted({*self.metrics_keys, *(key for row in self.metrics for key in row)})
+        if not self.metrics:
+            return
+        if path.exists() and columns == self.metrics_keys:
+            append_text(path, _table(columns, self.metrics, head=False))
+        else:
+            write_text(path, _table(columns, [*_rows(path)[1], *self.metrics]))
+        self.metrics_keys, self.metrics = columns, []
+
+
+def _table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, head: bool = True) -> str:
+    text = StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=columns)
+    if head:
+        writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Columns and whole rows of a table; none if there is no file."""
+    if not path.is_file():
+        return [], []
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        columns = list(reader.fieldnames or [])
+        return columns, [r for r in reader if None not in r and None not in r.values()]
 
 
 class MetricsLog(CSVLogger):
@@ -34,14 +76,12 @@ class MetricsLog(CSVLogger):
     def experiment(self) -> Any:
         if self._experiment is None:
             header, rows = self._rows_to_keep()
-            Path(self.log_dir, ExperimentWriter.NAME_METRICS_FILE).unlink(missing_ok=True)
-            self._experiment = writer = ExperimentWriter(log_dir=self.log_dir)
+            self._experiment = writer = _WholeRows(log_dir=self.log_dir)
             if rows:
                 writer.metrics_keys = header
-                with Path(writer.metrics_file_path).open("w", newline="") as file:
-                    table = csv.DictWriter(file, fieldnames=header)
-                    table.writeheader()
-                    table.writerows(rows)
+                write_text(Path(writer.metrics_file_path), _table(header, rows))
+            else:
+                Path(writer.metrics_file_path).unlink(missing_ok=True)
         return self._experiment
 
     def _rows_to_keep(self) -> tuple[list[str], list[dict[str, str]]]:
@@ -49,12 +89,6 @@ class MetricsLog(CSVLogger):
         if self.first_step is None or self.former_run is None:
             return [], []
         place = Path(self.log_dir).relative_to(self.save_dir)
-        path = Path(self.former_run) / place / ExperimentWriter.NAME_METRICS_FILE
-        if not path.is_file():
-            return [], []
-        with path.open(newline="") as file:
-            reader = csv.DictReader(file)
-            header = list(reader.fieldnames or [])
-            rows = [row for row in reader if None not in row and None not in row.values()]
+        header, rows = _rows(Path(self.former_run) / place / ExperimentWriter.NAME_METRICS_FILE)
         kept = [row for row in rows if row.get("step", "").isdigit()]
         return header, [row for row in kept if int(row["step"]) < self.first_step]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from discrete_diffusion.checkpoints import INFO_KEY, read_training_file, write_weights_file
 from discrete_diffusion.stopping import Stop, StopSignals
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.whole_files import UNFINISHED, written_whole
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class RunCheckpoints(Checkpoint):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Clear away what a killed run left half-written."""
         if trainer.is_global_zero:
-            for litter in self.last.parent.glob(".*.unfinished"):
+            for litter in self.last.parent.glob(f".*{UNFINISHED}*"):
                 litter.unlink(missing_ok=True)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -266,5 +266,4 @@ def _copy(source: Path, target: Path) -> None:
 
 def _export(path: Path, checkpoint: dict[str, Any]) -> None:
     """Write the ``.safetensors`` beside a ``.ckpt``, whatever stood there."""
-    with written_whole(path.with_suffix(".safetensors")) as unfinished:
-        write_weights_file(unfinished, checkpoint)
+    write_weights_file(path.with_suffix(".safetensors"), checkpoint)

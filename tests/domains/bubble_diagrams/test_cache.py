@@ -125,7 +125,7 @@ def test_clearing_removes_plans_only(folder: Path) -> None:
 
 def test_what_a_killed_process_left_is_shown_and_cleared(folder: Path) -> None:
     cached_plans(3)
-    left = folder / f".{cache_file(3).name}.123.unfinished"
+    left = folder / f".{cache_file(3).stem}.123.unfinished.npz"
     left.write_bytes(b"half")
     assert cached_files() == sorted([left, cache_file(3)])
     assert clear_cache() == sorted([left, cache_file(3)])

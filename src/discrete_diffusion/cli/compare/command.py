@@ -14,6 +14,7 @@ from discrete_diffusion.cli.compare.running import run_cells
 from discrete_diffusion.cli.compose import compose
 from discrete_diffusion.cli.measurements import with_terms
 from discrete_diffusion.cli.output_folder import locked
+from discrete_diffusion.cli.override_words import paths_as_typed
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.cli.search_path import is_search_path
 from discrete_diffusion.naming import counted
@@ -69,7 +70,7 @@ def compare(
     holds another run, and for a precision that the device has no units for; after the last one if
     any failed, the others being kept.
     """
-    overrides = read_words(overrides)
+    overrides = read_words(paths_as_typed(overrides))
     if config is None:
         config = compose("compare", overrides, user_config_dir=user_config_dir)
     check_request(config, overrides, user_config_dir)

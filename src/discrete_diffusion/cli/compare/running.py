@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion import progress
 from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, write_json
+from discrete_diffusion.cli.override_words import quoted
 from discrete_diffusion.cli.own_algorithms import with_algorithm
-from discrete_diffusion.cli.search_path import is_search_path, own_hydra, quoted
+from discrete_diffusion.cli.search_path import is_search_path, own_hydra
 from discrete_diffusion.config_files import plain
 from discrete_diffusion.naming import counted
 
@@ -148,10 +149,12 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     from discrete_diffusion.evaluation.held_out import held_out_split
     from discrete_diffusion.evaluation.json_values import finite
     from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.plugins import import_plugins
     from discrete_diffusion.sampling import build_sampler
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
+    import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
     device = "cuda" if torch.cuda.is_available() else "cpu"
     checkpoint = read_checkpoint(folder.last, device=device)
     algorithm = checkpoint.algorithm

@@ -242,9 +242,13 @@ COMMANDS = {
         "IN OUT    write it in another format: .jsonl, .json, .graphml, .dxf, .svg, ...",
         _convert_options,
         _convert,
+        writes_file="target",
     ),
     "realise": SubCommand(
-        "FILE out=DIR   dimensioned floor plans of diagrams", _realise_options, _realise
+        "FILE out=DIR   dimensioned floor plans of diagrams",
+        _realise_options,
+        _realise,
+        writes_folder="out",
     ),
 }
 """Sub-commands of ``discrete-diffusion data``."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPla
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
 from discrete_diffusion.naming import counted
-from discrete_diffusion.whole_files import check_parent, is_same_file, put_aside
+from discrete_diffusion.whole_files import check_parent, is_same_file
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
@@ -80,14 +81,15 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     one_each = suffix == ".graphml" or format is not None
     in_folder = options.each or (one_each and len(taken) > 1)
     plans = [] if format is None else _plans(taken, options)
-    if in_folder and folder.exists() and options.overwrite:
-        print(f"what was there is now {put_aside(folder)}")
+    write_each = partial(
+        writers.write_each, folder, suffix, replaced=_say_where if options.overwrite else None
+    )
     if format is not None and in_folder:
-        writers.write_each(folder, suffix, plans, lambda path, plan: write_plan(path, plan, format))
+        write_each(plans, lambda path, plan: write_plan(path, plan, format))
     elif format is not None:
         write_plan(target, plans[0], format)
     elif suffix in PICTURES:
-        _draw(taken, target, folder if in_folder else None)
+        _draw(taken, target, write_each if in_folder else None)
     elif suffix == ".jsonl":
         writers.write_diagrams(target, taken, names=not options.codes)
     elif options.node_link:
@@ -95,7 +97,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     elif suffix == ".json":
         writers.write_json_list(target, taken, names=not options.codes)
     elif in_folder:
-        writers.write_each(folder, suffix, taken, writers.write_graphml)
+        write_each(taken, writers.write_graphml)
     else:
         writers.write_graphml(target, taken[0])
     count = f"{len(taken):,} of {len(diagrams):,}" if options.first else f"{len(taken):,}"
@@ -125,14 +127,18 @@ def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> li
     return plans
 
 
-def _draw(diagrams: Sequence[BubbleDiagram], target: Path, folder: Path | None) -> None:
-    """One picture, or one each in a folder."""
+def _say_where(aside: Path) -> None:
+    print(f"what was there is now {aside}")
+
+
+def _draw(
+    diagrams: Sequence[BubbleDiagram], target: Path, write_each: Callable[..., None] | None
+) -> None:
+    """One picture, or one each in a folder by ``write_each``."""
     from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_diagram, draw_grid
 
-    if folder is not None:
-        writers.write_each(
-            folder, target.suffix.lower(), diagrams, lambda path, each: draw_diagram(each, path)
-        )
+    if write_each is not None:
+        write_each(diagrams, lambda path, each: draw_diagram(each, path))
         return
     if len(diagrams) > MAX_DRAWN:
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from discrete_diffusion.evaluation.token_samples import (
     draw_fresh,
 )
 from discrete_diffusion.naming import counted
-from discrete_diffusion.whole_files import put_aside, write_text
+from discrete_diffusion.whole_files import put_aside, whole_folder, write_text
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -152,10 +153,13 @@ def _written(
 ) -> Sampled:
     folder, types = Path(str(config.out)), GraphTypes.of(trained.data_config)
     write_graphs(folder / SAMPLES, graphs, types, **more)
-    if (folder / GRAPHML).exists():  # only with overwrite=true
-        logger.info("the earlier %s is now %s", folder / GRAPHML, put_aside(folder / GRAPHML))
-    for k, graph in enumerate(graphs if config.graphml else ()):
-        write_text(folder / GRAPHML / f"{k}.graphml", to_graphml(graph, types))
+    say = partial(logger.info, "the earlier %s is now %s", folder / GRAPHML)
+    if config.graphml:
+        with whole_folder(folder / GRAPHML, replaced=say) as unfinished:
+            for k, graph in enumerate(graphs):
+                write_text(unfinished / f"{k}.graphml", to_graphml(graph, types))
+    elif (folder / GRAPHML).exists():  # only with overwrite=true
+        say(put_aside(folder / GRAPHML))
     numbers = own_metrics(GraphSet(graphs), kind=trained.data_config.kind)
     shares = ", ".join(
         f"{name} {100 * numbers[name]:.1f} %"

@@ -15,6 +15,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     to_rdkit,
     with_charged_atoms,
 )
+from discrete_diffusion.whole_files import write_text, written_whole
 
 MAX_DRAWN = 36
 """Molecules in a picture."""
@@ -51,11 +52,11 @@ def draw_molecules(
             useSVG=svg,
             drawOptions=options,
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
     if svg:
-        path.write_text(drawing)
-    else:
-        drawing.save(path)
+        write_text(path, drawing)
+        return
+    with written_whole(path) as unfinished:
+        drawing.save(unfinished)
 
 
 def _drawable(molecule: Molecule) -> tuple[Any, str]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.whole_files import whole_folder, written_whole
 
 Drawable = TypeVar("Drawable")
 
@@ -62,18 +62,22 @@ def write_each(
     suffix: str,
     diagrams: Sequence[Drawable],
     write: Callable[[Path, Drawable], object],
+    *,
+    replaced: Callable[[Path], object] | None = None,
 ) -> None:
-    """Write diagram k as ``folder/000k.suffix``, numbered from 1 in as many digits as it takes.
+    """Write diagram k as ``folder/000k.suffix``, numbered from 1 in as many digits as it takes: all
+    of them or none. ``replaced``: see ``whole_folder``.
 
-    Raises ``ValueError`` if the folder exists and is not empty.
+    Raises ``ValueError`` if the folder exists, is not empty and may not be replaced.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    if taken and replaced is None:
         raise ValueError(f"{folder} exists already; choose another name, or --overwrite")
-    folder.mkdir(parents=True, exist_ok=True)
     digits = max(4, len(str(len(diagrams))))
-    tracked = progress.track(diagrams, f"writing {folder.name}", "files")
-    for number, diagram in enumerate(tracked, start=1):
-        write(folder / f"{number:0{digits}}{suffix}", diagram)
+    with whole_folder(folder, replaced=replaced) as unfinished:
+        tracked = progress.track(diagrams, f"writing {folder.name}", "files")
+        for number, diagram in enumerate(tracked, start=1):
+            write(unfinished / f"{number:0{digits}}{suffix}", diagram)
 
 
 def _list(objects: list[dict[str, Any]]) -> str:

@@ -129,9 +129,8 @@ def _formats(names: str) -> tuple[str, ...]:
 
 
 def _check_folder(files: Any, options: argparse.Namespace) -> None:
-    from discrete_diffusion.whole_files import check_folder, refuse_overwriting
+    from discrete_diffusion.whole_files import refuse_overwriting
 
-    check_folder("out", files.folder)
     refuse_overwriting(files.folder, files.names, "FILE", [options.file])
     refuse_overwriting(files.folder, files.names, "areas", [options.areas])
     there = [name for name in files.names if (files.folder / name).exists()]

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
+import logging
 import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.naming import counted
-from discrete_diffusion.whole_files import growing_file, growing_name, made, put_aside, write_text
+from discrete_diffusion.whole_files import (
+    growing_file,
+    growing_name,
+    made,
+    saying_what_is_complete,
+    whole_folder,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+
+logger = logging.getLogger(__name__)
 
 PLANS, NUMBERS = "plans.jsonl", "plans.json"
 """The plans, a line each, and what was met, in numbers."""
@@ -59,9 +70,15 @@ class PlanFiles:
         ``plans.partial.jsonl`` as they are found. When a stop is asked, those that are found are
         written, and the numbers say how many diagrams were not tried.
         """
+        with made(self.folder), saying_what_is_complete(self.folder, self.names):
+            return self._write(jobs, threads, stop_asked)
+
+    def _write(
+        self, jobs: Sequence[Job], threads: int, stop_asked: Callable[[], bool]
+    ) -> dict[str, Any]:
         began, text = time.perf_counter(), ""
         realised: list[Realised] = []
-        with made(self.folder), growing_file(self.folder / PLANS) as append:
+        with growing_file(self.folder / PLANS) as append:
             for job, found in zip(jobs, realise_all(jobs, threads=threads), strict=True):
                 append(lines := _lines(len(realised) + 1, job, found))
                 realised.append(found)
@@ -93,13 +110,12 @@ class PlanFiles:
 
     def _write_each(self, name: str, plans: list[tuple[int, tuple[FloorPlan, ...]]]) -> None:
         """A file for each plan, by the number of its diagram: ``dxf/7.dxf``, ``dxf/7-2.dxf``."""
-        folder = self.folder / name
-        if folder.exists():
-            put_aside(folder)
-        for number, of_job in plans:
-            for variant, plan in enumerate(of_job, start=1):
-                stem = f"{number}" if variant == 1 else f"{number}-{variant}"
-                write_plan(folder / f"{stem}{FORMATS[name].suffix}", plan, name)
+        say = partial(logger.info, "the earlier %s is now %s", self.folder / name)
+        with whole_folder(self.folder / name, replaced=say) as folder:
+            for number, of_job in plans:
+                for variant, plan in enumerate(of_job, start=1):
+                    stem = f"{number}" if variant == 1 else f"{number}-{variant}"
+                    write_plan(folder / f"{stem}{FORMATS[name].suffix}", plan, name)
 
 
 def _lines(number: int, job: Job, found: Realised) -> str:

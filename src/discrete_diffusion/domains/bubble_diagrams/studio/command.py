@@ -25,6 +25,12 @@ def _options(parser: argparse.ArgumentParser) -> None:
         default="plans-small",
         help="what sample takes: a run folder, a file of weights, a name (default: %(default)s)",
     )
+    parser.add_argument(
+        "--plugins",
+        metavar="NAMES",
+        default="",
+        help="your own modules that the model needs, imported first: [my_module]",
+    )
     parser.add_argument("--port", type=int, default=8765, help="default: %(default)s")
     parser.add_argument(
         "--host",
@@ -55,7 +61,8 @@ def _run(options: argparse.Namespace) -> None:
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    app = create_app(options.load(options.checkpoint), token=options.token)
+    plugins = [name for name in options.plugins.strip("[]").replace(" ", "").split(",") if name]
+    app = create_app(options.load(options.checkpoint, plugins=plugins), token=options.token)
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

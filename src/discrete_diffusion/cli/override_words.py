@@ -1,0 +1,118 @@
+"""Words ``key=value`` in Hydra's grammar, and values of paths, which are taken as they are typed.
+
+Of a key that names a file or folder all that stands after the first ``=`` is its name:
+``checkpoint=epoch=3-step=6.ckpt``, ``samples=plans (1).jsonl``, ``out=1e3``. What a person quotes,
+``null``, ``[A,B]`` for a key that takes several and ``${...}`` mean what they mean to Hydra.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.cli.request_options import COMMANDS, options_by_title
+from discrete_diffusion.domains import available_domains, get_domain
+
+_PATHS = (
+    *("checkpoint", "samples", "out", "picture", "resume", "init.checkpoint"),
+    *("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir"),
+)
+"""Keys of commands that name a file or folder. Those of kinds of data say so themselves, see
+``path_keys``, and a key whose last part is ``path`` or ends in ``_path`` does, too."""
+
+SEVERAL = ("samples",)
+"""Those that take a list of files."""
+
+_PLAIN = re.compile(r"(?:\.{0,2}/|[a-z_])[\w./-]*", re.ASCII | re.IGNORECASE)
+_CONSTANTS = ("null", "true", "false", "inf", "nan")
+_ORDINARY = re.compile(r"[\w.+-]*|\[.*\]|\{.*\}", re.ASCII | re.DOTALL)
+_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
+_PART = re.compile(rf"\s*({_QUOTED.pattern}|[^,]*)(?:,|$)", re.DOTALL)
+_CALL = re.compile(r"(choice|glob|range|interval|shuffle|sort|tag|extend_list)\(.*\)", re.DOTALL)
+
+
+def path_keys() -> set[str]:
+    """Keys that name files and folders: of the commands, of ``data`` and of the options of every
+    kind of data."""
+    domains = [get_domain(name) for name in available_domains()]
+    options = [each for command in COMMANDS for each in options_by_title(command).items()]
+    files = {name for name, kinds in options if any(each.is_file for each in kinds.values())}
+    return {*_PATHS, *files, *(f"data.{key}" for each in domains for key in each.data_files)}
+
+
+def paths_as_typed(overrides: Sequence[str], *, sweeps: bool = False) -> list[str]:
+    """The overrides such that Hydra reads the value of a path as it is typed. ``sweeps``: commas
+    part the values of a sweep, unless there is a file of that name. Words that it has returned stay
+    as they are."""
+    return [_as_typed(word, sweeps=sweeps) for word in overrides]
+
+
+def _as_typed(word: str, *, sweeps: bool) -> str:
+    key, equals, value = word.partition("=")
+    if not equals or _is_plain(value) or not _names_path(key.lstrip("+"), value):
+        return word
+    if value.lower() in ("", "null") or _QUOTED.fullmatch(value):
+        return word
+    there = _exists(value)
+    if sweeps and not there and (_CALL.fullmatch(value) or "," in value):
+        parts = [value] if _CALL.fullmatch(value) else [_one(part) for part in _split(value)]
+        return f"{key}={','.join(parts)}"
+    if not there and value.startswith("[") and value.endswith("]"):
+        return f"{key}=[{','.join(_one(part) for part in _split(value[1:-1]))}]"
+    if not there and "," in value and key.lstrip("+") in SEVERAL:
+        return word  # refused, with how a list is written
+    return f"{key}={_one(value)}"
+
+
+def _is_plain(value: str) -> bool:
+    """Whether Hydra reads it as it is typed, which is no number."""
+    return bool(_PLAIN.fullmatch(value)) and value.lower() not in _CONSTANTS
+
+
+def _names_path(key: str, value: str) -> bool:
+    """Whether a key is one of a path. Kinds of data are not asked for ordinary values, as they
+    would have to be imported."""
+    if key in _PATHS or re.search(r"(^|[._])path$", key):
+        return True
+    return not _ORDINARY.fullmatch(value) and key in path_keys()
+
+
+def _exists(value: str) -> bool:
+    try:
+        return Path(value).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _split(text: str) -> list[str]:
+    """At the commas outside of quotes."""
+    return [part.strip() for part in _PART.findall(text + ",")[:-1]] if text.strip() else []
+
+
+def _one(value: str) -> str:
+    """A path as a value of Hydra's; an interpolation stays one inside the quotes."""
+    return value if _QUOTED.fullmatch(value) else quoted(value)
+
+
+def text_of(value: str) -> str:
+    """What the value of an override says, without the quotes around it."""
+    if not _QUOTED.fullmatch(value):
+        return value
+    mark = value[0]
+    return re.sub(rf"(\\+)({mark}|\Z)", lambda m: m[1][: len(m[1]) // 2] + m[2], value[1:-1])
+
+
+def quoted(text: str) -> str:
+    """``text`` quoted as a value of an override of Hydra."""
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), text) + "'"
+
+
+def written(value: Any) -> str:
+    """A value as Hydra reads it back from an override."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(written, value))}]"
+    return "null" if value is None else str(value)

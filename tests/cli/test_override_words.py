@@ -1,0 +1,206 @@
+"""Names of files as people have them: blanks, brackets, ``=``, quotes, umlauts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discrete_diffusion import load
+from discrete_diffusion.checkpoints import read_contents
+from discrete_diffusion.cli import compose, config_dir, main
+from discrete_diffusion.cli.compare.command import compare
+from discrete_diffusion.cli.override_words import (
+    path_keys,
+    paths_as_typed,
+    quoted,
+    text_of,
+)
+from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
+
+NAMES = [
+    "epoch=3-step=6",
+    "plans (1)",
+    "Grundriss_ä",
+    "my runs (2)",
+    "it's",
+    'the "best"',
+    "[draft] a",
+    "{a}",
+    "a,b",
+    "a#b",
+    "a:b",
+    "100%",
+    "a\\b",
+    "-a",
+    "$HOME",
+    "計画",
+    "007",
+    "1e3",
+]
+NOT_ASKED = {("given", "007"), ("given", "1e3"), ("given", "{a}")}
+"""Options of kinds of data, which are not asked whether a number or a list is a name."""
+
+
+def value(word: str):
+    return OverridesParser.create().parse_override(word).value()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("key", ["checkpoint", "samples", "data.path", "hydra.run.dir", "given"])
+def test_a_path_is_what_is_typed(tmp_path, key, name):
+    Path(name).touch()
+    (word,) = paths_as_typed([f"{key}={name}"])
+    assert (key, name) in NOT_ASKED or value(word) == name
+    assert paths_as_typed([word]) == [word]
+    assert text_of(word.partition("=")[2]) in (name, word.partition("=")[2])
+    (word,) = paths_as_typed([f"++{key}={name}.x"])
+    assert value(word) == f"{name}.x" or ("," in name and key == "samples")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("samples=null", None),
+        ("samples=", ""),
+        ("samples='a b'", "a b"),
+        ('samples="it\'s"', "it's"),
+        ("samples=[A,B]", ["A", "B"]),
+        ("samples=[plans (1).jsonl, b=2.jsonl,'c,d']", ["plans (1).jsonl", "b=2.jsonl", "c,d"]),
+        ("samples=[]", []),
+        ("out=${oc.env:HOME}/a", "${oc.env:HOME}/a"),
+        ("hydra.run.dir=my runs (2)/${now:%H}", "my runs (2)/${now:%H}"),
+        ("seed=1", 1),
+        ("data.split=[0.8,0.1,0.1]", [0.8, 0.1, 0.1]),
+        ("data.characters='ab'", "ab"),
+        ("data.n_max=8", 8),
+        ("resume=NULL", None),
+    ],
+)
+def test_what_is_no_name_stays_what_it_is(word, meant):
+    assert value(*paths_as_typed([word])) == meant
+
+
+def test_commas_part_the_values_of_a_sweep(tmp_path):
+    def swept(word: str) -> list[str]:
+        (word,) = paths_as_typed([word], sweeps=True)
+        return [*OverridesParser.create().parse_override(word).sweep_string_iterator()]
+
+    assert swept("checkpoint=a=1.ckpt,b (2).ckpt") == ["'a=1.ckpt'", "'b (2).ckpt'"]
+    assert swept("checkpoint=choice(a,b)") == ["a", "b"]
+    assert swept("data.path=a.jsonl,b.jsonl") == ["'a.jsonl'", "'b.jsonl'"]
+    Path("a,b.ckpt").touch()
+    (word,) = paths_as_typed(["checkpoint=a,b.ckpt"], sweeps=True)
+    assert value(word) == "a,b.ckpt"
+    assert paths_as_typed(["seed=1,2", "model=a,b"], sweeps=True) == ["seed=1,2", "model=a,b"]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
+def test_a_quoted_text_says_the_text(text):
+    assert text_of(quoted(text)) == text
+    if "${" not in text:
+        assert value(f"checkpoint={quoted(text)}") == text
+
+
+def test_every_key_of_a_path_in_the_configs_is_known():
+    """Those whose line says that the value is a file or a folder."""
+    says = re.compile(r"^( *)(\w+): \S+ +# .*(FILE|DIR\b|\b[Ff]older\b|\bfile\b)")
+    no_paths = {"overwrite", "plugins", "domain", "atoms"}
+    known, found = path_keys(), set()
+    for path in config_dir().rglob("*.yaml"):
+        section = "" if path.parent == config_dir() else f"{path.parent.name}."
+        for line in path.read_text().splitlines():
+            match = says.match(line)
+            if match is None or match[2] in no_paths:
+                continue
+            key = "init.checkpoint" if match[2] == "checkpoint" and match[1] else section + match[2]
+            found.add(key)
+            assert key in known or key.endswith("path"), f"{path.name}: {line}"
+    assert {"checkpoint", "out", "samples", "resume", "data.path", "init.checkpoint"} <= found
+    assert {"given", "brief", "reference", "data.source_tokenizer", "picture"} <= known
+
+
+SHORT = ["model=bd_tiny", "debug=default", "trainer.max_steps=1", "callbacks.num_samples=0"]
+SHORT += ["eval.num_samples=2", "logger=none"]
+
+
+NASTY = "it's ä=1 (2), [3]"
+
+
+def test_sample_evaluate_and_convert_take_such_names(untrained, capsys):
+    model, plans, out = f"{NASTY}.ckpt", f"{NASTY}.jsonl", f"out {NASTY}"
+    shutil.copy(untrained, model)
+    write_diagrams(plans, generate_plans(8, seed=1))
+    main(["sample", f"checkpoint={model}", "num_samples=2", f"out={out}", f"picture={NASTY}.png"])
+    assert len(read_diagrams(f"{out}/samples.jsonl")) == 2
+    assert Path(out, f"{NASTY}.png").exists()
+    few = ["pictures=false", "quick=true"]
+    main(["evaluate", f"samples=[{plans!r}]", f"reference={plans}", f"out=m {NASTY}", *few])
+    assert Path(f"m {NASTY}", "metrics.json").exists()
+    main(["data", "convert", plans, "epoch=3-step=6.json"])
+    main(["data", "check", "epoch=3-step=6.json"])
+    assert len(read_diagrams("epoch=3-step=6.json")) == 8
+    assert len(load(model).sample(1)) == 1
+
+
+def test_train_takes_such_names(untrained, capsys):
+    model, plans, run = f"{NASTY}.ckpt", f"{NASTY}.jsonl", f"run {NASTY}"
+    shutil.copy(untrained, model)
+    write_diagrams(plans, generate_plans(60, seed=1))
+    words = [*SHORT, "data=plans", f"data.path={plans}", "model.d_model=16", "model.cond_dim=16"]
+    words += [f"init.checkpoint={model}", f"hydra.run.dir={run}"]
+    main(["train", *words])
+    last = f"{run}/checkpoints/last.ckpt"
+    assert read_contents(last).info["config"]["data"]["path"] == plans
+    longer = [word for word in words if not word.startswith("trainer.max_steps")]
+    main(["train", *longer, "trainer.max_steps=2", f"resume={last}"])
+    assert read_contents(last).info["step"] == 2
+
+
+@pytest.mark.slow
+def test_export_takes_such_names(untrained, capsys):
+    pytest.importorskip("onnxruntime")
+    shutil.copy(untrained, f"{NASTY}.ckpt")
+    main(["export", f"checkpoint={NASTY}.ckpt", f"out={NASTY}.onnx"])
+    assert Path(f"{NASTY}.onnx").exists()
+
+
+def test_realise_takes_such_names(capsys):
+    pytest.importorskip("ortools")
+    write_diagrams(f"{NASTY}.jsonl", generate_plans(1, seed=1))
+    main(["plans", "realise", f"{NASTY}.jsonl", f"out=built {NASTY}", "threads=1"])
+    assert Path(f"built {NASTY}", "plans.jsonl").exists()
+
+
+def test_compare_passes_them_on(tmp_path):
+    name = "it's ä (1), a=b"
+    write_diagrams(f"{name}.jsonl", generate_plans(60, seed=1))
+    words = [*SHORT[:2], "trainer.max_steps=1", "data=plans", f"data.path={name}.jsonl"]
+    compare([*words, "algos=[mdlm]", f"out={name}", "bound_draws=1", "eval.num_samples=0"])
+    assert Path(name, "results.json").exists()
+
+
+def test_a_sweep_passes_them_on(untrained, tmp_path):
+    names = ["a=1 (x).ckpt", "ä.ckpt"]
+    for name in names:
+        shutil.copy(untrained, name)
+    words = [f"checkpoint={','.join(names)}", "num_samples=1", "out=to ${hydra:job.num}"]
+    words.append("picture=a b.png")
+    main(["sample", "--multirun", *words])
+    assert Path("to 0", "samples.jsonl").exists()
+    assert Path("to 1", "samples.jsonl").exists()
+
+
+def test_a_sentence_names_what_is_missing(failure):
+    assert "checkpoint=epoch=3 (x).ckpt: " in failure("sample", "checkpoint=epoch=3 (x).ckpt")
+    assert "samples=[a,b]" in failure("evaluate", "samples=a,b")
+
+
+def test_python_takes_them_too(untrained, tmp_path):
+    assert compose("sample", ["checkpoint=epoch=3.ckpt", "out=a (1)"]).out == "a (1)"
+    assert compose("train", ["data=plans", "data.path=a b=c.jsonl"]).data.path == "a b=c.jsonl"
