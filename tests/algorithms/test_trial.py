@@ -13,6 +13,7 @@ from discrete_diffusion.algorithms import ALGORITHMS, AR, BD3LM, MDLM, build_alg
 from discrete_diffusion.algorithms.leaks import filled
 from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.domains import complete_data
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.registry import usable_backbones
@@ -300,10 +301,16 @@ TOKENS = [
     for name in ALGORITHMS.names()
     if getattr(ALGORITHMS.known(name), "state", "tokens") == "tokens"
 ]
+
+
+def _needs(algorithm):
+    return getattr(ALGORITHMS.known(algorithm), "backbone_needs", ())
+
+
 PAIRS = [
     (algorithm, backbone)
     for algorithm in TOKENS
-    for backbone in usable_backbones(getattr(ALGORITHMS.known(algorithm), "backbone_needs", ()))
+    for backbone in usable_backbones(_needs(algorithm))
     if backbone in SMALL
 ]
 
@@ -318,6 +325,23 @@ def test_all_built_in_backbones_pass_with_every_algorithm(algorithm, backbone, c
     real = VocabConfig().real_positions(torch.tensor([4, 8]))
     x0 = torch.where(real, layout.support.long().argmax(dim=1), VOCAB.pad_id)
     batch = Batch(x0, real)
+    made.fit(batch)
+    try_backbone(made, batch)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    "algorithm", [a for a in TOKENS if "film-unet-tokens" in usable_backbones(_needs(a))]
+)
+def test_the_network_of_images_of_ids_passes_too(algorithm, caplog):
+    words = [f"algo={algorithm}", "algo.backbone=film-unet-tokens", "model=film_unet_tiny"]
+    words += ["data=eit-levels", "data.size=16", "data.num_boundary=8", "model.multipliers=[1,1]"]
+    if algorithm == "distill":
+        words.append("algo.components=1")
+    made = build_algorithm(complete_data(composed("train", words)))
+    x0 = made.layout.support.long().argmax(dim=1).expand(2, -1)
+    maps = torch.randn(2, 8, 8, generator=make_generator(0))
+    batch = Batch(x0, torch.ones_like(x0, dtype=torch.bool), {"dtn": maps})
     made.fit(batch)
     try_backbone(made, batch)
     assert caplog.text == ""
