@@ -26,6 +26,7 @@ from discrete_diffusion.training import (
     RunCheckpoints,
     SampleAtValidation,
     ShardedPrecision,
+    TimeOfMeasuring,
     TrainingProgress,
     ValidationLine,
 )
@@ -97,6 +98,7 @@ def build_callbacks(
     pictures = folder / "pictures"
     callbacks: list[Callback] = [
         TrainingProgress(),
+        TimeOfMeasuring(options.num_samples),
         SampleAtValidation(draw, report, num_samples=options.num_samples, folder=pictures),
     ]
     if options.ema_decay is not None:

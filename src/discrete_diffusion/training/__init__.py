@@ -2,6 +2,7 @@
 
 from discrete_diffusion.training.callbacks import (
     SampleAtValidation,
+    TimeOfMeasuring,
     TrainingProgress,
     ValidationLine,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "MetricsLog",
     "RunCheckpoints",
     "SampleAtValidation",
+    "TimeOfMeasuring",
     "ShardedPrecision",
     "TrainingProgress",
     "ValidationLine",
