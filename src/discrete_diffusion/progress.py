@@ -147,9 +147,11 @@ def calls(most: int | None = None, *, each: int = 1) -> Iterator[Calls]:
     tasks = [] if _screen is None else _screen.tasks
     task = tasks[-1] if tasks else None
     former = "" if task is None else task.note
-    yield Calls(task, most, each)
-    if task is not None:
-        task.note = former
+    try:
+        yield Calls(task, most, each)
+    finally:
+        if task is not None:
+            task.note = former
 
 
 def where() -> str:

@@ -39,8 +39,9 @@ class Stop(BaseException):
 class StopSignals:
     """While entered, the first SIGINT or SIGTERM asks for an end, the second one kills at once.
 
-    ``received``: the first signal, or None; ``where``: what the command was at. It raises ``Stop`` on the spot, unless ``finish_step``
-    is set: then ``promise`` is printed, and the run looks at ``received`` itself.
+    ``received``: the first signal, or None; ``where``: what the command was at when it came. It
+    raises ``Stop`` on the spot, unless ``finish_step`` is set: then ``promise`` is printed, and the
+    run looks at ``received`` itself.
 
     Signals belong to the main thread: entered elsewhere, this does nothing. A signal that the
     parent process ignored stays ignored. The former handlers come back at the end.

@@ -69,8 +69,8 @@ def _sample(config: DictConfig) -> None:
     logger.info("%s", done.said)
     if signals.received is not None:
         num, name = done.facts["num_samples"], trained.domain.growing or "samples.npz"
-        stop = Stop(signals.received, where=signals.where)
-        end_stopped(stop, f"the {num:,} finished samples are in {folder / name}")
+        ended = Stop(signals.received, where=signals.where)
+        end_stopped(ended, f"the {num:,} finished samples are in {folder / name}")
 
 
 def _unfinished(

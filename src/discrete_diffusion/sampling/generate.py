@@ -81,10 +81,10 @@ class Generate(Sampler[LatentSeq2Seq]):
         self.refuse_clamp(clamp)
         if not conditions or "source" not in conditions:
             raise ValueError("generate draws from source texts; give conditions={'source': ...}")
-        with eval_mode(algorithm), progress.calls(1 + real.shape[1]) as going:
-            going.begin()
+        with eval_mode(algorithm), progress.calls(1 + real.shape[1]) as counting:
+            counting.begin()
             latents = algorithm.target_latents(conditions["source"])
-            return self._generate(algorithm, latents, real.shape[1], generator, going)
+            return self._generate(algorithm, latents, real.shape[1], generator, counting)
 
     def draw_tokens(self, logits: Tensor, generator: torch.Generator) -> Tensor:
         """Float[B, V] -> Int[B]."""
@@ -102,7 +102,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         latents: Tensor,
         target_length: int,
         generator: torch.Generator,
-        going: progress.Calls,
+        counting: progress.Calls,
     ) -> SampleOutput:
         """From latents Float[B, K, D]."""
         model = algorithm.backbone
@@ -116,7 +116,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         for position in range(target_length):
             if len(rows) == 0:
                 break
-            going.begin()
+            counting.begin()
             logits = model.decoder(read, num_logits=1, cache=cache)[:, -1].float()
             ids = self.draw_tokens(logits, generator)
             targets[rows, position] = ids
