@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 import torch
@@ -123,7 +124,7 @@ def test_texts_from_latents(monkeypatch):
 def test_a_batch_is_seen_to_move(monkeypatch):
     """The time left is that of all batches, from the first call on."""
     clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     model = exact("mdlm")
     statuses, answer = [], model.denoise
 
