@@ -14,7 +14,6 @@ from discrete_diffusion.cli.sweeps import job_of_sweep, number_of_jobs
         (["seed=1,2,3"], 3),
         (["seed=range(4)", "algo=mdlm,udlm", "optim.lr=1e-3"], 8),
         (["data.batch_size=16", "hydra.sweep.dir=x"], 1),
-        (["+hydra.sweeper.params={seed: '1,2'}", "algo=mdlm,udlm"], 4),
     ],
 )
 def test_jobs_are_counted(words, num):

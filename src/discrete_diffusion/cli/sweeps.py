@@ -21,11 +21,12 @@ def number_of_jobs(
     from discrete_diffusion.cli.compose import compose_plainly
 
     of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra")]
+    others = [word for word in overrides if word not in of_hydra]
     sweeper = compose_plainly(command, of_hydra, user_config_dir, with_hydra=True).hydra.sweeper
     if not str(sweeper.get("_target_")).endswith(".BasicSweeper"):
         return None
     words = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
-    parsed = OverridesParser.create().parse_overrides([*words, *overrides])
+    parsed = OverridesParser.create().parse_overrides([*words, *others])
     return sum(map(len, BasicSweeper.split_arguments(parsed, None)))
 
 
