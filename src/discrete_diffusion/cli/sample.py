@@ -51,7 +51,8 @@ def run(config: DictConfig) -> None:
 
 
 def _sample(config: DictConfig) -> None:
-    trained = open_trained_model(config, where_to_compute(config))
+    here = where_to_compute(config)
+    trained = open_trained_model(config, here)
     trained.refuse_overwriting_data(config, _outputs())
     from discrete_diffusion.evaluation.json_values import write_metrics
 
@@ -62,7 +63,9 @@ def _sample(config: DictConfig) -> None:
             done = _drawn(config, _written_if_stopped(trained, signals, append)).write()
     except Stop as stop:
         left = [str(path) for path in folder.glob("samples.partial.*")]
-        end_stopped(stop, f"what was drawn is in {left[0]}" if left else "no sample was finished")
+        several = here.per_node * here.num_nodes > 1
+        nothing = "several processes keep no sample" if several else "no sample was finished"
+        end_stopped(stop, f"what was drawn is in {left[0]}" if left else nothing)
     if signals.received is not None:
         facts["stopped_by"] = Signals(signals.received).name
     write_metrics(folder, facts | done.facts)
