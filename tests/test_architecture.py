@@ -30,7 +30,7 @@ ALLOWED = {
     "categorical": set(),
     "rooms": set(),
     "shards": set(),
-    "stopping": set(),
+    "stopping": {"progress"},
     "progress": set(),
     "learning_rate": {"naming", "options"},
     "plugins": {"naming"},

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from discrete_diffusion import progress
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -17,11 +19,16 @@ class Stop(BaseException):
     """A run was asked to end. No ``Exception``, so that nothing takes it for an error.
 
     ``number``: the signal; ``checkpoint``: where the run so far is, None if nothing was saved.
+    ``where``: what the command was at and how far, by default at this moment.
     """
 
-    def __init__(self, number: int, checkpoint: Path | None = None) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
-        self.number, self.checkpoint = number, checkpoint
+    def __init__(
+        self, number: int, checkpoint: Path | None = None, where: str | None = None
+    ) -> None:
+        where = progress.where() if where is None else where
+        at = f" at {where}" if where else ""
+        super().__init__(f"stopped by {signal.Signals(number).name}{at}")
+        self.number, self.checkpoint, self.where = number, checkpoint, where
 
     @property
     def exit_status(self) -> int:
@@ -32,8 +39,9 @@ class Stop(BaseException):
 class StopSignals:
     """While entered, the first SIGINT or SIGTERM asks for an end, the second one kills at once.
 
-    ``received``: the first signal, or None. It raises ``Stop`` on the spot, unless ``finish_step``
-    is set: then ``promise`` is printed, and the run looks at ``received`` itself.
+    ``received``: the first signal, or None; ``where``: what the command was at when it came. It
+    raises ``Stop`` on the spot, unless ``finish_step`` is set: then ``promise`` is printed, and the
+    run looks at ``received`` itself.
 
     Signals belong to the main thread: entered elsewhere, this does nothing. A signal that the
     parent process ignored stays ignored. The former handlers come back at the end.
@@ -41,6 +49,7 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self.where = ""
         self.finish_step = False
         self.promise = "stopping as soon as the run can go on from there"
         self._former: dict[int, Any] = {}
@@ -75,7 +84,7 @@ class StopSignals:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
-        self.received = number
+        self.received, self.where = number, progress.where()
         if not self.finish_step:
             raise Stop(number)
         # not print: the signal may have come in the middle of one

@@ -159,7 +159,7 @@ def test_mixed_precision_trains_with_clipping_and_a_schedule_per_group(tmp_path,
     assert (tmp_path / "run" / "metrics.json").exists()
 
 
-def test_multirun_resolves_a_preset_for_every_job(tmp_path):
+def test_multirun_resolves_a_preset_for_every_job(tmp_path, capsys):
     main(
         [
             "train",
@@ -177,6 +177,8 @@ def test_multirun_resolves_a_preset_for_every_job(tmp_path):
         for k in range(2)
     ]
     assert names == ["bd_small", "dit_small"]
+    said = capsys.readouterr().out
+    assert [f"--- job {k} of 2" in said for k in (1, 2, 3)] == [True, True, False]
 
 
 @pytest.mark.parametrize("flag", ["-m", "--multi"])

@@ -425,7 +425,8 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(copy, capsys, monkeyp
     said, error = capsys.readouterr()
     assert "mdlm-dit-seed0: interrupted, goes on" in said
     assert f"resuming {copy / 'checkpoints' / 'last.ckpt'} at step 2" in said
-    assert "stopped; the same command goes on from there, finished cells are kept" in error
+    assert "stopped by SIGINT at cell 1 of 1, mdlm-dit-seed0: measuring" in error
+    assert "the same command goes on from there, finished cells are kept" in error
     main(["compare", *words])
     said = capsys.readouterr().out
     assert "mdlm-dit-seed0: trained, kept; to be measured" in said

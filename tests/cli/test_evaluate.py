@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import TIME_BINS
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.layout import TokenLayout
-from interrupting import stop_when_measuring, stopped
+from discrete_diffusion.sampling import FirstHitting
+from interrupting import stop_at_call, stop_when_measuring, stopped
 
 QUICK = ["floor_draws=2", "bound_draws=1", "time_bins=2", "num_samples=6", "seeds=2"]
 QUICK.append("verdicts=0")
@@ -129,8 +131,22 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
 
 def test_samples_are_kept_if_the_measuring_is_stopped(plans_model, monkeypatch, capsys):
     stop_when_measuring(monkeypatch)
-    stopped(capsys, "evaluate", f"checkpoint={plans_model}", *PLAIN)
+    said = stopped(capsys, "evaluate", f"checkpoint={plans_model}", *PLAIN)
     assert len(read_diagrams("evaluation/samples.jsonl")) == 6
+    assert "at part 2 of 3, measuring the model" in said
+    assert "evaluation/samples.jsonl" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_samples_are_drawn_says_how_far_it_was(
+    plans_model, number, monkeypatch, capsys
+):
+    stop_at_call(monkeypatch, FirstHitting, 1, number)
+    words = ["evaluate", f"checkpoint={plans_model}", *PLAIN]
+    said = stopped(capsys, *words, status=128 + number)
+    assert f"stopped by {number.name} at part 1 of 3, drawing" in said
+    assert "drawing, 0 of 6 samples; nothing was written" in said
+    assert not Path("evaluation").exists()
 
 
 def test_quick_measures_less_and_says_so(plans_model, capsys):

@@ -114,8 +114,8 @@ def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Sh
                 if not is_first():  # Lightning kills the first one if another status comes before
                     raise SystemExit(0)
     except Stop as stop:
-        if is_first():
-            print(f"discrete-diffusion: {stop}", file=sys.stderr)
+        if is_first():  # which says what is kept
+            raise
         raise SystemExit(stop.exit_status) from None
     except LostProcessError as error:
         raise ChildProcessError(str(error)) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from discrete_diffusion import progress
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
-from discrete_diffusion.cli.launch_environment import hush_other_ranks, started
+from discrete_diffusion.cli.launch_environment import end_stopped, hush_other_ranks, started
 from discrete_diffusion.cli.output_folder import claimed_outputs
 from discrete_diffusion.cli.request_options import (
     check_inputs,
@@ -25,6 +25,7 @@ from discrete_diffusion.cli.request_options import (
 from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model
 from discrete_diffusion.config_files import as_list
 from discrete_diffusion.domains import get_domain
+from discrete_diffusion.stopping import Stop
 from discrete_diffusion.whole_files import refuse_overwriting
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def run(config: DictConfig) -> None:
     ``metrics.json``, ``table.md``, the samples of the first sampling seed and pictures, as the kind
     of data has them: see ``Domain.evaluate``. Several processes share the samples to draw and the
     measuring of the model, the first one does the rest.
+    Ctrl-C and SIGTERM end it with a line that says how far it was and what is complete.
     Raises ``ValueError`` before anything is measured if one of the files would take the place of
     one that is read.
     """
@@ -71,6 +73,17 @@ def run(config: DictConfig) -> None:
     if config.checkpoint is not None:
         check_sampling(config)
     check_inputs(config, "evaluate")
+    before = _versions(folder, written)
+    try:
+        _measure(config, folder, written)
+    except Stop as stop:
+        new = sorted(dict(_versions(folder, written).items() - before.items()))
+        kept = " and ".join(str(folder / name) for name in new)
+        end_stopped(stop, f"what is complete is in {kept}" if kept else "nothing was written")
+
+
+def _measure(config: DictConfig, folder: Path, written: list[str]) -> None:
+    """Measure, write into the folder, and print the table."""
     with claimed_outputs(config, written):
         done, quickly = _evaluate(config)
         head = _how_much(done.metrics(), quickly)
@@ -90,6 +103,12 @@ def run(config: DictConfig) -> None:
 def _written() -> list[str]:
     """What ``out`` receives and an input could be; no input is a picture."""
     return ["metrics.json", "table.md", *(f for f in sample_files() if f.startswith("samples."))]
+
+
+def _versions(folder: Path, names: Iterable[str]) -> dict[str, int]:
+    """When the files that are there were written, ns."""
+    there = [name for name in names if (folder / name).exists()]
+    return {name: (folder / name).stat().st_mtime_ns for name in there}
 
 
 def _given(config: DictConfig) -> str:

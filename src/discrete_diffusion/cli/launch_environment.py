@@ -9,8 +9,9 @@ import time
 import warnings
 from dataclasses import dataclass
 from types import FrameType
+from typing import NoReturn
 
-from discrete_diffusion.stopping import StopSignals
+from discrete_diffusion.stopping import Stop, StopSignals
 
 
 @dataclass(frozen=True)
@@ -101,3 +102,10 @@ class LaunchedSignals(StopSignals):
 
 def stop_signals() -> StopSignals:
     return StopSignals() if started() is None and is_first() else LaunchedSignals()
+
+
+def end_stopped(stop: Stop, kept: str = "") -> NoReturn:
+    """End a command that a signal stopped: one line says how far it was and what is ``kept``."""
+    if is_first():
+        print(f"discrete-diffusion: {stop}{f'; {kept}' if kept else ''}", file=sys.stderr)
+    raise SystemExit(stop.exit_status) from None

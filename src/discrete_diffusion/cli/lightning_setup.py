@@ -26,9 +26,13 @@ from discrete_diffusion.training import (
     RunCheckpoints,
     SampleAtValidation,
     ShardedPrecision,
+    TimeOfMeasuring,
     TrainingProgress,
     ValidationLine,
 )
+
+_OFTEN = 500
+"""Batches between two validations, if nobody says how many."""
 
 _THIRD_PARTY_WARNINGS = (
     (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
@@ -60,10 +64,7 @@ def build_trainer(
     options = plain(config.trainer)
     if options.get("max_steps") is None:  # null is no limit, as for trainer.max_epochs
         options["max_steps"] = -1
-    steps, interval = options["max_steps"], options.get("val_check_interval")
-    batches = steps * (options.get("accumulate_grad_batches") or 1)
-    if isinstance(interval, int) and 0 < batches < interval:
-        options["val_check_interval"] = batches  # a short run is validated once, at its end
+    _settle_validations(options)
     plugins: list[Any] = [CheckpointFiles(), cluster_environment()]
     if options.get("strategy") == "fsdp":
         plugins.append(ShardedPrecision(options.pop("precision", "32-true")))
@@ -85,6 +86,20 @@ def build_trainer(
         raise ValueError(f"trainer={options}: Lightning refuses this: {error}") from error
 
 
+def _settle_validations(options: dict[str, Any]) -> None:
+    """A short run is validated once, at its end. Without ``val_check_interval`` another one is
+    every ``_OFTEN`` batches, or every epoch if those are what ends it."""
+    batches = options["max_steps"] * (options.get("accumulate_grad_batches") or 1)
+    if options.get("val_check_interval") is None:
+        every_epoch = batches < 0 or options.get("check_val_every_n_epoch") is not None
+        options["val_check_interval"] = 1.0 if every_epoch else _OFTEN
+        if every_epoch and options.get("check_val_every_n_epoch") is None:
+            options["check_val_every_n_epoch"] = 1
+    interval = options["val_check_interval"]
+    if isinstance(interval, int) and 0 < batches < interval:
+        options["val_check_interval"] = batches
+
+
 def build_callbacks(
     config: DictConfig,
     folder: Path,
@@ -97,6 +112,7 @@ def build_callbacks(
     pictures = folder / "pictures"
     callbacks: list[Callback] = [
         TrainingProgress(),
+        TimeOfMeasuring(options.num_samples),
         SampleAtValidation(draw, report, num_samples=options.num_samples, folder=pictures),
     ]
     if options.ema_decay is not None:

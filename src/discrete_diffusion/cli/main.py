@@ -13,9 +13,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.child_processes import command_line
-from discrete_diffusion.cli.launch_environment import is_first, let_threads_sleep, rank
+from discrete_diffusion.cli.launch_environment import (
+    end_stopped,
+    is_first,
+    let_threads_sleep,
+    rank,
+    stop_signals,
+)
 from discrete_diffusion.cli.run_folder import run_folder, swept
 from discrete_diffusion.progress import shown
+from discrete_diffusion.stopping import Stop
 from discrete_diffusion.whole_files import made
 
 if TYPE_CHECKING:
@@ -173,6 +180,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from discrete_diffusion.cli.override_words import paths_as_typed
     from discrete_diffusion.cli.own_algorithms import with_algorithm
     from discrete_diffusion.cli.request_options import offer_options
+    from discrete_diffusion.cli.sweeps import job_of_sweep, number_of_jobs
     from discrete_diffusion.config_files import config_dir
 
     overrides, flags, user_dir = _sort_out(command, arguments)
@@ -203,6 +211,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         overrides = [*overrides, *named]
 
     defer_torchmetrics()
+    num_jobs = number_of_jobs(command, overrides, user_dir) if sweeps else None
 
     def run(config: DictConfig) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own
@@ -213,6 +222,8 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         with (
             command_line([command, *arguments], of_this_program=of_this_program),
             shown(logger.info, bar=not sweeps) if is_first() else nullcontext(),
+            job_of_sweep(HydraConfig.get().job.num, num_jobs) if sweeps else nullcontext(),
+            stop_signals(),
         ):
             if note and is_first():
                 logger.info("%s", note)
@@ -284,6 +295,8 @@ def _guarded(function: Callable[..., Any], *arguments: Any) -> None:
     except BrokenPipeError:  # nobody reads our output any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+    except Stop as stop:
+        end_stopped(stop)
     except KeyboardInterrupt:
         if rank() == 0:
             print("discrete-diffusion: stopped", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -120,8 +121,9 @@ class Run:
         Several processes share the work; the first one measures the samples and has the result.
         """
         from discrete_diffusion.evaluation import estimate_bound
-        from discrete_diffusion.training import whole_weights
+        from discrete_diffusion.training import TimeOfMeasuring, whole_weights
 
+        began = time.monotonic()
         config, device = self.config, trainer.strategy.root_device
         self.algorithm.to(device)
         with whole_weights(trainer), progress.task("final measurements"):
@@ -143,6 +145,9 @@ class Run:
             )
         if not trainer.is_global_zero:
             return {}
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, TimeOfMeasuring):
+                callback.measured(time.monotonic() - began)
         self.report.save(samples, folder)
         return {
             "algorithm": config.algo.name,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
-from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first, stop_signals
+from discrete_diffusion.cli.launch_environment import end_stopped, hush_other_ranks, stop_signals
 from discrete_diffusion.cli.output_folder import claimed_outputs
 from discrete_diffusion.cli.precision import check_units
 from discrete_diffusion.cli.request_options import (
@@ -52,7 +51,8 @@ def run(config: DictConfig) -> None:
 
 
 def _sample(config: DictConfig) -> None:
-    trained = open_trained_model(config, where_to_compute(config))
+    here = where_to_compute(config)
+    trained = open_trained_model(config, here)
     trained.refuse_overwriting_data(config, _outputs())
     from discrete_diffusion.evaluation.json_values import write_metrics
 
@@ -63,14 +63,17 @@ def _sample(config: DictConfig) -> None:
             done = _drawn(config, _written_if_stopped(trained, signals, append)).write()
     except Stop as stop:
         left = [str(path) for path in folder.glob("samples.partial.*")]
-        _end(stop, f"what was drawn is in {left[0]}" if left else "no sample was finished")
+        several = here.per_node * here.num_nodes > 1
+        nothing = "several processes keep no sample" if several else "no sample was finished"
+        end_stopped(stop, f"what was drawn is in {left[0]}" if left else nothing)
     if signals.received is not None:
         facts["stopped_by"] = Signals(signals.received).name
     write_metrics(folder, facts | done.facts)
     logger.info("%s", done.said)
     if signals.received is not None:
-        num = done.facts["num_samples"]
-        _end(Stop(signals.received), f"the {num:,} finished samples are in {folder}")
+        num, name = done.facts["num_samples"], trained.domain.growing or "samples.npz"
+        ended = Stop(signals.received, where=signals.where)
+        end_stopped(ended, f"the {num:,} finished samples are in {folder / name}")
 
 
 def _unfinished(
@@ -99,12 +102,6 @@ def _written_if_stopped(
         append=append,
         stop_asked=lambda: signals.received is not None,
     )
-
-
-def _end(stop: Stop, what: str) -> NoReturn:
-    if is_first():
-        print(f"discrete-diffusion: {stop}; {what}", file=sys.stderr)
-    raise SystemExit(stop.exit_status)
 
 
 def draw(config: DictConfig, checkpoint: Checkpoint) -> Drawn:

@@ -63,7 +63,9 @@ def with_sampler(config: DictConfig, checkpoint: Checkpoint, here: Computing) ->
     from discrete_diffusion.sampling import SAMPLERS, build_sampler, check_sampler
 
     sampling = sampling_of(config, checkpoint.config)
-    if config.steps is not None and "steps" in (given := _given(config)):
+    given, defaults = _given(config), sampler_settings().get(str(sampling["name"]), {})
+    typed = "steps" in given and ("name" not in given or given["steps"] != defaults.get("steps"))
+    if config.steps is not None and typed:
         raise ValueError(
             f"steps={config.steps} and sampling.steps={given['steps']} say the same; give one"
         )

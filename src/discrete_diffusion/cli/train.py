@@ -114,7 +114,7 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
         except Stop as stop:
             kept = trainer.checkpoint_callback
             saved = kept.last if isinstance(kept, RunCheckpoints) and kept.holds_run else None
-            raise Stop(stop.number, saved) from None
+            raise Stop(stop.number, saved, stop.where) from None
         except RuntimeError as error:
             if trainer.world_size == 1 or "onnection" not in str(error):  # torch has no type for it
                 raise

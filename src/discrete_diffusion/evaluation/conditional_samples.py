@@ -66,6 +66,7 @@ def draw_conditional(
 
     def work(numbered: tuple[int, Tensor]) -> tuple[dict[str, Tensor], float]:
         k, rows = numbered
+        drawing.take(len(rows) * model.shard.world_size)
         start = time.perf_counter()
         given = {name: values[rows].to(model.device) for name, values in conditions.items()}
         drawn = draw(given, make_generator(*entropy, k, device=model.device))

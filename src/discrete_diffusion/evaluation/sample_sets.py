@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion import progress
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     sampling_facts,
@@ -111,7 +112,7 @@ def _drawn(
     if model.shard.world_size == 1:
         model = replace(model, on_drawn=estimate)
     drawn = []
-    for seed in seeds:
+    for seed in progress.track(seeds, "samples", "sets"):
         drawn.append(samples := draw_fresh(trained, model, num, seed))
         logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
         if len(drawn) == 1 and model.shard.rank == 0:

@@ -36,6 +36,11 @@ class GridSampler(TokenSampler):
     steps: int = 100
     grid: str = "auto"
 
+    @property
+    def calls_per_step(self) -> int:
+        """At most."""
+        return 1
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole_number("sampling.steps", self.steps, least=1)
@@ -57,8 +62,12 @@ class GridSampler(TokenSampler):
     def run(self, draft: Draft) -> None:
         steps = self.steps if draft.steps is None else draft.steps
         times = self.times(draft.algorithm, steps).tolist()
-        for block in draft.blocks:
+        blocks = draft.blocks
+        done, num_steps = 0, len(blocks) * (len(times) - 1)
+        for block in blocks:
             for t, s in pairwise(times):
+                draft.calls.come(done / num_steps, (num_steps - done) * self.calls_per_step)
+                done += 1
                 self.step(draft, block, t, s)
                 draft.record()
 
@@ -133,6 +142,10 @@ class PredictorCorrector(Ancestral):
 
     corrections: int = 1
     steps: int = 50
+
+    @property
+    def calls_per_step(self) -> int:
+        return 1 + self.corrections
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -44,6 +44,7 @@ class Autoregressive(TokenSampler):
         patterns, kind = torch.unique(
             torch.stack([draft.real, draft.free, seen], dim=1).byte(), dim=0, return_inverse=True
         )
+        draft.calls.expect(int(patterns[:, 1].sum()))
         for k in range(len(patterns)):
             self._fill(draft, (kind == k).nonzero().squeeze(1))
 
@@ -61,6 +62,7 @@ class Autoregressive(TokenSampler):
             if not is_free[position]:
                 continue
             legal = algorithm.layout.support[position]
+            draft.begin_call()
             found = [reader.log_d0(draft.x[rows], k) for reader in readers]
             where = torch.zeros_like(draft.free)
             where[rows, position] = True

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling.narrowing import Narrowing
@@ -35,6 +37,7 @@ class Draft:
         ``TokenSampler.reveal`` last drew at a position, hidden again or not; 0 where it drew none.
     ``nfe``: Int[B] network calls so far. ``log_weights``: Float64[B] log importance weights so far.
     ``frames``: the states to keep, the first one included, or None.
+    ``calls``: those of the network as a command shows them; ``begin_call`` counts one.
     """
 
     algorithm: TokenAlgorithm
@@ -50,6 +53,7 @@ class Draft:
     narrowing: Narrowing | None = None
     conditions: dict[str, Any] = field(default_factory=dict)
     frames: list[Tensor] | None = None
+    calls: progress.Calls = field(default_factory=progress.Calls)
 
     @classmethod
     def start(
@@ -86,6 +90,22 @@ class Draft:
     def at(self, t: float) -> Tensor:
         """Float64[B]: the time t for every sample."""
         return torch.full(self.nfe.shape, t, dtype=torch.float64, device=self.x.device)
+
+    def begin_call(self) -> None:
+        """A network call begins. A command that shows how far it is may ask here, once in a while,
+        how many tokens are drawn; nothing else is read from a GPU."""
+        share = None
+        if self.calls.wants_share and self.algorithm.process.absorbing:
+            share = 1 - float((self.masked & self.free).sum() / self.free.sum().clamp(min=1))
+        self.calls.begin(share)
+
+    @staticmethod
+    def most_calls(parts: Sequence[Block]) -> int:
+        """Calls that fill parts one after the other, if each draws a token of every sample that
+        has any left there."""
+        if not parts:
+            return 0
+        return int(sum(part.free.sum(dim=1).max() for part in parts if len(part.free)))
 
     def conditions_of(self, rows: Tensor) -> dict[str, Any]:
         """The conditions of the samples ``rows`` Int[R]."""

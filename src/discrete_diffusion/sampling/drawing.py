@@ -72,6 +72,7 @@ def draw_samples(
 
     def sample(batch: tuple[Tensor, int]) -> SampleOutput:
         rows, seed = batch
+        drawing.take(len(rows) * shard.world_size)
         kept = rows < trajectories
         output = sampler.sample(
             algorithm,

@@ -40,6 +40,7 @@ class FewCall(TokenSampler):
         algorithm = cast(Distill, draft.algorithm)
         given = draft.conditions
         for call in range(algorithm.calls):
+            draft.calls.come(call / algorithm.calls, algorithm.calls - call)
             if algorithm.components > 1:
                 u = uniform_draws((len(draft.x),), draft.generator, draft.x.device)
                 component = (u * algorithm.components).long()

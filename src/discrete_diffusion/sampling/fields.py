@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.flow_matching import SMALLEST_T, FlowMatching
 from discrete_diffusion.algorithms.regression import Regression
@@ -81,14 +82,22 @@ class Ode(Sampler[FlowMatching]):
         self.refuse_clamp(clamp)
         check_given(algorithm, conditions)
         self._guidance.check_conditions(algorithm, conditions)
+        steps = self.steps if steps is None else steps
+        most = {"euler": steps, "heun": 2 * steps - 1}.get(self.solver)
         calls = 0
-        with eval_mode(algorithm):
+        with (
+            eval_mode(algorithm),
+            progress.calls(most, each=self._guidance.calls) as going,
+        ):
             given = algorithm.encoded(conditions)
 
             def clean(x: Tensor, t: float) -> Tensor:
                 """xhat of scaled images at one time, guided."""
                 nonlocal calls
                 calls += self._guidance.calls
+                if most is None:
+                    going.come((1 - t) / (1 - SMALLEST_T))
+                going.begin()
                 times = torch.full((len(x),), t, dtype=torch.float64, device=x.device)
                 inputs = self._guidance.inputs(given, x)
                 return self._guidance.mix(
@@ -100,7 +109,7 @@ class Ode(Sampler[FlowMatching]):
             if self.solver == "rk45":
                 x = self._adaptive(clean, x)
             else:
-                x = self._grid(clean, x, self.steps if steps is None else steps)
+                x = self._grid(clean, x, steps)
         nfe = torch.full((len(x),), calls, dtype=torch.long, device=x.device)
         return SampleOutput(algorithm.scaling.inverse(x), nfe, torch.zeros_like(nfe).double())
 
@@ -162,7 +171,8 @@ class Direct(Sampler[Regression]):
         self.check(algorithm, steps)
         self.refuse_clamp(clamp)
         check_given(algorithm, conditions)
-        with eval_mode(algorithm):
+        with eval_mode(algorithm), progress.calls(1) as going:
+            going.begin()
             xhat = algorithm.expected(tuple(real.shape), conditions or {})
         nfe = torch.ones(len(xhat), dtype=torch.long, device=xhat.device)
         return SampleOutput(algorithm.scaling.inverse(xhat), nfe, torch.zeros_like(nfe).double())

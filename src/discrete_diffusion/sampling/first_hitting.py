@@ -58,7 +58,9 @@ class FirstHitting(TokenSampler):
     def run(self, draft: Draft) -> None:
         call, t = self.plan(draft)
         left = call.amax(dim=1) + 1 if call.shape[1] else call.new_zeros(len(call))
-        for remaining in range(int(left.max()) if left.numel() else 0, 0, -1):
+        num_calls = int(left.max()) if left.numel() else 0
+        draft.calls.expect(num_calls)
+        for remaining in range(num_calls, 0, -1):
             index = (left - remaining).unsqueeze(1)  # of the call of each sample, or negative
             now = t.gather(1, index.clamp(min=0)).squeeze(1)
             self.reveal(draft, (call == index) & draft.free, now)

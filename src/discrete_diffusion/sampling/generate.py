@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq
 from discrete_diffusion.categorical import draw, nucleus
@@ -80,9 +81,10 @@ class Generate(Sampler[LatentSeq2Seq]):
         self.refuse_clamp(clamp)
         if not conditions or "source" not in conditions:
             raise ValueError("generate draws from source texts; give conditions={'source': ...}")
-        with eval_mode(algorithm):
+        with eval_mode(algorithm), progress.calls(1 + real.shape[1]) as counting:
+            counting.begin()
             latents = algorithm.target_latents(conditions["source"])
-            return self._generate(algorithm, latents, real.shape[1], generator)
+            return self._generate(algorithm, latents, real.shape[1], generator, counting)
 
     def draw_tokens(self, logits: Tensor, generator: torch.Generator) -> Tensor:
         """Float[B, V] -> Int[B]."""
@@ -100,6 +102,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         latents: Tensor,
         target_length: int,
         generator: torch.Generator,
+        counting: progress.Calls,
     ) -> SampleOutput:
         """From latents Float[B, K, D]."""
         model = algorithm.backbone
@@ -113,6 +116,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         for position in range(target_length):
             if len(rows) == 0:
                 break
+            counting.begin()
             logits = model.decoder(read, num_logits=1, cache=cache)[:, -1].float()
             ids = self.draw_tokens(logits, generator)
             targets[rows, position] = ids

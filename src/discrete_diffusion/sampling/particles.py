@@ -104,7 +104,9 @@ class Particles(Steered):
         log_r = torch.zeros(num, draft.algorithm.layout.vocab_size, dtype=torch.float64)
         log_r, whole = log_r.to(device), left == 0
         draft.log_weights[whole] += self.constraint.met(draft.x[whole]).double().log()
-        for k in range(int(left.max()) if num else 0):
+        num_calls = int(left.max()) if num else 0
+        draft.calls.expect(num_calls)
+        for k in range(num_calls):
             rows = ((left > k) & draft.log_weights.isfinite()).nonzero().squeeze(1)
             if not len(rows):
                 break

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.categorical import uniform_draws
@@ -79,11 +80,11 @@ class RowAncestral(Sampler[MaskedFeatures]):
             sample, row = partly.nonzero()[0].tolist()
             raise ValueError(f"clamp: row {row} of sample {sample} is NaN in part")
         steps = self.steps if steps is None else steps
-        with eval_mode(algorithm):
+        with eval_mode(algorithm), progress.calls() as calls:
             x = algorithm.scaling(clamp).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
             run = self._reveal if algorithm.objective == "mask" else self._denoise
             x, nfe = run(
-                algorithm, x, masked, real, algorithm.encoded(conditions), steps, generator
+                algorithm, x, masked, real, algorithm.encoded(conditions), steps, generator, calls
             )
         filled = torch.where(masked.unsqueeze(-1), algorithm.scaling.inverse(x), clamp.float())
         return SampleOutput(filled, nfe, torch.zeros_like(nfe).double())
@@ -97,16 +98,19 @@ class RowAncestral(Sampler[MaskedFeatures]):
         given: dict[str, Any],
         steps: int,
         generator: torch.Generator,
+        calls: progress.Calls,
     ) -> tuple[Tensor, Tensor]:
         u = uniform_draws(tuple(masked.shape), generator, x.device)
         nfe = torch.zeros(len(x), dtype=torch.long, device=x.device)
         grid = torch.linspace(1, 0, steps + 1, dtype=torch.float64, device=x.device)
-        for s in grid[1:]:
+        for k, s in enumerate(grid[1:]):
+            calls.come(k / steps, steps - k)
             reveal = masked & (u >= algorithm.process.one_minus_alpha(s.expand(len(x))))
             some = reveal.any(dim=1).nonzero().squeeze(1)  # (R,)
             if some.numel() == 0:
                 continue
             of_some = {name: value[some] for name, value in given.items()}
+            calls.begin()
             xhat = algorithm.denoise_masked(x[some], masked[some], real[some], of_some)
             drawn = xhat + self._noise(xhat, 0.0, generator)
             x[some] = torch.where(reveal[some].unsqueeze(-1), drawn, x[some])
@@ -123,6 +127,7 @@ class RowAncestral(Sampler[MaskedFeatures]):
         given: dict[str, Any],
         steps: int,
         generator: torch.Generator,
+        calls: progress.Calls,
     ) -> tuple[Tensor, Tensor]:
         gaussian, some = algorithm.gaussian, masked.any(dim=1)
         last = gaussian.num_timesteps - 1
@@ -132,8 +137,10 @@ class RowAncestral(Sampler[MaskedFeatures]):
         noisy = masked[some].unsqueeze(-1)
         of_some = {name: value[some] for name, value in given.items()}
         state = torch.where(noisy, self._noise(x[some], 1.0, generator), x[some])  # (R, N, M)
+        calls.expect(len(grid) - 1)
         for step in pairwise(grid.to(x.device)):
             k, j = (index.expand(len(state)) for index in step)
+            calls.begin()
             xhat = algorithm.denoise_noised(state, masked[some], k, real[some], of_some)
             mean, variance = gaussian.posterior(state, xhat, k, j)
             drawn = mean + variance.sqrt() * self._noise(state, 1.0, generator)

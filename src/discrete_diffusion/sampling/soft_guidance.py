@@ -45,7 +45,9 @@ class SoftGuidance(Steered):
     def run(self, draft: Draft) -> None:
         call, t = self.plan(draft)
         left = call.amax(dim=1) + 1
-        for k in range(int(left.max()) if len(left) else 0):
+        num_calls = int(left.max()) if len(left) else 0
+        draft.calls.expect(num_calls)
+        for k in range(num_calls):
             rows = (left > k).nonzero().squeeze(1)
             position = (call[rows] == k).int().argmax(dim=1)
             log_d, log_h = self._outlook(draft, rows, position, t[rows, k])

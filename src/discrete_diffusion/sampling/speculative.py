@@ -106,6 +106,7 @@ class Speculative(TokenSampler):
         assert isinstance(process, Absorbing)
         u = self.uniform(draft, torch.ones_like(free)).view_as(free)
         times = process.unmask_times(1 - u)
+        draft.calls.expect(draft.most_calls(draft.blocks), exact=False)
         for block in draft.blocks:
             self._fill(draft, block, order_of_unmasking(times, block.free))
 

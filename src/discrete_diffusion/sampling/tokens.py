@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import (
@@ -125,8 +126,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         if algorithm.condition_dropout == 0:  # it has never done without
             check_given(algorithm, conditions)
         self._guidance.check_conditions(algorithm, conditions)
-        with eval_mode(algorithm):
+        with eval_mode(algorithm), progress.calls(each=self._guidance.calls) as calls:
             draft = Draft.start(algorithm, real, clamp, generator)
+            draft.calls = calls
             draft.steps, draft.support, draft.narrowing = steps, support, narrowing
             if narrowing is not None:
                 narrowing.begin(draft.x)
@@ -233,6 +235,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         network call, two with guidance. ``x``: Int[R, L], what to show of them instead, in which
         case a sample may have several rows."""
         algorithm = draft.algorithm
+        draft.begin_call()
         draft.nfe.index_add_(0, rows, torch.full_like(rows, self._guidance.calls))
         x, real = draft.x[rows] if x is None else x, draft.real[rows]
         inputs = self._guidance.inputs(draft.conditions_of(rows), x)

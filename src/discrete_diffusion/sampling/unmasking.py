@@ -91,13 +91,16 @@ class Unmasking(TokenSampler):
         """
 
     def run(self, draft: Draft) -> None:
-        group = draft.algorithm.layout.group
-        for block in draft.blocks:
-            if not self.groups_in_turn:
-                self._fill(draft, block)
-                continue
-            for g in group.unique():
-                self._fill(draft, Block(block.free & (group == g), block.real))
+        parts, group = draft.blocks, draft.algorithm.layout.group
+        if self.groups_in_turn:
+            parts = [
+                Block(block.free & (group == g), block.real)
+                for block in parts
+                for g in group.unique()
+            ]
+        draft.calls.expect(draft.most_calls(parts), exact=False)
+        for part in parts:
+            self._fill(draft, part)
 
     def _fill(self, draft: Draft, block: Block) -> None:
         num = block.free.sum(dim=1, keepdim=True)

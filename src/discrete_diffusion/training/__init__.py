@@ -2,6 +2,7 @@
 
 from discrete_diffusion.training.callbacks import (
     SampleAtValidation,
+    TimeOfMeasuring,
     TrainingProgress,
     ValidationLine,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "RunCheckpoints",
     "SampleAtValidation",
     "ShardedPrecision",
+    "TimeOfMeasuring",
     "TrainingProgress",
     "ValidationLine",
     "whole_weights",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from discrete_diffusion import progress
 from discrete_diffusion.domains.domain import Headline, Report
+from discrete_diffusion.naming import counted
 from discrete_diffusion.training.sharding import whole_weights
 
 logger = logging.getLogger(__name__)
@@ -97,6 +99,68 @@ class TrainingProgress(Callback):
 
 def _if_finite(num: float) -> float | None:
     return num if math.isfinite(num) else None
+
+
+LEAST_TOLD = 10.0
+"""Seconds of measuring that are worth a line if they are more than those of the steps."""
+
+
+class TimeOfMeasuring(Callback):
+    """Says once that validations take more time than the steps, and at the end that the final
+    measurements do, with the keys that make them fewer or smaller.
+
+    ``num_samples``: drawn at a validation. ``clock``: gives seconds."""
+
+    def __init__(self, num_samples: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.num_samples, self.clock = num_samples, clock
+        self._validating = self._drawing = self._stepping = 0.0
+        self._num, self._told = 0, False
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._began, self._first_step = self.clock(), trainer.global_step
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._validation_began = self._bound_ended = self.clock()
+
+    def on_validation_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        self._bound_ended = self.clock()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.sanity_checking:
+            return
+        now = self.clock()
+        self._num += 1
+        self._validating += now - self._validation_began
+        self._drawing += now - self._bound_ended
+        self._stepping = now - self._began - self._validating
+        if not self._told and LEAST_TOLD <= self._validating > self._stepping:
+            self._told = True
+            keys = self._keys(trainer.global_step - self._first_step)
+            self._tell(counted(self._num, "validation"), self._validating, keys)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._stepping = self.clock() - self._began - self._validating
+
+    def measured(self, seconds: float) -> None:
+        """The final measurements took so long."""
+        if LEAST_TOLD <= seconds > self._stepping > 0:
+            keys = "a smaller eval.num_samples, eval.bound_samples or eval.bound_draws"
+            self._tell("the final measurements", seconds, keys)
+
+    def _keys(self, steps: int) -> str:
+        """What makes the validations of so many steps cheaper."""
+        mostly_drawing = self.num_samples and 2 * self._drawing > self._validating
+        smaller = "callbacks.num_samples" if mostly_drawing else "trainer.limit_val_batches"
+        if self._num == 1:
+            return f"a smaller {smaller}"
+        often = f"every {counted(steps // self._num, 'step')} now"
+        return f"a larger trainer.val_check_interval ({often}) or a smaller {smaller}"
+
+    def _tell(self, what: str, seconds: float, keys: str) -> None:
+        logger.info(
+            "%s took %.0f s, the steps %.0f s; %s would shorten the run",
+            *(what, seconds, self._stepping, keys),
+        )
 
 
 class ValidationLine(Callback):

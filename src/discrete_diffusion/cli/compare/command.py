@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from omegaconf import DictConfig
 from discrete_diffusion.cli.compare.request import check_request, read_words, shared_overrides
 from discrete_diffusion.cli.compare.running import run_cells
 from discrete_diffusion.cli.compose import compose
+from discrete_diffusion.cli.launch_environment import end_stopped
 from discrete_diffusion.cli.measurements import with_terms
 from discrete_diffusion.cli.output_folder import locked
 from discrete_diffusion.cli.override_words import paths_as_typed
@@ -43,14 +43,8 @@ def run(config: DictConfig) -> None:
             launcher=[o for o in hydra.overrides.hydra if o.lstrip("+").startswith(chosen)],
             user_config_dir=user_dirs[0].removeprefix("file://") if user_dirs else None,
         )
-    except (Stop, KeyboardInterrupt) as stop:
-        said, status = (stop, stop.exit_status) if isinstance(stop, Stop) else ("stopped", 130)
-        print(
-            f"discrete-diffusion: {said}; the same command goes on from there, finished cells are "
-            "kept",
-            file=sys.stderr,
-        )
-        raise SystemExit(status) from None
+    except Stop as stop:
+        end_stopped(stop, "the same command goes on from there, finished cells are kept")
 
 
 def compare(

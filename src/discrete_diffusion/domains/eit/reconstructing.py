@@ -11,6 +11,7 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor
 
+from discrete_diffusion import progress
 from discrete_diffusion.data.base import Dataset, Examples
 from discrete_diffusion.data.stored_arrays import write_npz
 from discrete_diffusion.domains.eit.levels import levels_to_conductivity
@@ -147,7 +148,8 @@ def _draw_images(
     repeated = {name: repeat(x, "b ... -> (b d) ...", d=draws) for name, x in conditions.items()}
     positions = (math.prod(shape),) if model.sampler.state == "tokens" else shape
     images, nfe = [], []
-    for rows in torch.arange(len(repeated["dtn"])).split(model.rows_at_once):
+    parts = torch.arange(len(repeated["dtn"])).split(model.rows_at_once)
+    for rows in progress.track(parts, "images", "batches") if len(parts) > 1 else parts:
         output = model.sampler.sample(
             model.algorithm,
             torch.ones(len(rows), *positions, dtype=torch.bool, device=model.device),
