@@ -183,7 +183,9 @@ def test_distributions_are_normalised_and_legal(name):
 
 
 PICKY = [
-    name for name, toy in TOYS.items() if len(toy.make(LogLinear()).processes) < len(PROCESSES)
+    name
+    for name, toy in TOYS.items()
+    if not (made := toy.make(LogLinear())).any_process and len(made.processes) < len(PROCESSES)
 ]
 
 

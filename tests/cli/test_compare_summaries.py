@@ -213,7 +213,7 @@ def test_what_is_written(finished):
     for said in (
         "| bound, nats per summary ↓ | bound, difference to latent-seq2seq ↓ | ROUGE-L ↑ |",
         "| ROUGE-L, difference to latent-seq2seq ↑ | exact match, % ↑ | slots right, % ↑ |",
-        *("| rise with dialogues of others, nats ↑ |", "| most frequent summary |  | – |"),
+        *("| rise with dialogues of others, nats ↑ |", "| most frequent summary |  |  | – |"),
         "dialogue and dialogue-tokens, 1 step of batch size 8, "
         "models latent_tiny (latent-seq2seq) and dit_mini (mdlm), seed 0.",
         "latent-seq2seq: data=dialogue, sampling=generate with temperature 0.7, top_k 50, top_p 0.",

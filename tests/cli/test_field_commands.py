@@ -236,7 +236,7 @@ def test_settings_that_make_no_sense(trained, command, name, word, names):
 
 
 def test_another_data_set_is_another_model(failure):
-    says = "data=eit-levels: evaluate takes the data of the checkpoint; leave it out, or replace"
+    says = "data=eit-levels: evaluate takes the kind of data of the checkpoint; leave it out"
     assert says in failure("evaluate", "checkpoint=a.ckpt", "data=eit-levels")
 
 

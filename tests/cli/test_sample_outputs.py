@@ -181,8 +181,8 @@ def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
         ),
         (
             ["sampling=ancestral", "sampling.budget=3"],
-            "unknown setting of sampling=ancestral 'budget'. Available: steps, grid, "
-            "guidance, temperature, top_p; entropy-bounded has it",
+            "unknown setting of sampling=ancestral 'budget'. Available: grid, guidance, "
+            "steps, temperature, top_p; entropy-bounded has it",
             "+sampling",
         ),
         (["sampling.buget=3"], "unknown setting of a sampler 'buget'; did you mean", "+sampl"),

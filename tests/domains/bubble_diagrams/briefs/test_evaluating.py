@@ -176,7 +176,7 @@ def test_few_data_that_meet_it_are_said(model):
         (COMMON, ["verdicts=5"], ["verdicts=5", "brief="]),
         (COMMON, ["gamma=-1"], ["gamma=-1", "0 or more"]),
         (COMMON, ["gamma=much"], ["gamma=much", "number"]),
-        (COMMON, ["n_max=9"], ["n_max=9", "reference=FILE or training=FILE;"]),
+        (COMMON, ["n_max=9"], ["n_max=9", "reference=FILE or training=FILE or names=FILE;"]),
         ("num_rooms: 2\n", [], ["num_rooms", "exactly 2"]),
         ("rooms:\n  Kitchn: 1\n", [], ["brief.yaml", "line 2", "Kitchen"]),
     ],
