@@ -180,12 +180,15 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
         found = np.load(file, allow_pickle=False)
         if isinstance(found, np.ndarray):
             return {"array": found}
-        arrays: Mapping[str, NDArray[Any]] = {name: found[name] for name in found.files}
+        held = ((name, found[name]) for name in found.files)  # bytes, if it is no array
+        arrays = {name: each for name, each in held if isinstance(each, np.ndarray)}
+    if not arrays:
+        raise ValueError("no array is in it")
     if {"format", "shape", "data"} <= arrays.keys():
         from scipy.sparse import load_npz  # slow to import
 
         return {"matrix": load_npz(path).toarray()}
-    return dict(arrays)
+    return arrays
 
 
 def _not_arrays(error: Exception) -> str:
