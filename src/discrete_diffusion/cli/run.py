@@ -117,6 +117,7 @@ class Run:
         Several processes share the work; the first one measures the samples and has the result.
         """
         from discrete_diffusion.evaluation import estimate_bound
+        from discrete_diffusion.sampling.exactness import approximations, exactness
         from discrete_diffusion.training import whole_weights
 
         config, device = self.config, trainer.strategy.root_device
@@ -141,6 +142,7 @@ class Run:
         if not trainer.is_global_zero:
             return {}
         self.report.save(samples, folder)
+        drawn = approximations(self.sampler, self.algorithm) if config.eval.num_samples else None
         return {
             "algorithm": config.algo.name,
             "backbone": config.algo.backbone,
@@ -151,6 +153,7 @@ class Run:
             "data_fingerprint": self.fingerprint,
             **self.report.findings(bound, samples),
             **statistics,
+            **({} if drawn is None else exactness(drawn)),
         }
 
 

@@ -13,6 +13,7 @@ from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import draw, uniform_draws
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.draft import Block, Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
 
@@ -104,6 +105,7 @@ class Ancestral(GridSampler):
     """
 
     name = "ancestral"
+    law = Law.GRID
 
     def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process
@@ -130,6 +132,7 @@ class PredictorCorrector(Ancestral):
     """
 
     name = "predictor-corrector"
+    law = Law.APPROXIMATE
 
     corrections: int = 1
     steps: int = 50
@@ -164,6 +167,7 @@ class Renoise(GridSampler):
     """
 
     name = "renoise"
+    law = Law.APPROXIMATE
 
     def _step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process

@@ -32,7 +32,8 @@ class Draft:
     ``x``: Int[B, L]. ``probs``: Float64[B, L], what D gave to the token that
         ``TokenSampler._reveal`` last drew at a position, hidden again or not; 0 where it drew none.
     ``nfe``: Int[B] network calls so far. ``log_weights``: Float64[B] log importance weights so far.
-    ``frames``: the states to keep, the first one included, or None.
+    ``frames``: the states to keep, the first one included, or None. ``ancestors``: Int[B], of
+        particles, or None.
     """
 
     algorithm: TokenAlgorithm
@@ -48,6 +49,7 @@ class Draft:
     narrowing: Narrowing | None = None
     conditions: dict[str, Any] = field(default_factory=dict)
     frames: list[Tensor] | None = None
+    ancestors: Tensor | None = None
 
     @classmethod
     def start(
@@ -123,4 +125,4 @@ class Draft:
     def output(self) -> SampleOutput:
         """The finished samples."""
         trajectory = None if self.frames is None else torch.stack(self.frames)
-        return SampleOutput(self.x, self.nfe, self.log_weights, trajectory)
+        return SampleOutput(self.x, self.nfe, self.log_weights, trajectory, self.ancestors)
