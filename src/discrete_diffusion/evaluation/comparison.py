@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.evaluation.intervals import standard_error
+from discrete_diffusion.evaluation.intervals import share_error, standard_error
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
@@ -122,14 +122,16 @@ class ComparedModel:
 
     def standard_error(self, name: str, *, share: bool = False) -> float:
         """Of the mean of a metric: over seeds, n - 1; with one seed the one measured with it, as
-        ``NAME_standard_error``, or that of a share of ``num_samples`` samples, sqrt(p (1 - p) / n);
-        else NaN."""
+        ``NAME_standard_error``, or that of a share of ``num_samples`` samples, ``share_error``;
+        else NaN. A share on which all seeds agree has that of the samples of all."""
         values = self.metrics.get(name, ())
-        if len(values) > 1:
-            return standard_error(torch.tensor(values, dtype=torch.float64))
         num, mean = self.mean("num_samples"), self.mean(name)
-        if share and num > 0 and 0 <= mean <= 1:
-            return math.sqrt(mean * (1 - mean) / num)
+        of_samples = share and num > 0 and 0 <= mean <= 1
+        if len(values) > 1:
+            found = torch.tensor(values, dtype=torch.float64)
+            return standard_error(found, num=num * len(values) if of_samples else None)
+        if of_samples:
+            return share_error(mean, num)
         return self.mean(f"{name}_standard_error")
 
 

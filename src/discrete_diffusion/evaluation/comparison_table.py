@@ -13,6 +13,7 @@ from discrete_diffusion.evaluation.comparison import (
     Comparison,
     PairedDifference,
 )
+from discrete_diffusion.evaluation.intervals import error_text
 from discrete_diffusion.naming import counted
 
 MISSING = "–"
@@ -144,7 +145,9 @@ def markdown_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
 def with_error(value: float, error: float, digits: int, *, sign: str = "") -> str:
     """``value ± error``; the value alone without an error, nothing without a value."""
     text = _shown(value, digits, sign)
-    return f"{text} ± {_shown(error, digits)}" if text and math.isfinite(error) else text
+    if not text or not math.isfinite(error):
+        return text
+    return f"{text} ± {error_text(error, digits) if error < _LARGE else _shown(error, digits)}"
 
 
 def _shown(value: Any, digits: int, sign: str = "") -> str:

@@ -13,12 +13,13 @@ from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.graphs import (
     DISTANCES,
     MEANINGS,
+    SHARES,
     default_kernel,
     graph_metrics,
     own_metrics,
 )
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
-from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
 from discrete_diffusion.evaluation.sample_sets import shown_sizes
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
@@ -91,8 +92,8 @@ class SampleScores:
         interval, real = self.intervals[name], self.real.get(name)
         digits = 5 if name in DISTANCES else 2 if name in RATIOS or interval.mean > 1 else 4
         value = f"{interval.mean:.{digits}f}"
-        if interval.low is not None:
-            value += f" ± {interval.mean - interval.low:.{digits}f}"
+        if interval.half_width is not None:
+            value += f" ± {error_text(interval.half_width, digits)}"
         ratio = f"{interval.mean / real:.2f}" if name in DISTANCES and real else ""
         shown = "" if real is None else f"{real:.{digits}f}"
         return TableRow(name, value, shown, ratio, MEANINGS[name])
@@ -101,7 +102,8 @@ class SampleScores:
         """How to read the table. ``num_unreadable``: samples that were left out of the sets."""
         several = len(self.sizes) > 1
         spread = (
-            "± is half of the 95 % interval (Student's t) over them"
+            "± is half of the 95 % interval (Student's t) over them; of shares on which all agree, "
+            "Wilson's, of all samples"
             if several
             else "one set, no interval"
         )
@@ -174,6 +176,7 @@ def score_samples(
     if training is not None:
         real |= ratios(real, real)
     per_seed = {name: [values[name] for values in found] for name in found[0]}
+    num_drawn = sum(map(len, sample_sets))
     return SampleScores(
         sizes=list(map(len, sample_sets)),
         num_reference=len(reference),
@@ -181,7 +184,10 @@ def score_samples(
         kind=kind,
         kernel=kernel,
         per_seed=per_seed,
-        intervals={name: confidence_interval(values) for name, values in per_seed.items()},
+        intervals={
+            name: confidence_interval(values, num=num_drawn if name in SHARES else None)
+            for name, values in per_seed.items()
+        },
         real=real,
         floors=floors,
     )

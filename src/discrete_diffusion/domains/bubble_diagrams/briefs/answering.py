@@ -35,6 +35,7 @@ from discrete_diffusion.domains.bubble_diagrams.sampling import NUM_SAMPLES, sam
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.domains.domain import Drawn, Sampled
+from discrete_diffusion.evaluation.intervals import share_error
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling.drawing import draw_seeds
@@ -198,7 +199,7 @@ class Asked:
             **kept.facts,
             **exactness(self.trained.approximations()),
             "probability": self.share * p,
-            "probability_standard_error": self.share * math.sqrt(p * (1 - p) / kept.num_drawn),
+            "probability_standard_error": self.share * share_error(p, kept.num_drawn),
         }
         return Answer([each.diagram for each in kept.samples], facts)
 

@@ -30,6 +30,9 @@ MEANINGS = {
     "ratio_rounded": "the same, the divisors rounded to four decimals, as some papers do",
 }
 
+SHARES = ("valid", "unique", "novel", "valid_unique_novel", "unique_novel", "connected")
+"""Metrics that are shares of the samples."""
+
 
 def default_kernel(kind: str | None) -> str:
     """``emd`` for the kinds of small graphs, as in the literature, else ``tv``."""
