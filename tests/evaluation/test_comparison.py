@@ -251,5 +251,5 @@ def test_numbers_in_words():
 
 @pytest.mark.parametrize("value", [-0.004, 0.004, -0.0, 0])
 def test_what_rounds_to_zero_has_no_sign(value):
-    assert with_error(value, 0.001, 2, sign="+") == with_error(value, 0.001, 2) == "0.00 ± 0.00"
+    assert with_error(value, 0.001, 2, sign="+") == with_error(value, 0.001, 2) == "0.00 ± 0.001"
     assert with_error(value - 0.02, 0.01, 2, sign="+").startswith("-0.02")

@@ -41,12 +41,7 @@ from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling.drawing import draw_seeds
 from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.particles import (
-    effective_samples,
-    log_mean,
-    move,
-    systematic,
-)
+from discrete_diffusion.sampling.particles import effective_samples, log_mean, move, systematic
 from discrete_diffusion.types import SampleOutput
 
 if TYPE_CHECKING:
@@ -223,10 +218,7 @@ class Asked:
             calls += sum(each.network_calls for each in self._first)
         mean = float(estimates.mean())
         error = float(estimates.std()) / math.sqrt(REPEATS)
-        few = (
-            f"{num:,} particles, worth {effective:.1f} independent ones; exact as their number "
-            "grows (particles=)"
-        )
+        few = f"{num:,} particles, worth {effective:.1f} independent ones; more are nearer (particles=)"
         facts = {
             **exactness([*self.trained.approximations(), few]),
             "num_particles": num,
