@@ -83,7 +83,10 @@ def _mean(model: ComparedModel, column: Column) -> str:
     """Of a metric over seeds, with its error."""
     scale, error = 100 if column.share else 1, math.nan
     if column not in COST:
-        error = model.standard_error(column.name, share=column.of_samples)
+        error = model.standard_error(column)
+    text = _shown(scale * model.mean(column.name), column.digits)
+    if text and column.share and math.isfinite(error):
+        return f"{text} ± {error_text(scale * error, column.digits)}"
     return with_error(scale * model.mean(column.name), scale * error, column.digits)
 
 
@@ -145,9 +148,7 @@ def markdown_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
 def with_error(value: float, error: float, digits: int, *, sign: str = "") -> str:
     """``value ± error``; the value alone without an error, nothing without a value."""
     text = _shown(value, digits, sign)
-    if not text or not math.isfinite(error):
-        return text
-    return f"{text} ± {error_text(error, digits) if error < _LARGE else _shown(error, digits)}"
+    return f"{text} ± {_shown(error, digits)}" if text and math.isfinite(error) else text
 
 
 def _shown(value: Any, digits: int, sign: str = "") -> str:

@@ -218,7 +218,7 @@ class Asked:
             calls += sum(each.network_calls for each in self._first)
         mean = float(estimates.mean())
         error = float(estimates.std()) / math.sqrt(REPEATS)
-        few = f"{num:,} particles, worth {effective:.1f} independent ones; more are nearer (particles=)"
+        few = f"{num:,} particles, worth {effective:.1f} independent samples, stand for all"
         facts = {
             **exactness([*self.trained.approximations(), few]),
             "num_particles": num,
