@@ -100,14 +100,17 @@ class SampleOutput:
     ``log_weights``: Float64[B] log importance weights of a narrowed support (0 without one).
     ``trajectory``: Int[K, B, L], if asked for: the noise that sampling starts from, then every new
         state of the batch, the last one ``x0``.
+    ``ancestors``: Int[B], of particles that are resampled, the row that each began as; None of
+        samples that are independent.
     """
 
     x0: Tensor
     nfe: Tensor
     log_weights: Tensor
     trajectory: Tensor | None = None
+    ancestors: Tensor | None = None
 
     def cpu(self) -> SampleOutput:
         """The same on the CPU."""
-        trajectory = None if self.trajectory is None else self.trajectory.cpu()
-        return SampleOutput(self.x0.cpu(), self.nfe.cpu(), self.log_weights.cpu(), trajectory)
+        each = (self.x0, self.nfe, self.log_weights, self.trajectory, self.ancestors)
+        return SampleOutput(*(None if x is None else x.cpu() for x in each))  # type: ignore[arg-type]

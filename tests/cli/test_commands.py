@@ -108,6 +108,10 @@ def test_the_sampler_is_the_one_the_model_was_trained_with(tmp_path, failure):
     assert calls("a") == 3
     assert calls("b", "steps=2", "sampling.temperature=0.8", "sampling.top_p=0.9") == 2
     assert calls("c", "sampling=ancestral") == 100  # as that file has it
+    for name in ("run", "a", "b", "c"):
+        said = json.loads((tmp_path / name / "metrics.json").read_text())
+        assert said["exact"] is False
+        assert "sampling=ancestral" in said["approximate_because"]
     error = failure("sample", *words, "sampling=first-hitting")
     assert all(name in error for name in ("udlm", "first-hitting", "absorbing"))
     assert "expected a number" in failure("sample", *words, "+sampling.steps=few")

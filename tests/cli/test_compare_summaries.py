@@ -42,6 +42,14 @@ def shown(cell):
     return cell.backbone, cell.data, cell.model, cell.config.sampling.name, cell.instead_of
 
 
+def test_cells_say_whether_their_samples_are_exact(cells):
+    assert [cell["exact"] for cell in cells] == [
+        cell["approximate_because"] is None for cell in cells
+    ]
+    (why,) = (c["approximate_because"] for c in cells if c["sampling"]["name"] == "generate")
+    assert "sampling.temperature=0.7" in why
+
+
 def test_every_algorithm_has_the_pairs_in_its_own_form():
     words = ("data.split=[0.8,0.1,0.1]", "data.grammar_seed=3", "optim.lr=7e-4")
     cells = plan("algos=[latent-seq2seq,mdlm,udlm,ar]", "data=dialogue", *words)

@@ -119,6 +119,7 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
     assert sum(by_rooms["num_samples"]) == 30
     assert {r["group"] for r in found["calibration"]} == {"node", "edge"}
     assert found["network_calls_per_sample"] > 10
+    assert (found["exact"], found["approximate_because"]) == (True, None)
     output = capsys.readouterr().out
     assert "seed 4: 6 samples in" in output
     assert "node_tv" in output

@@ -108,6 +108,8 @@ def test_held_out_windows_are_filled(model, capsys):
     assert found["num_masked_rows"] == masked.sum()
     assert (found["num_samples"], found["split"], found["mask_rate"]) == (5, "test", 0.4)
     assert 1 < found["network_calls_per_sample"] <= 8
+    assert found["exact"] is False
+    assert "row-ancestral" in found["approximate_because"]
     assert {"seconds", "filled_per_motif_r", "oracle_per_motif_r"} <= set(found)
     assert {path.name for path in Path("mine").iterdir()} == {
         *("samples.npz", "samples.png", "metrics.json"),

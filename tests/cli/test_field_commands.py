@@ -89,6 +89,8 @@ def test_sample(model, capsys):
     found = read("mine")
     assert (found["num_samples"], found["draws_per_image"]) == (4, 3)
     assert found["network_calls_per_sample"] <= 2
+    assert found["exact"] is False
+    assert "is approximate" in found["approximate_because"]
     with np.load("mine/samples.npz") as arrays:
         truth, mean = arrays["truth"], arrays["mean"]
         assert arrays["dtn"].shape == (4, 16, 16)

@@ -82,6 +82,7 @@ def test_a_student_writes_in_three_calls(text_run):
     main(["train", *words])
     main(["sample", "checkpoint=student", "num_samples=2", "out=s"])
     assert read(Path("s/metrics.json"))["network_calls_per_sample"] == 3
+    assert read(Path("s/metrics.json"))["exact"] is True  # of its own three calls
 
 
 def test_evaluate_quickly(text_run):

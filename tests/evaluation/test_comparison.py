@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from discrete_diffusion.evaluation.comparison_table import (
     table_notes,
     with_error,
 )
+from discrete_diffusion.evaluation.intervals import share_error
 
 GENERATOR = torch.Generator().manual_seed(0)
 
@@ -253,3 +255,23 @@ def test_numbers_in_words():
 def test_what_rounds_to_zero_has_no_sign(value):
     assert with_error(value, 0.001, 2, sign="+") == with_error(value, 0.001, 2) == "0.00 ± 0.00"
     assert with_error(value - 0.02, 0.01, 2, sign="+").startswith("-0.02")
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("share", [0.0, 0.625, 1.0])
+def test_no_share_of_samples_is_shown_without_an_error(share, seeds):
+    """``62.5 ± 0.0`` of three seeds that agree, and ``100.0 ± 0.0`` of one."""
+    metrics = {"num_samples": [4000.0] * seeds, "valid": [share] * seeds}
+    values = {"nelbo": bounds(seeds)}
+    found = compared(model("mdlm", bounds(seeds), values=values, metrics=metrics))
+    heads, cells = table_cells(replace(found, seeds=tuple(range(seeds))), {})
+    (shown,) = (cells[0][k] for k, head in enumerate(heads) if head.startswith("valid"))
+    assert float(shown.partition(" ± ")[2]) > 0
+
+
+def test_a_measured_error_of_0_is_that_of_a_share():
+    metrics = {"num_summaries": [40.0], "exact_match": [1.0], "exact_match_standard_error": [0.0]}
+    column = next(c for c in DialogueCells().columns if c.name == "exact_match")
+    assert model("ar", bounds(1), metrics=metrics).standard_error(column) == share_error(1.0, 40)
+    seeds = {name: value * 2 for name, value in metrics.items()}
+    assert model("ar", bounds(2), metrics=seeds).standard_error(column) == share_error(1.0, 80)

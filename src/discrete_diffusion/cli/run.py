@@ -121,6 +121,7 @@ class Run:
         Several processes share the work; the first one measures the samples and has the result.
         """
         from discrete_diffusion.evaluation import estimate_bound
+        from discrete_diffusion.sampling.exactness import approximations, exactness
         from discrete_diffusion.training import TimeOfMeasuring, whole_weights
 
         began = time.monotonic()
@@ -149,6 +150,7 @@ class Run:
             if isinstance(callback, TimeOfMeasuring):
                 callback.measured(time.monotonic() - began)
         self.report.save(samples, folder)
+        drawn = approximations(self.sampler, self.algorithm) if config.eval.num_samples else None
         return {
             "algorithm": config.algo.name,
             "backbone": config.algo.backbone,
@@ -159,6 +161,7 @@ class Run:
             "data_fingerprint": self.fingerprint,
             **self.report.findings(bound, samples),
             **statistics,
+            **({} if drawn is None else exactness(drawn)),
         }
 
 

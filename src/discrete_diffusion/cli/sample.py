@@ -55,9 +55,11 @@ def _sample(config: DictConfig) -> None:
     trained = open_trained_model(config, here)
     trained.refuse_overwriting_data(config, _outputs())
     from discrete_diffusion.evaluation.json_values import write_metrics
+    from discrete_diffusion.sampling.exactness import exactness
 
     folder = Path(str(config.out))
     facts = {"checkpoint": trained.path, "seed": config.seed, "precision": str(config.precision)}
+    facts |= exactness(trained.approximations())  # a domain that knows more says so
     try:
         with stop_signals() as signals, _unfinished(folder, trained) as append:
             done = _drawn(config, _written_if_stopped(trained, signals, append)).write()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.evaluation.intervals import standard_error
+from discrete_diffusion.evaluation.intervals import share_error, standard_error
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ class Column:
     decimals, of percent for shares.
 
     ``up``: whether more is better, None where neither is. ``share``: shown as percent;
-    ``of_samples``: a share of the samples, which has a binomial standard error.
+    ``of_samples``: a share of the samples, which has a binomial standard error; ``counted``: the
+    metric that says of how many a share is.
     """
 
     head: str
@@ -88,6 +89,7 @@ class Column:
     up: bool | None = False
     share: bool = False
     of_samples: bool = False
+    counted: str = "num_samples"
 
 
 @dataclass(frozen=True)
@@ -120,17 +122,19 @@ class ComparedModel:
         values = self.metrics.get(name)
         return sum(values) / len(values) if values else math.nan
 
-    def standard_error(self, name: str, *, share: bool = False) -> float:
+    def standard_error(self, column: Column) -> float:
         """Of the mean of a metric: over seeds, n - 1; with one seed the one measured with it, as
-        ``NAME_standard_error``, or that of a share of ``num_samples`` samples, sqrt(p (1 - p) / n);
-        else NaN."""
-        values = self.metrics.get(name, ())
+        ``NAME_standard_error``, or that of a share of samples, ``share_error``; else NaN. A share
+        on which all agree has that of the samples of all seeds."""
+        values, mean = self.metrics.get(column.name, ()), self.mean(column.name)
+        num = self.mean(column.counted) if column.share and 0 <= mean <= 1 else math.nan
         if len(values) > 1:
-            return standard_error(torch.tensor(values, dtype=torch.float64))
-        num, mean = self.mean("num_samples"), self.mean(name)
-        if share and num > 0 and 0 <= mean <= 1:
-            return math.sqrt(mean * (1 - mean) / num)
-        return self.mean(f"{name}_standard_error")
+            found = torch.tensor(values, dtype=torch.float64)
+            return standard_error(found, num=num * len(values) if num > 0 else None)
+        measured = self.mean(f"{column.name}_standard_error")
+        if num > 0 and (measured == 0 or (math.isnan(measured) and column.of_samples)):
+            return share_error(mean, num)
+        return measured
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from discrete_diffusion.evaluation.comparison import (
     Comparison,
     PairedDifference,
 )
+from discrete_diffusion.evaluation.intervals import error_text
 from discrete_diffusion.naming import counted
 
 MISSING = "–"
@@ -88,7 +89,10 @@ def _mean(model: ComparedModel, column: Column) -> str:
     """Of a metric over seeds, with its error."""
     scale, error = 100 if column.share else 1, math.nan
     if column not in COST:
-        error = model.standard_error(column.name, share=column.of_samples)
+        error = model.standard_error(column)
+    text = _shown(scale * model.mean(column.name), column.digits)
+    if text and column.share and math.isfinite(error):
+        return f"{text} ± {error_text(scale * error, column.digits)}"
     return with_error(scale * model.mean(column.name), scale * error, column.digits)
 
 

@@ -17,6 +17,7 @@ from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation.bound import BoundEstimate, estimate_bound
 from discrete_diffusion.naming import check_name
+from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -191,4 +192,8 @@ def checkpoint_facts(config: DictConfig, trained: TrainedModel, data: Dataset) -
 
 def sampling_facts(config: DictConfig, trained: TrainedModel) -> dict[str, Any]:
     """What ``metrics.json`` says of how samples were drawn."""
-    return {"sampling": trained.sampling, "sampling_steps": config.steps}
+    return {
+        "sampling": trained.sampling,
+        "sampling_steps": config.steps,
+        **exactness(trained.approximations()),
+    }

@@ -13,6 +13,7 @@ from discrete_diffusion.evaluation.calibration import MASKED_SHARES
 from discrete_diffusion.evaluation.held_out import (
     BOUND_DRAWS,
     checkpoint_facts,
+    sampling_facts,
     some_held_out,
 )
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
@@ -152,6 +153,7 @@ def evaluate_token_model(
     facts = {
         **checkpoint_facts(config, trained, data),
         **measured_on.facts(config),
+        **({} if samples is None else sampling_facts(config, trained)),
     }
     absorbing = trained.algorithm.process.absorbing
     titles = trained.domain.group_titles

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from discrete_diffusion.evaluation.bound import BoundBySize, BoundEstimate
+from discrete_diffusion.evaluation.intervals import error_text
 from discrete_diffusion.evaluation.model_scores import ModelScores
 
 COLUMNS = ("metric", "value", "real data", "ratio")
@@ -136,7 +137,7 @@ def metric_row(name: str, values: Mapping[str, float], meaning: str) -> TableRow
     """A number, ± its standard error if ``values`` has it."""
     text = four_decimals(values[name])
     if (error := values.get(f"{name}_standard_error")) is not None:
-        text += f" ± {error:.4f}"
+        text += f" ± {error_text(error, 4)}"
     return TableRow(name, text, meaning=meaning)
 
 

@@ -121,6 +121,13 @@ class TrainedModel:
             on_drawn,
         )
 
+    def approximations(self, **request: Any) -> list[str]:
+        """Why its samples are not draws from the model itself; see ``sampling.exactness``, which
+        ``request`` is for."""
+        from discrete_diffusion.sampling.exactness import approximations
+
+        return approximations(self.sampler, self.algorithm, steps=self.steps, **request)
+
     def refuse_overwriting_data(self, config: DictConfig, names: Iterable[str]) -> None:
         """``ValueError`` if one of the ``names``, written into ``config.out``, is a file that the
         model was trained on, or one under ``config.data``."""

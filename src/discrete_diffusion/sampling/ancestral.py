@@ -13,6 +13,7 @@ from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import draw, uniform_draws
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.draft import Block, Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
 
@@ -113,6 +114,7 @@ class Ancestral(GridSampler):
     """
 
     name = "ancestral"
+    law = Law.GRID
 
     def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process
@@ -139,6 +141,7 @@ class PredictorCorrector(Ancestral):
     """
 
     name = "predictor-corrector"
+    law = Law.APPROXIMATE
 
     corrections: int = 1
     steps: int = 50
@@ -177,6 +180,7 @@ class Renoise(GridSampler):
     """
 
     name = "renoise"
+    law = Law.APPROXIMATE
 
     def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import AR, TokenAlgorithm
+from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
 
@@ -26,6 +27,7 @@ class Autoregressive(TokenSampler):
     """
 
     name = "autoregressive"
+    law = Law.MODEL
     absorbing_only = True
     algorithms = ("ar",)
 

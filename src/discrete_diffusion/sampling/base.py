@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import Enum
 from typing import ClassVar, Generic, TypeVar
 
 import torch
@@ -12,6 +13,17 @@ from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.types import Conditions, SampleOutput
 
 A = TypeVar("A", bound=Algorithm)
+
+
+class Law(Enum):
+    """Which distribution samples have, of whatever network; ``exactness`` says what follows."""
+
+    UNKNOWN = "not said"
+    APPROXIMATE = "another than the model's"
+    GRID = "the model's of discrete steps, if all are made; of others as the number of steps grows"
+    MASKED_SHARE = "one token a call in the order of the process, told the time of the masked share"
+    ANY_ORDER = "one token a call in an order that reads the predictions, or is one of its own"
+    MODEL = "the model's own: of absorbing noise one token a call, at the times of the process"
 
 
 class Sampler(ABC, Generic[A]):
@@ -26,6 +38,10 @@ class Sampler(ABC, Generic[A]):
     """What its samples are made of, one of ``registry.STATES``."""
     algorithms: ClassVar[tuple[str, ...] | None] = None
     """The only ones that it samples, which name it in their ``samplers``; None: all that fit."""
+    law: ClassVar[Law] = Law.UNKNOWN
+    """Of samples one token a call. Said by each class for itself: it is not inherited."""
+    sees_given: ClassVar[bool] = True
+    """Whether the law with tokens given is that of the process begun with them."""
 
     @abstractmethod
     def sample(
@@ -69,6 +85,11 @@ class Sampler(ABC, Generic[A]):
             )
         if steps is not None and steps < 1:
             raise ValueError(f"steps={steps}: expected at least 1")
+
+    def draws_together(self, num: int, steps: int | None = None) -> bool:
+        """Whether some of ``num`` tokens may be drawn by one call, independently of each other,
+        though the model draws one after the other."""
+        return False
 
     def refuse_clamp(self, clamp: Tensor | None) -> None:
         """Raise ``ValueError`` if there is a clamp."""

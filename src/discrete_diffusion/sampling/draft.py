@@ -36,7 +36,8 @@ class Draft:
     ``x``: Int[B, L]. ``probs``: Float64[B, L], what D gave to the token that
         ``TokenSampler.reveal`` last drew at a position, hidden again or not; 0 where it drew none.
     ``nfe``: Int[B] network calls so far. ``log_weights``: Float64[B] log importance weights so far.
-    ``frames``: the states to keep, the first one included, or None.
+    ``frames``: the states to keep, the first one included, or None. ``ancestors``: Int[B], of
+        particles, or None.
     ``calls``: those of the network as a command shows them; ``begin_call`` counts one.
     """
 
@@ -54,6 +55,7 @@ class Draft:
     conditions: dict[str, Any] = field(default_factory=dict)
     frames: list[Tensor] | None = None
     calls: progress.Calls = field(default_factory=progress.Calls)
+    ancestors: Tensor | None = None
 
     @classmethod
     def start(
@@ -145,7 +147,7 @@ class Draft:
     def output(self) -> SampleOutput:
         """The finished samples."""
         trajectory = None if self.frames is None else torch.stack(self.frames)
-        return SampleOutput(self.x, self.nfe, self.log_weights, trajectory)
+        return SampleOutput(self.x, self.nfe, self.log_weights, trajectory, self.ancestors)
 
 
 def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Tensor | None) -> None:

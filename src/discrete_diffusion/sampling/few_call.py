@@ -8,6 +8,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import Distill, TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, uniform_draws
+from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.tokens import TokenSampler, are_alike
 
@@ -25,6 +26,8 @@ class FewCall(TokenSampler):
     """
 
     name = "few-call"
+    law = Law.MODEL  # of as many calls as the student has
+    sees_given = False
     absorbing_only = True
     algorithms = ("distill",)
 

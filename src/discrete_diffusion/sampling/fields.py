@@ -16,7 +16,7 @@ from discrete_diffusion.algorithms.flow_matching import SMALLEST_T, FlowMatching
 from discrete_diffusion.algorithms.regression import Regression
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number, is_number
-from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.sampling.base import Law, Sampler
 from discrete_diffusion.sampling.guidance import Guidance, check_given
 from discrete_diffusion.types import Conditions, SampleOutput
 
@@ -41,6 +41,7 @@ class Ode(Sampler[FlowMatching]):
     """
 
     name = "ode"
+    law = Law.APPROXIMATE
     state = "field"
     algorithms = ("flow-matching",)
 
@@ -149,6 +150,7 @@ class Direct(Sampler[Regression]):
     """
 
     name = "direct"
+    law = Law.APPROXIMATE  # what is expected, not a draw
     state = "field"
     algorithms = ("regression",)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms import AR, TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import number_of_calls, order_of_unmasking
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
@@ -38,6 +39,7 @@ class FirstHitting(TokenSampler):
     """
 
     name = "first-hitting"
+    law = Law.MODEL
     absorbing_only = True
     continuous_time_only = True
 
@@ -54,6 +56,9 @@ class FirstHitting(TokenSampler):
                 "sampling.tokens_per_call unset"
             )
         super().check(algorithm, steps)
+
+    def draws_together(self, num: int, steps: int | None = None) -> bool:
+        return num > steps if steps is not None else min(num, self.tokens_per_call) > 1
 
     def run(self, draft: Draft) -> None:
         call, t = self.plan(draft)

@@ -14,7 +14,7 @@ from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq
 from discrete_diffusion.categorical import draw, nucleus
 from discrete_diffusion.options import check_whole_number, is_number
-from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.sampling.base import Law, Sampler
 from discrete_diffusion.types import Conditions, SampleOutput
 
 
@@ -36,6 +36,7 @@ class Generate(Sampler[LatentSeq2Seq]):
     """
 
     name = "generate"
+    law = Law.MODEL
     state = "latent"
     algorithms = ("latent-seq2seq",)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -80,8 +80,9 @@ class Particles(Steered):
     particles, they are resampled systematically, each with weight the mean.
 
     ``log_weights`` of the result are those after the last resampling; of dead particles -inf, and
-    their tokens any legal ids. Exact as the number of particles grows; of few particles the samples
-    are biased by order 1 / number, and share ancestors.
+    their tokens any legal ids; ``ancestors`` are the rows that they began as. Exact as the number
+    of particles grows; of few particles the samples are biased by order 1 / number, and share
+    ancestors.
 
     ``nfe`` counts the calls of each row, whatever particle it held: their sum is what was spent.
 
@@ -98,6 +99,7 @@ class Particles(Steered):
 
     def run(self, draft: Draft) -> None:
         num, device = len(draft.x), draft.x.device
+        draft.ancestors = torch.arange(num, device=device)
         call, t = self.plan(draft)
         left = call.amax(dim=1) + 1
         log_h = torch.zeros(num, dtype=torch.float64, device=device)
@@ -122,6 +124,7 @@ class Particles(Steered):
                 for tensor in (draft.x, call, t, left, log_h, log_r, chance):
                     tensor.copy_(tensor[kept])
                 draft.real, draft.free = draft.real[kept], draft.free[kept]
+                draft.ancestors = draft.ancestors[kept]
                 draft.log_weights.fill_(log_mean(draft.log_weights))
             rows = ((left > k) & draft.log_weights.isfinite()).nonzero().squeeze(1)
             position = (call[rows] == k).int().argmax(dim=1)
@@ -141,11 +144,54 @@ class Particles(Steered):
 
 
 def effective_number(log_weights: Tensor) -> float:
-    """(sum w)^2 / sum w^2 of Float64[N], 0 if all weights are."""
+    """(sum w)^2 / sum w^2 of Float64[N], 0 if all weights are: how many samples without weights are
+    worth as much, if they are independent; of particles see ``effective_samples``."""
     if not log_weights.isfinite().any():
         return 0.0
     log_sum, log_squares = log_weights.logsumexp(dim=0), (2 * log_weights).logsumexp(dim=0)
     return float((2 * log_sum - log_squares).exp())
+
+
+def effective_samples(parts: Sequence[SampleOutput], vocab_size: int) -> float:
+    """How many independent samples tell as much as independent sets of particles together do; 0 if
+    all weights are.
+
+    Particles with a common ancestor are alike, which their weights do not show. With W_i the
+    weights of all, normalised, e_i the indicators of the tokens of particle i, ebar = sum_i W_i e_i
+    and W_a the weight of the particles that began as a,
+
+        n = c sum_i W_i |e_i - ebar|^2 / sum_a |sum_{i of a} W_i (e_i - ebar)|^2,
+        c = (1 - sum_a W_a^2) / (1 - sum_i W_i^2),
+
+    at most ``effective_number``. The denominator estimates the variance of ebar by the families
+    (Lee and Whiteley, Biometrika 105(3), 2018; independent sets have none in common), so that the
+    share p of a token, as the particles estimate it, has a variance of about p (1 - p) / n, taken
+    over all tokens. Without resampling every particle is a family of its own.
+    """
+    log_weights = torch.cat([part.log_weights for part in parts])
+    most = effective_number(log_weights)
+    if most == 0:
+        return 0.0
+    weights = (log_weights - log_weights.logsumexp(dim=0)).exp()
+    x, family, start = torch.cat([part.x0 for part in parts]), [], 0
+    for part in parts:
+        rows = torch.arange(len(part.x0), device=x.device)
+        family.append(start + (rows if part.ancestors is None else part.ancestors))
+        start += len(part.x0)
+    which = torch.cat(family)
+    of_family = weights.new_zeros(start).index_add(0, which, weights)
+    spread = apart = 0.0
+    for tokens in x.T:  # (N,)
+        share = weights.new_zeros(start, vocab_size)
+        share.index_put_((which, tokens), weights, accumulate=True)
+        mean = share.sum(dim=0)
+        spread += float(1 - mean.square().sum())
+        apart += float((share - of_family.unsqueeze(1) * mean).square().sum())
+    families = float(of_family.square().sum())
+    if apart <= 1e-12 * spread or spread <= 0:  # one family, or one sequence
+        return min(most, 1 / families)
+    correction = (1 - families) / (1 - 1 / most)
+    return max(1.0, min(most, correction * spread / apart))
 
 
 def log_mean(log_weights: Tensor) -> float:

@@ -11,6 +11,7 @@ from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.sampling.ancestral import GridSampler
+from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import time_of_masked_share
 from discrete_diffusion.sampling.draft import Block, Draft
 
@@ -47,6 +48,7 @@ class ReMDM(GridSampler):
     """
 
     name = "remdm"
+    law = Law.APPROXIMATE
     absorbing_only = True
 
     strategy: str = "cap"

@@ -14,7 +14,7 @@ from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.options import check_whole_number, is_number
-from discrete_diffusion.sampling.base import Sampler
+from discrete_diffusion.sampling.base import Law, Sampler
 from discrete_diffusion.types import Conditions, SampleOutput
 
 
@@ -40,6 +40,7 @@ class RowAncestral(Sampler[MaskedFeatures]):
     """
 
     name = "row-ancestral"
+    law = Law.APPROXIMATE
     state = "features"
     algorithms = ("masked-features",)
 

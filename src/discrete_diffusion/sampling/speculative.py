@@ -11,6 +11,7 @@ from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import pick, uniform_draws
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import order_of_unmasking, time_of_masked_share
 from discrete_diffusion.sampling.draft import Block, Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
@@ -77,6 +78,7 @@ class Speculative(TokenSampler):
     """
 
     name = "speculative"
+    law = Law.MASKED_SHARE
     absorbing_only = True
 
     tokens_per_round: int | None = 8

@@ -13,6 +13,7 @@ from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import draw, uniform_draws
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import number_of_calls, time_of_masked_share
 from discrete_diffusion.sampling.draft import Block, Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
@@ -145,6 +146,9 @@ class EvenUnmasking(Unmasking):
         super().__post_init__()
         check_whole_number("sampling.tokens_per_call", self.tokens_per_call, least=1)
 
+    def draws_together(self, num: int, steps: int | None = None) -> bool:
+        return num > steps if steps is not None else min(num, self.tokens_per_call) > 1
+
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
@@ -163,6 +167,7 @@ class Confidence(EvenUnmasking):
     the order reads narrowed draws, and ``log_weights`` do not undo the tilt."""
 
     name = order = "confidence"
+    law = Law.APPROXIMATE
 
 
 class Margin(EvenUnmasking):
@@ -172,6 +177,7 @@ class Margin(EvenUnmasking):
     It reads the distributions alone: exact one token per call, where D is."""
 
     name = order = "margin"
+    law = Law.ANY_ORDER
 
 
 class Entropy(EvenUnmasking):
@@ -181,6 +187,7 @@ class Entropy(EvenUnmasking):
     alone: exact one token per call, where D is."""
 
     name = order = "entropy"
+    law = Law.ANY_ORDER
 
 
 @dataclass(kw_only=True)
@@ -222,6 +229,13 @@ class EntropyBounded(Unmasking):
                 "set sampling.budget"
             )
         super().check(algorithm, steps)
+
+    @property
+    def law(self) -> Law:  # type: ignore[override]
+        return Law.APPROXIMATE if self.order in READ_TOKENS else Law.ANY_ORDER
+
+    def draws_together(self, num: int, steps: int | None = None) -> bool:
+        return self.budget > 0 and num > 1  # budget 0 joins tokens that are certain
 
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None

@@ -8,7 +8,11 @@ import statistics
 import pytest
 
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
+    DISTANCES,
+    SHARES,
+    bubble_metrics,
+)
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.sample_scores import score_samples, shown_sizes
 from discrete_diffusion.evaluation.intervals import confidence_interval
@@ -31,7 +35,8 @@ def test_means_intervals_and_floors():
     for name in one:
         assert scores.per_seed[name] == [one[name], two[name]]
         assert scores.as_dict()[name] == statistics.fmean([one[name], two[name]])
-        interval = confidence_interval([one[name], two[name]])
+        num = 120 if name in SHARES else None
+        interval = confidence_interval([one[name], two[name]], num=num)
         assert scores.as_dict()["intervals"][name] == [interval.low, interval.high]
     assert (scores.floors.num_samples, scores.floors.num_reference) == (60, 80)
     assert scores.real["node_tv"] == scores.floors.mean["node_tv"] > 0

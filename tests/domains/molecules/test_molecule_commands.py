@@ -59,6 +59,7 @@ def refused(capsys, words: list[str], error: str) -> None:
 def test_a_run(run):
     metrics = read(run / "metrics.json")
     assert {"valid", "valid_relaxed", "unique", "novel", "nelbo_unordered"} <= set(metrics)
+    assert metrics["exact"] is True
     assert len(read_graphs(run / "samples.jsonl")) == metrics["num_samples"]
     assert (run / "samples.png").is_file()
     assert "N+, O-" in (run / "config.yaml").read_text().replace("\n  - ", ", ")
@@ -128,7 +129,12 @@ def test_scaffolds_are_completed(which, request):
                     assert kind == bonds.get((i, j))
                 elif i not in opened:
                     assert kind is None
-    assert read("s/metrics.json")["num_inputs"] == 3
+    metrics = read("s/metrics.json")
+    assert metrics["num_inputs"] == 3
+    assert metrics["exact"] == (which == "run_random")
+    assert which == "run_random" or "SMILES" in metrics["approximate_because"]
+    main(["sample", f"checkpoint={run}", *words, "sampling=speculative", "out=rounds"])
+    assert "told t" in read("rounds/metrics.json")["approximate_because"]
 
 
 def test_mol_blocks_are_scaffolds_too(run_random):

@@ -165,8 +165,8 @@ def _summary(result: Mapping[str, Any], measurement: CellMeasurement) -> dict[st
         for name in sorted(measurement.measures)
         if (numbers := _numbers(result.get(name) or []))
     }
-    kept = ("steps", "metrics", "statistics", "hardware")
-    return {**means, **{key: result[key] for key in kept}}
+    kept = ("steps", "exact", "approximate_because", "metrics", "statistics", "hardware")
+    return {**means, **{key: result[key] for key in kept if key in result}}
 
 
 def _real_data(

@@ -151,6 +151,7 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.plugins import import_plugins
     from discrete_diffusion.sampling import build_sampler
+    from discrete_diffusion.sampling.exactness import approximations, exactness
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -170,6 +171,7 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
             "data_fingerprint": data.fingerprint(),
             "terms": terms.as_dict(),
             "sampling": plain(config.sampling),
+            **(exactness(approximations(model.sampler, algorithm)) if terms.num_samples else {}),
             "steps": checkpoint.step,
             "split": held_out_split(data),
             **dict.fromkeys(("quantity", "ordering", "rows", "bounds")),

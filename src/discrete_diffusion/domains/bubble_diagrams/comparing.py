@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.evaluation.intervals import share_error
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.naming import counted
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.comparison import Comparison
 
 _PLAN_COLUMNS = (
-    Column("realisable", "realisable", 1, up=True, share=True),
-    Column("buildable", "buildable", 1, up=True, share=True),
+    Column("realisable", "realisable", 1, True, share=True, counted="num_verdicts"),
+    Column("buildable", "buildable", 1, True, share=True, counted="num_verdicts"),
 )
 
 _FEWEST_SAMPLES = 50
@@ -91,7 +91,6 @@ def _shares(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
     """``plan_shares`` with the standard errors of the columns."""
     found = plan_shares(diagrams, len(diagrams))
     for column in _PLAN_COLUMNS if found else ():
-        share = found[column.name]
-        error = math.sqrt(share * (1 - share) / len(diagrams))
+        error = share_error(found[column.name], len(diagrams))
         found[f"{column.name}_standard_error"] = error
     return found

@@ -37,6 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_tra
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.naming import counted
+from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -129,7 +130,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
         logger.info("%s", way.said(weights))
-    why = approximations(trained.sampler, trained.algorithm, completed)
+    why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
     if "num_particles" in of_brief:
         why.append(f"{of_brief['num_particles']} particles of each line stand for all that meet it")
     if reasons := "; ".join(why):
@@ -139,8 +140,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
         facts = {
             "completions": each,
             "seconds": seconds,
-            "exact": not reasons,
-            "approximate_because": reasons or None,
+            **exactness(why),
             **weights,
             **of_brief,
         }

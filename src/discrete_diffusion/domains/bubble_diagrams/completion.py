@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,17 +24,13 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.sampling import draw_samples
 from discrete_diffusion.sampling.drawing import draw_seeds, rows_at_once
+from discrete_diffusion.sampling.exactness import approximations as sampler_approximations
 from discrete_diffusion.shards import Shard
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import TokenAlgorithm
     from discrete_diffusion.sampling import TokenSampler
     from discrete_diffusion.types import SampleOutput
-
-_EXACT_SAMPLERS = ("first-hitting", "autoregressive")
-"""One token per call, they draw from the model."""
-_EXACT_ORDERS = ("margin", "entropy", "entropy-bounded", "speculative")
-"""They too, if the network is not told t and the order does not read the tokens drawn."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +39,9 @@ class Completions:
 
     ``diagrams``: those of the first partial diagram, then those of the second, ...; rooms numbered
     as in the partial one, whose metadata they carry, with ``given``, its line.
-    ``network_calls``, ``num_unknown``: Int64[M], of each diagram, its network calls and how many
-    tokens were drawn. ``log_weights``: Float64[M], see ``SampleOutput``. ``num_scored``: sequences
-    that the network scored to weigh arrangements, in ``num_batches`` forward passes.
+    ``network_calls``: Int64[M], of each diagram. ``real``, ``known``: Bool[M, L], its positions,
+    and those that were given. ``log_weights``: Float64[M], see ``SampleOutput``. ``num_scored``:
+    sequences that the network scored to weigh arrangements, in ``num_batches`` forward passes.
     ``arrangement_errors``: ``Weighed.error`` of the lines of which only a random part of the
     arrangements was weighed.
     ``trajectory``: Int64[K, trajectories, L], numbered as in the file, or None.
@@ -54,11 +50,17 @@ class Completions:
     diagrams: list[BubbleDiagram]
     network_calls: Tensor
     log_weights: Tensor
-    num_unknown: Tensor
+    real: Tensor
+    known: Tensor
     num_scored: int
     num_batches: int
     arrangement_errors: dict[int, float]
     trajectory: Tensor | None
+
+    @property
+    def num_unknown(self) -> Tensor:
+        """Int64[M]: how many tokens of each were drawn."""
+        return (self.real & ~self.known).sum(dim=1)
 
 
 def complete(
@@ -124,13 +126,12 @@ def complete(
         arranged = shard.map(arrange, zip(partials, lines, seeds, strict=True))
     tokens = torch.cat([part.tokens for part in arranged])
     known, real = known_and_real(tokens, vocab)
-    num_unknown = (real & ~known).sum(dim=1)
     finished: list[Tensor] = []
 
     def tell(rows: Tensor, output: SampleOutput) -> None:
         finished.append(rows)
         if on_drawn is not None:
-            drawn = numbered_as_given(output, arranged, num_unknown, rows, way)
+            drawn = numbered_as_given(output, arranged, real, known, rows, way)
             on_drawn(rows, drawn.diagrams)
 
     output = draw_samples(
@@ -147,17 +148,19 @@ def complete(
         on_drawn=None if on_drawn is None else tell,
     )
     rows = torch.cat(finished).sort().values if finished else torch.arange(len(real))
-    return numbered_as_given(output, arranged, num_unknown, rows, way)
+    return numbered_as_given(output, arranged, real, known, rows, way)
 
 
 def numbered_as_given(
     output: SampleOutput,
     arranged: Sequence[Arranged],
-    num_unknown: Tensor,
+    real: Tensor,
+    known: Tensor,
     rows: Tensor,
     way: Way,
 ) -> Completions:
-    """The samples, of some ``rows`` Int[M], with the rooms back at their own numbers."""
+    """The samples, of some ``rows`` Int[M], with the rooms back at their own numbers. ``real``,
+    ``known``: of all."""
     vocab = way.vocab
     back = torch.cat([part.orders for part in arranged])[rows].argsort(dim=1)
     num_rooms = (output.x0[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
@@ -173,11 +176,12 @@ def numbered_as_given(
     frames = output.trajectory
     return Completions(
         diagrams=way.weighted(
-            [replace(diagram, metadata=known) for diagram, known in diagrams], output.log_weights
+            [replace(diagram, metadata=data) for diagram, data in diagrams], output.log_weights
         ),
         network_calls=output.nfe,
         log_weights=output.log_weights,
-        num_unknown=num_unknown[rows],
+        real=real[rows],
+        known=known[rows],
         num_scored=sum(part.num_scored for part in arranged),
         num_batches=sum(part.num_batches for part in arranged),
         arrangement_errors={part.line: part.error for part in arranged if part.error is not None},
@@ -186,21 +190,22 @@ def numbered_as_given(
 
 
 def approximations(
-    sampler: TokenSampler, algorithm: TokenAlgorithm, completed: Completions
+    sampler: TokenSampler,
+    algorithm: TokenAlgorithm,
+    completed: Completions,
+    steps: int | None = None,
 ) -> list[str]:
     """Why completions are not exact draws of the model's conditional; empty if they are."""
-    if not completed.network_calls.any():
-        return []  # nothing was unknown
-    reasons = []
-    if not algorithm.process.absorbing:
-        reasons.append(
-            f"with {algorithm.process.name} noise the network takes given tokens for noisy ones"
-        )
-    reasons += _approximate_order(sampler, algorithm, completed)
-    if sampler.temperature != 1 or sampler.top_p != 1:
-        reasons.append("temperature and top_p change the distribution")
-    if completed.log_weights.any():
-        reasons.append("what has no plan is not drawn, which the weights (log_weight) undo")
+    if not completed.num_unknown.any():
+        return []
+    reasons = sampler_approximations(
+        sampler,
+        algorithm,
+        steps=steps,
+        real=completed.real,
+        known=completed.known,
+        log_weights=completed.log_weights,
+    )
     if completed.arrangement_errors:
         errors = completed.arrangement_errors.items()
         lines = ", ".join(f"{line} ({100 * error:.2g} %)" for line, error in errors)
@@ -209,19 +214,3 @@ def approximations(
             f"of their total that is in brackets; a larger max_arrangements weighs more"
         )
     return reasons
-
-
-def _approximate_order(
-    sampler: TokenSampler, algorithm: TokenAlgorithm, completed: Completions
-) -> Iterator[str]:
-    """Why drawing in the sampler's order and numbers is not drawing from the model."""
-    ordered = sampler.name in _EXACT_ORDERS and getattr(sampler, "order", "") != "confidence"
-    if not ordered and sampler.name not in _EXACT_SAMPLERS:
-        yield f"sampling={sampler.name} is approximate"
-        return
-    budget = getattr(sampler, "budget", None)  # of 0 joins certain tokens only, at no loss
-    fewer_calls = bool((completed.network_calls < completed.num_unknown).any())
-    if fewer_calls if budget is None else budget > 0:
-        yield "several tokens are drawn per call"
-    if ordered and algorithm.time_conditioning:
-        yield f"sampling={sampler.name} is exact only for a network that is not told t"

@@ -12,6 +12,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import Diagr
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     DISTANCES,
     METRIC_MEANINGS,
+    SHARES,
     SIZE_DEPENDENT,
     bubble_metrics,
 )
@@ -20,7 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
     structure_metrics,
 )
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
-from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
 from discrete_diffusion.evaluation.sample_sets import shown_sizes
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
@@ -83,8 +84,8 @@ class SampleScores:
         if name in DISTANCES or mean <= 1:
             digits = 5 if name.startswith("mmd_") else 4
         value = f"{mean:.{digits}f}"
-        if interval.low is not None:
-            value += f" ± {mean - interval.low:.{digits}f}"
+        if interval.half_width is not None:
+            value += f" ± {error_text(interval.half_width, digits)}"
         ratio = ""
         if name in DISTANCES and real:  # a floor of 0 is not divided by
             ratio = f"{mean / real:.{0 if mean >= 100 * real else 1}f}"
@@ -94,7 +95,8 @@ class SampleScores:
     def notes(self, num_unreadable: int = 0) -> list[str]:
         """How to read the table. ``num_unreadable``: samples that were left out of the sets."""
         interval = (
-            "± of their metrics is half of the 95 % interval (Student's t) over sampling seeds."
+            "± of their metrics is half of the 95 % interval (Student's t) over sampling seeds; of "
+            "shares on which all agree, Wilson's, of all samples."
         )
         notes = [
             f"Samples: {shown_sizes(self.sizes)} against {self.num_reference:,} real diagrams; "
@@ -171,12 +173,16 @@ def score_samples(
             seed=seed,
         )
         real |= {name: floors.mean[name] for name in SIZE_DEPENDENT}
+    num_drawn = sum(len(samples) for samples in sets)
     pooled = [diagram for samples in sets for diagram in samples]
     return SampleScores(
         sizes=[len(samples) for samples in sets],
         num_reference=len(reference),
         per_seed=per_seed,
-        intervals={name: confidence_interval(values) for name, values in per_seed.items()},
+        intervals={
+            name: confidence_interval(values, num=num_drawn if name in SHARES else None)
+            for name, values in per_seed.items()
+        },
         real=real,
         floors=floors,
         stratified={

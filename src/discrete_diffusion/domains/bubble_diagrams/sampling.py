@@ -38,6 +38,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
 from discrete_diffusion.naming import counted
+from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -90,6 +91,7 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
             "num_samples": len(diagrams),
             "network_calls_per_sample": drawn.network_calls,
             "seconds": drawn.seconds,
+            **exactness(trained.approximations(log_weights=drawn.log_weights)),
             **weights,
         }
         return sampled(config, trained, counted(len(diagrams), "sample"), diagrams, facts)
@@ -130,6 +132,7 @@ def _sample_rejecting(
         "num_samples": len(diagrams),
         "seconds": time.perf_counter() - start,
         **kept.facts,
+        **exactness(trained.approximations(log_weights=log_weights)),
         **way.facts(log_weights, SolverWork()),
     }
 

@@ -59,8 +59,8 @@ class DialogueCells(CellMeasurement):
         "rouge_l": Measure("ROUGE-L", lambda comparison: "ROUGE-L", _notes, up=True),
     }
     columns = (
-        Column("exact match", "exact_match", 1, up=True, share=True, of_samples=True),
-        Column("slots right", "slot_accuracy", 1, up=True, share=True),
+        Column("exact match", "exact_match", 1, True, share=True, counted="num_summaries"),
+        Column("slots right", "slot_accuracy", 1, True, share=True, counted="num_summaries"),
         Column("ROUGE-L with dialogues of others", "shuffled_rouge_l", 3, up=None),
         Column("rise with dialogues of others, nats", "nelbo_source_gap", 2, up=True),
     )

@@ -42,7 +42,8 @@ class SummaryScores:
         return torch.stack(list(self.slots.values())).mean(dim=0) if self.slots else None
 
     def as_dict(self, prefix: str = "") -> dict[str, float]:
-        """Means for ``metrics.json``, those over summaries with their standard errors."""
+        """Means for ``metrics.json``, those over summaries with their standard errors: of what is
+        the same for all summaries, that of a share of so many."""
         values = {"rouge_l": self.rouge_l, "exact_match": self.exact}
         if (slots := self.slot_accuracy) is not None:
             values |= {"slot_accuracy": slots}
@@ -51,7 +52,7 @@ class SummaryScores:
         for name, each in values.items():
             out[f"{prefix}{name}"] = float(each.mean())
             if len(each) > 1:
-                out[f"{prefix}{name}_standard_error"] = standard_error(each)
+                out[f"{prefix}{name}_standard_error"] = standard_error(each, num=len(each))
         return out | {f"{prefix}distinct": self.distinct}
 
 

@@ -19,7 +19,7 @@ from discrete_diffusion.domains.graphs.metrics.graphs import (
     own_metrics,
 )
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
-from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
 from discrete_diffusion.evaluation.sample_sets import shown_sizes
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
@@ -94,8 +94,8 @@ class SampleScores:
         interval, real = self.intervals[name], self.real.get(name)
         digits = 5 if name in DISTANCES else 2 if name in RATIOS or interval.mean > 1 else 4
         value = f"{interval.mean:.{digits}f}"
-        if interval.low is not None:
-            value += f" ± {interval.mean - interval.low:.{digits}f}"
+        if interval.half_width is not None:
+            value += f" ± {error_text(interval.half_width, digits)}"
         ratio = f"{interval.mean / real:.2f}" if name in DISTANCES and real else ""
         shown = "" if real is None else f"{real:.{digits}f}"
         return TableRow(name, value, shown, ratio, MEANINGS[name])
@@ -104,7 +104,8 @@ class SampleScores:
         """How to read the table."""
         several = len(self.sizes) > 1
         spread = (
-            "± is half of the 95 % interval (Student's t) over them"
+            "± is half of the 95 % interval (Student's t) over them; of shares on which all agree, "
+            "Wilson's, of all samples"
             if several
             else "one set, no interval"
         )
@@ -192,6 +193,7 @@ def score_samples(
         real |= ratios(real, real)
     names = [name for name in found[0] if all(name in values for values in found)]
     per_seed = {name: [values[name] for values in found] for name in names}
+    num_drawn = sum(sizes)
     return SampleScores(
         sizes=sizes,
         unreadable=unreadable,
@@ -200,7 +202,10 @@ def score_samples(
         kind=kind,
         kernel=kernel,
         per_seed=per_seed,
-        intervals={name: confidence_interval(values) for name, values in per_seed.items()},
+        intervals={
+            name: confidence_interval(values, num=num_drawn if name in SHARES else None)
+            for name, values in per_seed.items()
+        },
         real=real,
         floors=floors,
     )

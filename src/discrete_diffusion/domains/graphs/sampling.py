@@ -29,6 +29,7 @@ from discrete_diffusion.evaluation.token_samples import (
     draw_fresh,
 )
 from discrete_diffusion.naming import counted
+from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.whole_files import put_aside, whole_folder, write_text
 
 if TYPE_CHECKING:
@@ -45,8 +46,10 @@ logger = logging.getLogger(__name__)
 GRAPHML = "graphml"
 """The folder of samples as GraphML, a file each."""
 
-EXACT_SAMPLERS = ("first-hitting", "autoregressive")
-"""One token per call, they draw from the model."""
+_OF_AN_ORDER = (
+    "the model knows graphs with their nodes in the order data.node_order={}, which the lines need "
+    "not have; data.node_order=random has none"
+)
 
 MAX_COLUMNS = 6
 """Completions of a line that the picture shows."""
@@ -98,7 +101,9 @@ def complete_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
     was_stopped = len(graphs) < len(asked)
     kept = sorted(finished) if was_stopped else range(len(asked))
     lines_given = [asked[row] for row in kept]
-    reasons = _approximate_because(trained, drawn, (x0[kept] == UNKNOWN).sum(dim=1))
+    reasons = trained.approximations(real=real[kept], known=x0[kept] != UNKNOWN)
+    if (order := trained.data_config.node_order) != "random":
+        reasons.insert(0, _OF_AN_ORDER.format(order))
     if reasons:
         logger.info("the completions are approximate: %s", "; ".join(reasons))
 
@@ -109,8 +114,7 @@ def complete_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
             "given": str(config.given),
             "num_inputs": len(partials),
             "completions": each,
-            "exact": not reasons,
-            "approximate_because": "; ".join(reasons) or None,
+            **exactness(reasons),
             **_facts(drawn, len(graphs)),
         }
         what = f"{counted(len(graphs), 'completion')} of {counted(len(partials), 'partial graph')}"
@@ -177,26 +181,3 @@ def _facts(drawn: TokenSamples, num: int) -> dict[str, Any]:
         "network_calls_per_sample": drawn.network_calls,
         "seconds": drawn.seconds,
     }
-
-
-def _approximate_because(
-    trained: TrainedModel, drawn: TokenSamples, num_unknown: Tensor
-) -> list[str]:
-    """Why completions are not drawn from the model's own conditional distribution; none if they
-    are. ``num_unknown``: Int[M], tokens of each that were drawn."""
-    sampler, process = trained.sampler, trained.algorithm.process
-    order, reasons = trained.data_config.node_order, []
-    if order != "random":
-        reasons.append(
-            f"the model knows graphs with their nodes in the order data.node_order={order}, which "
-            "the lines need not have; data.node_order=random has none"
-        )
-    if not process.absorbing:
-        reasons.append(f"with {process.name} noise the network takes given tokens for noisy ones")
-    if sampler.name not in EXACT_SAMPLERS:
-        reasons.append(f"sampling={sampler.name} is approximate; first-hitting is exact")
-    elif bool((drawn.nfe < num_unknown).any()):
-        reasons.append("several tokens are drawn per call")
-    if sampler.temperature != 1 or sampler.top_p != 1:
-        reasons.append("temperature and top_p change the distribution")
-    return reasons

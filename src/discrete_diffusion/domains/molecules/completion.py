@@ -31,11 +31,13 @@ _SIZES, _PLACES, _SCORES, _CHOICE = 30, 31, 32, 33
 @dataclass(frozen=True)
 class Completed:
     """``molecules``: scaffold atoms first, numbered as given, then the drawn ones; ``lines``: of
-    the scaffold of each."""
+    the scaffold of each; ``real``, ``known``: Bool[M, L], positions, and those of the scaffold."""
 
     molecules: list[Molecule]
     lines: list[int]
     drawn: TokenSamples
+    real: Tensor
+    known: Tensor
 
 
 def complete(
@@ -91,12 +93,13 @@ def complete(
         picked = torch.multinomial(weights.softmax(dim=1), 1, generator=generator).squeeze(1)
         chosen = chosen * proposals + picked
     real = vocab.real_positions(torch.tensor(sizes))
+    known = real & (partial[chosen] >= 0)
     drawn = complete_token_samples(model, partial[chosen], real, entropy=(seed,))
     molecules = [
         _as_given(molecule, orders[row], slots[row])
         for molecule, row in zip(decode(drawn.tokens, vocab), chosen.tolist(), strict=True)
     ]
-    return Completed(molecules, [scaffold.line for scaffold in rows], drawn)
+    return Completed(molecules, [scaffold.line for scaffold in rows], drawn, real, known)
 
 
 def _sizes(

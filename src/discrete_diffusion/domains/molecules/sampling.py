@@ -23,6 +23,7 @@ from discrete_diffusion.domains.molecules.writing import (
 )
 from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
 from discrete_diffusion.naming import counted
+from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -37,6 +38,11 @@ NUM_SAMPLES = 64
 
 COMPLETIONS = 4
 """If ``completions`` does not say."""
+
+_OF_SMILES_ORDER = (
+    f"where a scaffold's atoms stand in the SMILES is drawn among {PROPOSALS} ways each, weighed "
+    "by the model; a model of data.node_order=random needs no such choice"
+)
 
 
 def sample_molecules(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
@@ -83,19 +89,18 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             size=size,
             seed=config.seed,
         )
+    reasons = trained.approximations(real=completed.real, known=completed.known)
     if data.node_order == SMILES_ORDER:
-        logger.info(
-            "the completions are approximate: where a scaffold's atoms stand in the SMILES is "
-            "drawn among %d ways each, weighed by the model; a model of data.node_order=random "
-            "needs no such choice",
-            PROPOSALS,
-        )
+        reasons.insert(0, _OF_SMILES_ORDER)
+    if reasons:
+        logger.info("the completions are approximate: %s", "; ".join(reasons))
 
     def write() -> Sampled:
         facts = {
             "given": str(config.given),
             "num_inputs": len(scaffolds),
             "completions": each,
+            **exactness(reasons),
             "num_samples": len(completed.molecules),
             "network_calls_per_sample": completed.drawn.network_calls,
             "seconds": completed.drawn.seconds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from discrete_diffusion.domains.molecules.metrics.validity import (
     sample_shares,
 )
 from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule, has_dummy
-from discrete_diffusion.evaluation.intervals import confidence_interval
+from discrete_diffusion.evaluation.intervals import confidence_interval, error_text
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
 VALIDITY = {
@@ -38,6 +39,9 @@ VALIDITY = {
     "novel": "of the different ones, not among the training molecules",
 }
 """Shares, by name."""
+
+_OF = {"unique": ("valid_relaxed",), "novel": ("valid_relaxed", "unique")}
+"""Shares of some samples only: of those that have these shares."""
 
 DISTANCES = {
     "fcd": "Fréchet ChemNet Distance of the valid samples, uncorrected",
@@ -95,10 +99,10 @@ class MoleculeScores:
         scale, digits, unit = (100, 2, " %") if name in VALIDITY else (1, 4, "")
         if name.startswith("nspdk"):
             digits = 6
-        interval = confidence_interval(self.per_set[name])
+        interval = confidence_interval(self.per_set[name], num=self._num(name))
         value = f"{scale * interval.mean:.{digits}f}"
-        if interval.low is not None:
-            value += f" ± {scale * (interval.mean - interval.low):.{digits}f}"
+        if interval.half_width is not None:
+            value += f" ± {error_text(scale * interval.half_width, digits)}"
         real = self.real.get(name)
         shown = "" if real is None else f"{scale * real:.{digits}f}{unit}"
         ratio = ""
@@ -106,12 +110,23 @@ class MoleculeScores:
             ratio = f"{interval.mean / real:.1f}"
         return TableRow(name, value + unit, shown, ratio, meaning)
 
+    def _num(self, name: str) -> float | None:
+        """How many samples of all sets a share is of; None for other numbers."""
+        if name not in VALIDITY:
+            return None
+        of = _OF.get(name, ())
+        counts = zip(self.sizes, *(self.per_set[share] for share in of), strict=True)
+        return max(1.0, sum(math.prod(each) for each in counts))
+
     def notes(self) -> list[str]:
         """How to read the table."""
         num = " + ".join(f"{size:,}" for size in self.sizes)
         notes = [f"Samples: {num} against {self.num_reference:,} held-out molecules."]
         if len(self.sizes) > 1:
-            notes.append("± is half of the 95 % interval (Student's t) over sample sets.")
+            notes.append(
+                "± is half of the 95 % interval (Student's t) over sample sets; of shares on which "
+                "all agree, Wilson's, of all samples."
+            )
         if self.num_real:
             notes.append(
                 f"Training data: {self.num_real:,} training molecules in the place of the samples, "

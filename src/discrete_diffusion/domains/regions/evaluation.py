@@ -24,7 +24,7 @@ from discrete_diffusion.evaluation.held_out import (
     sampling_facts,
     sampling_seeds,
 )
-from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.table import TableRow, TableSection, bound_row, four_decimals
 
@@ -219,4 +219,6 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
 
 def _shown(interval: Interval) -> str:
     value = four_decimals(interval.mean)
-    return value if interval.low is None else f"{value} ± {interval.mean - interval.low:.4f}"
+    if interval.half_width is None:
+        return value
+    return f"{value} ± {error_text(interval.half_width, 4)}"

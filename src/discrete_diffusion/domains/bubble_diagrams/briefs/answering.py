@@ -35,16 +35,13 @@ from discrete_diffusion.domains.bubble_diagrams.sampling import NUM_SAMPLES, sam
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.domains.domain import Drawn, Sampled
+from discrete_diffusion.evaluation.intervals import share_error
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling.drawing import draw_seeds
+from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.particles import (
-    effective_number,
-    log_mean,
-    move,
-    systematic,
-)
+from discrete_diffusion.sampling.particles import effective_samples, log_mean, move, systematic
 from discrete_diffusion.types import SampleOutput
 
 if TYPE_CHECKING:
@@ -195,10 +192,9 @@ class Asked:
         p = kept.acceptance
         facts = {
             **kept.facts,
-            "exact": True,
-            "approximate_because": None,
+            **exactness(self.trained.approximations()),
             "probability": self.share * p,
-            "probability_standard_error": self.share * math.sqrt(p * (1 - p) / kept.num_drawn),
+            "probability_standard_error": self.share * share_error(p, kept.num_drawn),
         }
         return Answer([each.diagram for each in kept.samples], facts)
 
@@ -209,7 +205,7 @@ class Asked:
             parts = [self._with_plans(part) for part in parts]
         estimates = torch.tensor([log_mean(part.log_weights) for part in parts]).double().exp()
         log_weights = torch.cat([part.log_weights for part in parts])
-        effective = effective_number(log_weights)
+        effective = effective_samples(parts, self.vocab.vocab_size)
         if effective == 0:
             raise ValueError(self._too_rare(parts))
         generator = make_generator(self.config.seed, 2)
@@ -222,10 +218,9 @@ class Asked:
             calls += sum(each.network_calls for each in self._first)
         mean = float(estimates.mean())
         error = float(estimates.std()) / math.sqrt(REPEATS)
+        few = f"{num:,} particles, worth {effective:.1f} independent samples, stand for all"
         facts = {
-            "exact": False,
-            "approximate_because": f"{num:,} particles, worth {effective:.1f} independent ones; "
-            "exact as their number grows (particles=)",
+            **exactness([*self.trained.approximations(), few]),
             "num_particles": num,
             "effective_samples": effective,
             "moves_accepted": accepted,

@@ -106,6 +106,7 @@ def evaluate_brief(
         **_facts(config, trained, real),
         "num_samples": num,
         "method": scores[0].name,
+        **{key: scores[0].facts[key] for key in ("exact", "approximate_because")},
         "told": told,
         "left_out": left_out,
         "seconds": time.perf_counter() - start,

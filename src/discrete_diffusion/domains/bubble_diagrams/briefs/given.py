@@ -106,7 +106,8 @@ def by_rejection(
         first,
         diagrams=[part.diagrams[row] for part, row in chosen],
         network_calls=torch.stack([part.network_calls[row] for part, row in chosen]),
-        num_unknown=first.num_unknown[rows],
+        real=first.real[rows],
+        known=first.known[rows],
         log_weights=torch.zeros(len(chosen), dtype=torch.float64),
     )
     return completed, {"num_drawn": drawn, "network_calls_per_sample": calls / len(chosen)}
@@ -145,7 +146,8 @@ def by_particles(
         pool,
         diagrams=[pool.diagrams[row] for row in rows_of.tolist()],
         network_calls=pool.network_calls[rows_of],
-        num_unknown=pool.num_unknown[rows_of],
+        real=pool.real[rows_of],
+        known=pool.known[rows_of],
         log_weights=torch.zeros(len(rows_of), dtype=torch.float64),
     )
     calls = float(pool.network_calls.sum()) / len(rows_of)

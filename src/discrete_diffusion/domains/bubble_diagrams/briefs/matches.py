@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams.briefs.command import interval
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.evaluation.intervals import share_error
 from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Matching:
 
     @property
     def standard_error(self) -> float:
-        return math.sqrt(self.share * (1 - self.share) / self.num)
+        return share_error(self.share, self.num)
 
     @cached_property
     def measured(self) -> DiagramSet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     data_coverage,
 )
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.evaluation.intervals import error_text, share_error
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
 if TYPE_CHECKING:
@@ -93,7 +93,10 @@ class MethodScores:
 
     @property
     def share_met_error(self) -> float:
-        return math.sqrt(self.share_met * (1 - self.share_met) / max(len(self.diagrams), 1))
+        """0 where nothing else is kept, which makes it no estimate."""
+        if not self.diagrams or (self.share_met == 1 and "probability" in self.facts):
+            return 0.0
+        return share_error(self.share_met, len(self.diagrams))
 
     def as_dict(self) -> dict[str, Any]:
         """For ``metrics.json``."""
@@ -122,7 +125,7 @@ class MethodScores:
         """``100.0 %``, or ``61.2 ± 3.0 %``."""
         if not self.diagrams:
             return "-"
-        error = f" ± {100 * self.share_met_error:.1f}" if self.share_met_error else ""
+        error = f" ± {error_text(100 * self.share_met_error, 1)}" if self.share_met_error else ""
         return f"{100 * self.share_met:.1f}{error} %"
 
     def probability_cell(self) -> str:

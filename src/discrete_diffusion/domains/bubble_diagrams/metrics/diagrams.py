@@ -75,6 +75,16 @@ METRIC_MEANINGS: dict[str, str] = {
     "edges_per_diagram_reference": "relations per diagram of the reference, mean",
     "edge_presence_reference": "relations / possible pairs of the reference",
 }
+
+SHARES = frozenset(
+    (
+        *("valid", "connected", "at_most_one_living_room", "at_most_one_entrance"),
+        *("exactly_one_living_room", "transitive", "horizontally_transitive"),
+        *("vertically_transitive", "inside_valid", "mode_coverage", "mode_coverage_weighted"),
+        *("diversity", "novelty"),
+    )
+)
+"""Metrics that are shares, of samples or of what they cover."""
 """One line on every metric of ``bubble_metrics``, in its order."""
 
 

@@ -11,7 +11,7 @@ import torch
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import is_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
-from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
 NUM_VERDICTS = 200
@@ -62,7 +62,10 @@ class PlanScores:
 
     @property
     def intervals(self) -> dict[str, Interval]:
-        return {name: confidence_interval(self.per_seed[name]) for name in MEANINGS}
+        return {
+            name: confidence_interval(self.per_seed[name], num=sum(self.per_seed["num_verdicts"]))
+            for name in MEANINGS
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """For ``metrics.json``."""
@@ -74,8 +77,8 @@ class PlanScores:
         rows = []
         for name, interval in self.intervals.items():
             value = f"{interval.mean:.4f}"
-            if interval.low is not None:
-                value += f" ± {interval.mean - interval.low:.4f}"
+            if interval.half_width is not None:
+                value += f" ± {error_text(interval.half_width, 4)}"
             rows.append(TableRow(name, value, f"{self.real[name]:.4f}", "", MEANINGS[name]))
         return TableSection("floor plans, decided by a constraint solver", tuple(rows))
 

@@ -24,6 +24,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     vocabulary_of_graph,
 )
 from discrete_diffusion.sampling import check_sampler, rows_at_once
+from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class RowByRow(FirstHitting):
     """First-hitting sampling with a generator for each sample, so that its random numbers do not
     depend on what is drawn beside it. ``on_revealed`` is told where tokens were revealed,
     Bool[B, L], and all tokens, Int[B, L]."""
+
+    law = Law.MODEL
 
     generators: Sequence[torch.Generator] = ()
     on_revealed: Callable[[Tensor, Tensor], None]
@@ -154,9 +157,8 @@ class DiagramModel:
             clamp=torch.where(known, tokens, -1).to(self.device),
         )
         output = output.cpu()
-        num_unknown = (real & ~known).sum(dim=1)
         everything = numbered_as_given(
-            output, arranged, num_unknown, torch.arange(len(real)), Way("", self.vocab)
+            output, arranged, real, known, torch.arange(len(real)), Way("", self.vocab)
         )
         why = tuple(approximations(sampler, self.algorithm, everything))
         answers, start = [], 0

@@ -31,7 +31,7 @@ MEANINGS = {
 }
 
 SHARES = ("valid", "unique", "novel", "valid_unique_novel", "unique_novel", "connected")
-"""Of all samples."""
+"""Metrics that are shares of all samples."""
 
 
 def default_kernel(kind: str | None) -> str:
