@@ -167,7 +167,7 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield f"{prefix}{key}", value
 
 
-_MAY_BE_NULL = ("trainer.", "callbacks.ema_decay", "size_tolerance")
+_MAY_BE_NULL = ("trainer.", "callbacks.ema_decay", "init.", "resume", "size_tolerance")
 """Beginnings of keys whose value null means "off"."""
 
 _OF_CONSTRUCTORS = ("algo.", "forward_process.", "noise.", "sampling.")

@@ -10,11 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM, Distill
-from discrete_diffusion.algorithms import plan as plans
-from discrete_diffusion.algorithms.plan import cheapest_cuts, even_plan, plan_calls
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, few_call
 from discrete_diffusion.types import Batch
@@ -36,16 +33,24 @@ NUM = 200_000
 
 
 class TabularMixture(nn.Module):
-    """A free table of logits for every state and component, in float64."""
+    """A free table of logits for every state and component, in float64, which turn with t: the
+    share that is corrupted tilts them by ``told``."""
 
-    def __init__(self, components: int, scale: float = 1.0, seed: int = 0) -> None:
+    def __init__(
+        self, components: int, scale: float = 1.0, seed: int = 0, told: float = 4.0
+    ) -> None:
         super().__init__()
         shape = (VOCAB_SIZE**LENGTH, components, LENGTH, VOCAB_SIZE)
         table = torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
-        self.table = nn.Parameter(scale * table)
+        self.table, self.told = nn.Parameter(scale * table), told
+        self.shares: list[Tensor] = []
 
-    def forward(self, x_t: Tensor, sigma: Tensor | None = None, *, component=None) -> Tensor:
+    def forward(self, x_t: Tensor, sigma: Tensor, *, component=None) -> Tensor:
+        share = -torch.expm1(-sigma.double())
+        self.shares.append(share)
+        ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
         logits = self.table[(x_t * CODE).sum(-1)]
+        logits = logits + self.told * (share - 0.4)[:, None, None, None] * ramp
         if isinstance(component, str):
             return logits
         return logits[:, 0] if component is None else logits[torch.arange(len(x_t)), component]
@@ -113,12 +118,40 @@ def test_one_call_is_an_unbiased_draw_of_the_whole():
         assert nearest.bincount(minlength=num).tolist() == [8, 8, 8]
 
 
+@pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
+def test_the_network_is_told_the_share_of_real_tokens_that_is_masked(real):
+    """In every call of training and of sampling, clamped tokens counted among the real ones."""
+    world, algorithm = ToyWorld.make(real), student(3, (0, 1, 1))
+    algorithm.loss(everything(world), make_generator(0), "exact")
+    num = int(real.sum())
+    after_first = (num - 1) / num
+    told = [float(share.unique()) for share in algorithm.backbone.shares]
+    assert told == pytest.approx([1.0, after_first], abs=1e-4)  # sigma is cut at alpha = 1e-4
+    algorithm.backbone.shares.clear()
+    clamp = torch.tensor([[1, -1, -1]])
+    sampler = build_sampler({"name": "few-call"})
+    sampler.sample(algorithm, real.unsqueeze(0), generator=make_generator(1), clamp=clamp)
+    assert [float(share) for share in algorithm.backbone.shares] == pytest.approx([after_first])
+
+
+@torch.no_grad()
+def test_a_batch_of_one_is_trained_on_every_call():
+    """A sample alone has each of the calls as often, so its loss is right on average too."""
+    world, algorithm = ToyWorld.make(), student(2, (2, 0, 1))
+    one = Batch(world.x0[:1], world.real[None])
+    terms = [float(algorithm.call_nll(one, torch.tensor([k]))) for k in range(3)]
+    drawn = [float(algorithm.loss(one, make_generator(k)).nelbo) / 3 for k in range(60)]
+    seen = [min(range(3), key=lambda k: abs(terms[k] - value)) for value in drawn]
+    assert {seen.count(k) > 8 for k in range(3)} == {True}
+    assert drawn == pytest.approx([terms[k] for k in seen], rel=1e-5)
+
+
 def best_product(world: ToyWorld, plan: tuple[int, ...]) -> float:
     """The least total variation from the world that gradient steps on the tables of a product of
     two calls find, from its own conditionals and from random starts."""
     found = []
     for seed in range(4):
-        algorithm = student(1, plan, scale=0.3, seed=seed)
+        algorithm = student(1, plan, scale=0.3, seed=seed, told=0.0)
         if seed == 0:
             exact = ExactBackbone(Absorbing(world.layout, LogLinear())).table
             algorithm.backbone.table.data.copy_(exact.unsqueeze(1))
@@ -144,7 +177,7 @@ def test_a_mixture_draws_in_two_calls_what_no_product_does():
     world = ToyWorld.make()
     plans = [plan for plan in itertools.product((0, 1), repeat=3) if 0 < sum(plan) < 3]
     products = {plan: best_product(world, plan) for plan in plans}
-    algorithm = student(8, min(products, key=products.__getitem__), scale=0.3)
+    algorithm = student(8, min(products, key=products.__getitem__), scale=0.3, told=0.0)
     optimizer = torch.optim.Adam(algorithm.parameters(), lr=0.05)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3000)
     batch = everything(world)
@@ -202,68 +235,11 @@ def test_clamped_tokens_stay_and_are_seen_from_the_first_call():
         algorithm, FULL.expand(500, -1), generator=make_generator(1), clamp=clamp
     )
     assert (drawn.x0[:, 2] == 3).all()
-    first = algorithm.backbone.table[(torch.tensor([MASK, MASK, 3]) * CODE).sum(), :, 0, :3]
+    two_thirds = torch.tensor([math.log(3.0)])  # are masked of what is real, not of what is free
+    state = torch.tensor([[MASK, MASK, 3]])
+    first = algorithm.backbone(state, two_thirds, component="all")[0, :, 0, :3]
     share = drawn.x0[:, 0].bincount(minlength=3).double() / 500
     assert ((share - first.softmax(dim=-1).mean(dim=0)).abs() < 0.12).all()
-
-
-@pytest.mark.parametrize("calls", [1, 2, 5, 8])
-def test_cheapest_cuts_are_those_of_trying_all(calls):
-    cost = torch.rand(8, 9, generator=make_generator(calls), dtype=torch.float64)
-    nats, starts = cheapest_cuts(cost, calls)
-    tried = {
-        (0, *inner): sum(float(cost[i, j]) for i, j in itertools.pairwise((0, *inner, 8)))
-        for inner in itertools.combinations(range(1, 8), calls - 1)
-    }
-    best = min(tried, key=tried.__getitem__)
-    assert nats == pytest.approx(tried[best])
-    assert tuple(starts.tolist()) == best
-
-
-class Copies(nn.Module):
-    """x1 = x0, and x2 = x3 are as free: what is seen of a pair says the other one."""
-
-    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
-        logits = torch.zeros(*x_t.shape, 4)
-        for one, other in ((0, 1), (1, 0), (2, 3), (3, 2)):
-            seen = x_t[:, other]
-            logits[:, one].scatter_(1, seen.clamp(max=1).unsqueeze(1), 20.0 * (seen < 2)[:, None])
-        return logits
-
-
-def copies() -> tuple[MDLM, Batch]:
-    """Two pairs of equal bits, and who knows it."""
-    support = torch.zeros(4, 4, dtype=torch.bool)
-    support[:, :2] = True
-    algorithm = MDLM(Copies(), Absorbing(TokenLayout(support, mask_id=2, pad_id=3), LogLinear()))
-    x0 = torch.randint(2, (300, 2), generator=make_generator(0)).repeat_interleave(2, dim=1)
-    return algorithm, Batch(x0, torch.ones_like(x0, dtype=torch.bool))
-
-
-def parts_copies(plan: Tensor) -> bool:
-    """Each of two calls has one of either pair."""
-    return bool(plan[0] != plan[1] and plan[2] != plan[3]) and plan.bincount().tolist() == [2, 2]
-
-
-def test_a_plan_draws_copies_in_different_calls():
-    """At the least nats; the same plan for the same seed."""
-    algorithm, batch = copies()
-    plan = plan_calls(algorithm, batch, 2, make_generator(0))
-    assert parts_copies(plan)
-    assert torch.equal(plan, plan_calls(algorithm, batch, 2, make_generator(0)))
-
-
-def test_moves_mend_what_one_order_cannot_cut(monkeypatch):
-    algorithm, batch = copies()
-    monkeypatch.setattr(plans, "ORDERS", 1)
-    assert all(parts_copies(plan_calls(algorithm, batch, 2, make_generator(k))) for k in range(8))
-    monkeypatch.setattr(plans, "MOST_MOVES", 0)
-    found = [parts_copies(plan_calls(algorithm, batch, 2, make_generator(k))) for k in range(8)]
-    assert not all(found)
-
-
-def test_even_plans_use_every_call():
-    assert even_plan(7, 3).bincount().tolist() == [3, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -293,6 +269,6 @@ def test_components_need_a_backbone_that_has_them():
 
 def test_uniform_predictions_cost_log_k():
     world = ToyWorld.make()
-    algorithm = student(5, scale=0.0)
+    algorithm = student(5, scale=0.0, told=0.0)
     found = algorithm.loss(everything(world), make_generator(0), "exact").nelbo
     torch.testing.assert_close(found, torch.full_like(found, math.log(3 * 4 * 2)))

@@ -167,3 +167,12 @@ def test_every_position_is_masked_with_the_weight_of_one_in_the_mean(how):
     error = weight.std(dim=0) / len(data) ** 0.5
     slack = 4.5 if how == "forced_mask" else 8  # the others have infinite variance
     assert ((weight.mean(dim=0) - 1).abs() <= slack * error).all()
+
+
+def test_the_power_is_the_smallest_of_the_tokens():
+    """Only that keeps the variance finite for all: nodes are corrupted like t^2, edges like t."""
+    layout = toy_layout()
+    schedule = PerGroup(layout, exponents={"node": 2.0, "edge": 1.0})
+    assert vanishing_power(Absorbing(layout, schedule), torch.device("cpu")) == 1.0
+    schedule = PerGroup(layout, exponents={"node": 2.0, "edge": 3.0})
+    assert vanishing_power(Uniform(layout, schedule), torch.device("cpu")) == 2.0

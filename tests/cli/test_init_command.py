@@ -13,7 +13,9 @@ import torch
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.earlier_runs import starting_weights
+from discrete_diffusion.cli.run import build_run
 from discrete_diffusion.cli.train import train
+from discrete_diffusion.types import Batch
 
 QUICK = [
     *("threads=1", "logger=none", "trainer.max_steps=1", "trainer.val_check_interval=1"),
@@ -182,3 +184,57 @@ def test_what_the_command_says_is_not_the_teachers():
     other = compose("train", [*words, "algo.backbone=bd-denoiser"])
     assert "bd-denoiser" in other.model.backbones
     assert (other.data.n_max, other.noise.name) == (6, "cosine")
+
+
+def test_a_student_takes_after_a_teacher_that_an_experiment_names(tmp_path, monkeypatch):
+    """As if the command named it; what the experiment, or the command, says is not the teacher's,
+    and a run that is gone on with comes before."""
+    teacher = run("teacher", *PAIR, *QUICK)
+    monkeypatch.setenv("TEACHER", str(teacher))
+    (tmp_path / "experiment").mkdir()
+
+    def of(name: str, text: str, *words: str):
+        lines = f"# @package _global_\n{text}\n"
+        (tmp_path / "experiment" / f"{name}.yaml").write_text(lines)
+        return compose("train", [f"experiment={name}", *words], user_config_dir=tmp_path)
+
+    said = f"defaults: [override /algo: distill]\ninit: {{checkpoint: {teacher}}}\ncalls: 3"
+    config = of("mine", said)
+    assert (config.model.d_pair, config.data.n_max, config.calls) == (8, 6, 3)
+    assert (config.noise.name, config.algo.backbone) == ("cosine", "bd-denoiser-pair")
+    assert str(config.init.checkpoint) == str(teacher)
+    own = of("own", f"{said}\ndata: {{num_plans: 50, n_max: 5}}")
+    assert (own.data.num_plans, own.data.n_max, own.model.d_pair) == (50, 5, 8)
+    chosen = of("chosen", said.replace("distill", "distill, override /model: bd_pair_tiny"))
+    assert (chosen.model.d_pair, chosen.data.n_max) == (compose("train", PAIR[:2]).model.d_pair, 6)
+    told = of("mine", said, "data.n_max=7")
+    assert (told.data.n_max, told.model.d_pair) == (7, 8)
+    assert of("mine", said, "init.checkpoint=null").noise.name == "log_linear"
+    assert of("nested", "defaults: [mine, _self_]\nseed: 3").model.d_pair == 8
+    of_shell = said.replace(str(teacher), "\"${oc.env:TEACHER}\"")
+    assert of("shell", of_shell).model.d_pair == 8
+    assert of("gone", f"{said}\nresume: {teacher}").model.d_pair == 8
+    assert of("other", said.replace("distill", "mdlm")).noise.name == "log_linear"
+
+
+@pytest.mark.parametrize("node_order", ["random", "canonical", "given"])
+def test_a_plan_is_made_on_samples_as_training_shows_them(node_order, monkeypatch):
+    """Relabelled if training relabels them, and each sample by itself; else as they are."""
+    words = ["data.num_plans=200", f"data.node_order={node_order}", "model=bd_tiny"]
+    built = build_run(
+        compose("train", [*words, "algo=distill", "algo.components=1"]), on_gpu=False
+    )
+    seen: list[Batch] = []
+    monkeypatch.setattr(built.algorithm, "begin", lambda train, generator: seen.append(train))
+    built.begin()
+    train, dataset = seen[0], built.data
+    examples = dataset.splits["train"]
+    same = (train.x0 == examples.x0).all(dim=1)
+    assert torch.equal(train.real, examples.real)
+    if node_order != "random":
+        assert same.all()
+        return
+    assert float(same.double().mean()) < 0.2  # each in an order of its own
+    sizes = dataset.sizes(examples)
+    for x0, relabelled, num in zip(examples.x0, train.x0, sizes.tolist(), strict=True):
+        assert sorted(x0[:num].tolist()) == sorted(relabelled[:num].tolist())

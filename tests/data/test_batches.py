@@ -243,6 +243,21 @@ def test_a_split_is_complete_and_the_same_every_time(dataset, split):
     assert len(stream) == len(first)
 
 
+def test_a_part_of_a_split_is_a_choice_that_the_seed_draws(dataset):
+    """The numbers of what is measured depend on it, so it stays what it is."""
+
+    def rows(seed: int, most: int | None = 5) -> list[int]:
+        part = SplitBatches(dataset, "train", batch_size=3, seed=seed, most=most)
+        held = dataset.splits["train"].x0
+        return [int((held == x0).all(dim=1).nonzero()[0]) for x0 in part.examples.x0]
+
+    found = [rows(seed) for seed in range(6)]
+    assert len({tuple(each) for each in found}) == 6
+    assert all(len(set(each)) == 5 for each in found)
+    assert found[0] == [157, 203, 236, 301, 393]
+    assert [len(rows(0, most)) for most in (1, 10**6, None)] == [1, 480, 480]
+
+
 @pytest.mark.parametrize("world_size", [2, 3, 64])
 def test_even_shards_count_every_batch_once(dataset, world_size):
     """Also where there are fewer batches than ranks: those without one repeat another's."""

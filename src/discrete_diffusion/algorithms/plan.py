@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ORDERS, MOST_CUTS, MOST_MOVES = 4, 64, 200
-"""How many random orders are tried, of long sequences, in how many places one may be cut, and how
-many moves of one position follow."""
+"""How many random orders are tried, of long sequences, in how many places one may be cut (if there
+are many calls, twice as many as calls), and how many moves of one position follow."""
 MOST_SAMPLES, FEWEST_SAMPLES, TOKENS = 128, 32, 2**13
 """Samples that a plan is tried on: as many as have so many tokens, within these limits."""
 _AT_ONCE = 64
@@ -48,7 +48,8 @@ def plan_calls(
     num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
     some = torch.randperm(len(train), generator=generator, device=generator.device)[:num]
     examples = _rows(train, some.to(train.x0.device))
-    cuts = torch.linspace(0, length, min(length, MOST_CUTS) + 1).round().long()
+    num_cuts = min(length, max(MOST_CUTS, 2 * calls))
+    cuts = torch.linspace(0, length, num_cuts + 1).round().long()
     moves = min(4 * length, MOST_MOVES)  # each position twice either way
     found: list[tuple[float, Tensor]] = []
     with (
@@ -95,14 +96,20 @@ def _moved(
 
 def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
     """The least sum of ``cost`` Float[G, G + 1] of ``calls`` runs i..j-1 of 0..G-1, one behind the
-    other, and where they start, Int[calls]; ``cost[i, j]``: of the run i..j-1."""
+    other, and where they start, Int[calls]; ``cost[i, j]``: of the run i..j-1.
+
+    Raises ``ValueError`` for more runs than G.
+    """
     num = len(cost)
+    if not 1 <= calls <= num:
+        raise ValueError(f"calls={calls}: expected 1 to {num}, as many as there are to part")
+    empty = torch.ones(num, num + 1, dtype=torch.bool).tril()  # runs that end where they start
+    cost = cost.masked_fill(empty.to(cost.device), torch.inf)
     best = torch.full((calls + 1, num + 1), torch.inf, dtype=cost.dtype)
     before = torch.zeros(calls + 1, num + 1, dtype=torch.long)
     best[0, 0] = 0
     for k in range(1, calls + 1):
-        for j in range(1, num + 1):
-            best[k, j], before[k, j] = (best[k - 1, :j] + cost[:j, j]).min(dim=0)
+        best[k], before[k] = (best[k - 1, :num, None] + cost).min(dim=0)
     starts, end = [], num
     for k in range(calls, 0, -1):
         end = int(before[k, end])

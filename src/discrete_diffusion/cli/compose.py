@@ -15,6 +15,7 @@ from discrete_diffusion.cli.parts import (
     all_choices,
     import_named,
     offer_part,
+    said_by_files,
     withdraw_parts,
 )
 from discrete_diffusion.cli.presets import chooses_model, missing_preset
@@ -101,7 +102,7 @@ def _completed(
     if late:  # a preset that a backbone of a plug-in is registered with
         available_backbones()
         defaults = _defaults(config_name, chosen, user_config_dir)
-    if config_name == "train" and (words := _teacher_words(defaults, overrides)):
+    if config_name == "train" and (words := _teacher_words(defaults, overrides, user_config_dir)):
         config, added = _completed(config_name, [*overrides, *words], user_config_dir)
         return config, [*words, *added]
     preset = missing_preset(defaults, overrides, user_config_dir)
@@ -217,24 +218,32 @@ def compose_plainly(
                     raise
 
 
-def _teacher_words(defaults: DictConfig, overrides: Sequence[str]) -> list[str]:
+def _teacher_words(
+    defaults: DictConfig, overrides: Sequence[str], user_config_dir: str | Path | None
+) -> list[str]:
     """Overrides that give an algorithm with a teacher (``distill``) the data, noise, model and
     backbone of the checkpoint that it starts from, or of the run that it goes on with, but for what
-    the command says itself; none for other algorithms.
+    the command, or an experiment that it chooses, says itself; none for other algorithms.
 
     Raises the errors of reading a checkpoint.
     """
-    said = dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
-    files = (text_of(said.get(key, "null")) for key in ("resume", "init.checkpoint"))
-    path = next((file for file in files if file != "null"), None)
-    if path is None or "algo" not in defaults:
+    said = {key: written(value) for key, value in said_by_files(overrides, user_config_dir).items()}
+    said |= dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
+    files = {key: text_of(said.get(key, "null")) for key in ("resume", "init.checkpoint")}
+    key = next((key for key, file in files.items() if file != "null"), None)
+    if key is None or "algo" not in defaults:
         return []
     from discrete_diffusion.algorithms import ALGORITHMS
 
     if not getattr(ALGORITHMS.known(defaults.algo.name), "has_teacher", False):
         return []
+    from omegaconf import OmegaConf
+
     from discrete_diffusion.checkpoints import LAST, read_contents
 
+    path = files[key]
+    if "${" in path:
+        path = OmegaConf.select(compose_plainly("train", overrides, user_config_dir), key)
     teacher = read_contents(path, of_folder=LAST)
     teacher.check_plugged_in()
     was, words = teacher.info["config"], []

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.cli.search_path import choices
+from discrete_diffusion.cli.search_path import choices, config_repository
 from discrete_diffusion.config_files import config_dir, plain
-from discrete_diffusion.options import constructor_defaults
+from discrete_diffusion.options import constructor_defaults, leaves
 from discrete_diffusion.plugins import Declared, Registry, import_plugins
 
 _FILES = ("experiment", "debug")
@@ -43,6 +43,35 @@ def import_named(overrides: Sequence[str], user_config_dir: str | Path | None = 
     ``plugins``. Raises ``ValueError`` for one that cannot be imported."""
     for modules in _plugins(overrides, user_config_dir):
         import_plugins(modules)
+
+
+def said_by_files(
+    overrides: Sequence[str], user_config_dir: str | Path | None = None
+) -> dict[str, Any]:
+    """What the YAMLs of the experiments that the words of a command choose say, and those that they
+    are made of: values by key, and the choices of groups (``model``)."""
+    from hydra.core.default_element import GroupDefault
+    from omegaconf import OmegaConf
+
+    words = [word.lstrip("+").partition("=")[::2] for word in overrides]
+    paths = [f"{key}/{value}" for key, value in words if key in _FILES]
+    said: dict[str, Any] = {}
+    if not paths:
+        return said
+    with config_repository(user_config_dir, overrides) as repository:
+        while paths:
+            path = paths.pop()
+            file = repository.load_config(path)
+            if file is None:
+                continue
+            for item in file.defaults_list or ():
+                if isinstance(item, GroupDefault):
+                    said.setdefault(str(item.group).lstrip("/"), item.value)
+                elif item.path != "_self_":
+                    paths.append(f"{path.rpartition('/')[0]}/{item.path}")
+            keys = OmegaConf.to_container(OmegaConf.create(file.config), resolve=False)
+            said = {**dict(leaves(keys)), **said}
+    return said
 
 
 def offer_part(config: str | None) -> bool:

@@ -99,11 +99,13 @@ class Run:
         )
 
     def begin(self) -> None:
-        """Before the first step of a new run, see ``Algorithm.begin``."""
+        """Before the first step of a new run, see ``Algorithm.begin``: samples as training shows them,
+        relabelled if it relabels."""
         from discrete_diffusion.categorical import make_generator
 
-        generator = make_generator(self.config.seed, BEGIN_STREAM)
-        self.algorithm.begin(self.data.splits["train"].batch(), generator)
+        seed, examples = self.config.seed, self.data.splits["train"]
+        train = self.data.augment(examples, make_generator(seed, BEGIN_STREAM, 1))
+        self.algorithm.begin(train, make_generator(seed, BEGIN_STREAM))
 
     def fit(self, trainer: Trainer, resumed: ResumePoint | None) -> None:
         """Train, from where ``resumed`` says."""

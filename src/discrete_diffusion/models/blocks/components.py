@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -21,9 +21,10 @@ class ComponentHead(nn.Module):
 
     so that a network with components begins as the same function as without, bit for bit.
 
-    R is random and fixed. Components that are all equal would get the same gradient for ever; the
-    gate, whose gradient is not 0, tells them apart from the second step on. ``scale``: components
-    learn faster than the network whose features they read.
+    R, ``directions``, is random, fixed, and kept with the weights. Components that are all equal
+    would get the same gradient for ever; the gate, whose gradient is not 0, tells them apart from
+    the second step on. ``scale``: components learn faster than the network whose features they
+    read.
 
     ``num``: M; ``dim``: width of the features; ``num_ids``: of the logits.
     """
@@ -38,9 +39,17 @@ class ComponentHead(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(num, num_ids, dim))
         self.gate = nn.Parameter(torch.zeros(()))
-        generator = torch.Generator().manual_seed(num)
-        directions = torch.randn(self.weight.shape, generator=generator)
-        self.register_buffer("directions", directions, persistent=False)
+        self.register_buffer("directions", self._drawn())
+
+    def _drawn(self) -> Tensor:
+        """R, in float32 whatever the default type is: of another it would be another draw."""
+        generator = torch.Generator().manual_seed(len(self.weight))
+        return torch.randn(self.weight.shape, generator=generator, dtype=torch.float32)
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *options: Any) -> None:
+        """Weights of earlier versions have no R: theirs is the one that is drawn."""
+        state.setdefault(f"{prefix}directions", self._drawn())
+        super()._load_from_state_dict(state, prefix, *options)
 
     def forward(self, logits: Tensor, features: Tensor, component: Tensor | None) -> Tensor:
         """logits (B, N, V), features (B, N, D), component Int[B] -> (B, N, V); of all components,
