@@ -211,7 +211,7 @@ def test_a_student_takes_after_a_teacher_that_an_experiment_names(tmp_path, monk
     assert (told.data.n_max, told.model.d_pair) == (7, 8)
     assert of("mine", said, "init.checkpoint=null").noise.name == "log_linear"
     assert of("nested", "defaults: [mine, _self_]\nseed: 3").model.d_pair == 8
-    of_shell = said.replace(str(teacher), "\"${oc.env:TEACHER}\"")
+    of_shell = said.replace(str(teacher), '"${oc.env:TEACHER}"')
     assert of("shell", of_shell).model.d_pair == 8
     assert of("gone", f"{said}\nresume: {teacher}").model.d_pair == 8
     assert of("other", said.replace("distill", "mdlm")).noise.name == "log_linear"
@@ -221,9 +221,7 @@ def test_a_student_takes_after_a_teacher_that_an_experiment_names(tmp_path, monk
 def test_a_plan_is_made_on_samples_as_training_shows_them(node_order, monkeypatch):
     """Relabelled if training relabels them, and each sample by itself; else as they are."""
     words = ["data.num_plans=200", f"data.node_order={node_order}", "model=bd_tiny"]
-    built = build_run(
-        compose("train", [*words, "algo=distill", "algo.components=1"]), on_gpu=False
-    )
+    built = build_run(compose("train", [*words, "algo=distill", "algo.components=1"]), on_gpu=False)
     seen: list[Batch] = []
     monkeypatch.setattr(built.algorithm, "begin", lambda train, generator: seen.append(train))
     built.begin()

@@ -69,7 +69,7 @@ def said_by_files(
                     said.setdefault(str(item.group).lstrip("/"), item.value)
                 elif item.path != "_self_":
                     paths.append(f"{path.rpartition('/')[0]}/{item.path}")
-            keys = OmegaConf.to_container(OmegaConf.create(file.config), resolve=False)
+            keys: Any = OmegaConf.to_container(OmegaConf.create(file.config), resolve=False)
             said = {**dict(leaves(keys)), **said}
     return said
 
