@@ -99,8 +99,8 @@ class Run:
         )
 
     def begin(self) -> None:
-        """Before the first step of a new run, see ``Algorithm.begin``: with samples as training shows
-        them, relabelled if it relabels."""
+        """Before the first step of a new run, see ``Algorithm.begin``: with samples as training
+        shows them, relabelled if it relabels."""
         from discrete_diffusion.categorical import make_generator
 
         seed, examples = self.config.seed, self.data.splits["train"]
