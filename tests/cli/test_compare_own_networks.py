@@ -66,6 +66,7 @@ def check_table(out, models: dict[str, str]) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_lines_of_the_readme_run(tmp_path, capsys):
     (code,) = (c for c in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if '"mine"' in c)
     (tmp_path / "my_module.py").write_text(NETWORK + code)
@@ -84,6 +85,7 @@ def test_the_lines_of_the_readme_run(tmp_path, capsys):
     assert "0 of 8 cells to run" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_another_size_in_the_same_folder_is_refused(tmp_path, failure):
     register("mine", {"width": 64, "scales_with": "width"})
     words = ["compare", "backbones=[mine]", *TINY]
@@ -91,6 +93,7 @@ def test_another_size_in_the_same_folder_is_refused(tmp_path, failure):
     assert "mdlm-mine-seed0: model.width 64 -> 72" in failure(*words, "model.width=72")
 
 
+@pytest.mark.slow
 def test_the_line_that_new_prints_runs(tmp_path, monkeypatch, capsys, site):
     main(["new", "plan_net"])
     line = printed(capsys.readouterr().out, "compare")
@@ -222,6 +225,7 @@ def test_the_size_that_a_command_gives_stays(refusal):
     assert "leave out model.width=, and compare finds it" in refusal(*words, "model.width=32")
 
 
+@pytest.mark.slow
 def test_sizes_may_differ_and_the_table_says_how_far(tmp_path, refusal):
     register("mine", {"width": 8, "scales_with": "width"})
     words = ("backbones=[bd-denoiser,mine]", "model=bd_tiny")

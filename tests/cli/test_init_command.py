@@ -186,6 +186,7 @@ def test_what_the_command_says_is_not_the_teachers():
     assert (other.data.n_max, other.noise.name) == (6, "cosine")
 
 
+@pytest.mark.slow
 def test_a_student_takes_after_a_teacher_that_an_experiment_names(tmp_path, monkeypatch):
     """As if the command named it; what the experiment, or the command, says is not the teacher's,
     and a run that is gone on with comes before."""

@@ -93,6 +93,7 @@ def test_positions_that_are_not_needed(failure):
     assert "model.length=36" in sentence
 
 
+@pytest.mark.slow
 def test_compare_takes_them():
     words = [
         "algos=[mdlm,my_algo]",

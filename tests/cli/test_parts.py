@@ -138,6 +138,7 @@ class TestChosenByName:
         assert re.search(r"noise=my-noise +.*my-noise", shown)
         assert "noise.exponent=2.0" in shown
 
+    @pytest.mark.slow
     def test_jobs_of_a_sweep_take_them(self, capsys):
         words = ["algo=d3pm", "forward_process=uniform,my-process", "model=bd_tiny", "logger=none"]
         few = ["debug=default", "trainer.max_steps=1", "data.num_plans=60", "eval.num_samples=1"]
