@@ -8,9 +8,10 @@ import pytest
 import torch
 from toy_batches import ExactDenoiser, exact_mdlm, toy_batches
 
-from discrete_diffusion.algorithms import BD3LM
+from discrete_diffusion.algorithms import BD3LM, general_bound
 from discrete_diffusion.evaluation import bound_by_time, estimate_bound
 from discrete_diffusion.forward_process import Absorbing
+from toy_algorithms import TOYS
 from toy_world import (
     FULL,
     PADDED,
@@ -127,3 +128,26 @@ def test_nothing_to_measure_is_refused():
         bound_by_time(exact_mdlm(), [], seed=0)
     with pytest.raises(ValueError, match="num_bins=0"):
         bound_by_time(exact_mdlm(), [], num_bins=0, seed=0)
+
+
+@pytest.mark.parametrize("name", ["mdlm", "udlm"])
+def test_each_bin_is_the_integrand_at_the_times_the_network_was_told(name):
+    """Computed again from what it was asked; the times lie in their bins."""
+    world, num = ToyWorld.make(), 4
+    algorithm = TOYS[name].exact(all_schedules(world.layout)["per_group"], tilt=3.0)
+    (batch,) = toy_batches(world, 200)
+    calls: list[tuple[torch.Tensor, ...]] = []
+    answer = algorithm.log_prediction
+
+    def log_prediction(x_t, t, real, conditions=None):
+        calls.append((x_t, t, answer(x_t, t, real, conditions)))
+        return calls[-1][2]
+
+    algorithm.log_prediction = log_prediction
+    found = bound_by_time(algorithm, [batch], num_bins=num, seed=0)
+    assert len(calls) == num
+    for k, (x_t, t, log_d0) in enumerate(calls):
+        assert ((t * num >= k) & (t * num <= k + 1)).all()
+        terms = general_bound(algorithm.process, x_t, batch.x0, log_d0, t, batch.real)
+        expected = torch.stack([terms[:, :1].sum(), terms[:, 1:].sum()]).double() / len(batch)
+        torch.testing.assert_close(found.integrand[k], expected)

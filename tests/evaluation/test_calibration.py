@@ -94,3 +94,19 @@ def test_the_time_of_a_masked_share(name):
 def test_shares_outside_the_open_interval_are_refused():
     with pytest.raises(ValueError, match="between 0 and 1"):
         measure_calibration(exact_mdlm(), [], shares=(0.5, 1.0), seed=0)
+
+
+def test_the_network_is_told_the_time_of_each_share():
+    """At which the node is masked with probability t^2 and both edges with t."""
+    algorithm, told = exact_mdlm("per_group", 4.0), []
+    answer = algorithm.logits
+
+    def logits(x_t, t, real, conditions=None):
+        told.append(t)
+        return answer(x_t, t, real, conditions)
+
+    algorithm.logits = logits
+    measure_calibration(algorithm, toy_batches(ToyWorld.make(), 30), shares=(0.2, 0.7), seed=0)
+    for share, t in zip((0.2, 0.7), told, strict=True):
+        expected = (1 + 3 * share) ** 0.5 - 1
+        torch.testing.assert_close(t, torch.full((30,), expected, dtype=torch.float64))

@@ -1,0 +1,140 @@
+"""The time that a network is told in training is the one at which its batch was corrupted.
+
+What a loss should be is computed from what the network was asked: the noise, and the time it was
+told. Groups whose noise differs and mixed sizes make another time another number.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import BD3LM, MDLM, TokenAlgorithm, general_bound
+from discrete_diffusion.algorithms.draws import TIME_DRAWS
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.types import Batch
+from toy_algorithms import TOYS
+from toy_world import (
+    FULL,
+    MASK,
+    PADDED,
+    ExactBackbone,
+    ExactBlockBackbone,
+    ExactRowBackbone,
+    ToyWorld,
+    all_schedules,
+    toy_layout,
+)
+
+PER_GROUP = all_schedules(toy_layout())["per_group"]
+EXPONENT = torch.tensor([2.0, 1.0, 1.0], dtype=torch.float64)
+"""1 - alpha = t^w: of the node and of both edges."""
+
+
+def mixed() -> Batch:
+    """Samples of both sizes."""
+    worlds = [ToyWorld.make(FULL), ToyWorld.make(PADDED)]
+    real = torch.cat([world.real.expand(len(world.x0), -1) for world in worlds])
+    return Batch(torch.cat([world.x0 for world in worlds]), real)
+
+
+def asked(algorithm: TokenAlgorithm) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """What the network is asked from now on, and what it says: x_t, t, log D."""
+    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    answer = algorithm.denoise
+
+    def denoise(x_t: Tensor, t: Tensor, real: Tensor, conditions=None) -> Tensor:
+        found.append((x_t, t, answer(x_t, t, real, conditions)))
+        return found[-1][2]
+
+    algorithm.denoise = denoise  # type: ignore[method-assign]
+    return found
+
+
+def told(kind: type[TokenAlgorithm], backbone: type = ExactBackbone, **options) -> TokenAlgorithm:
+    process = Absorbing(toy_layout(), PER_GROUP)
+    return kind(backbone(process, tilt=3.0), process, **options)
+
+
+@pytest.mark.parametrize("draw", TIME_DRAWS)
+def test_masked_diffusion_is_told_the_time_that_weighs_its_terms(draw):
+    """w_l / t for each MASK of position l."""
+    algorithm, batch = told(MDLM), mixed()
+    found = asked(algorithm)
+    nelbo = algorithm.loss(batch, make_generator(0), draw).nelbo
+    ((x_t, t, log_d0),) = found
+    weight = (x_t == MASK) * EXPONENT / t.unsqueeze(1)
+    expected = (weight * algorithm.cross_entropy(log_d0, batch)).sum(dim=1)
+    torch.testing.assert_close(nelbo, expected.float(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["udlm", "marginal", "gidd", "matrix-gaussian", "sedd-uniform"])
+def test_other_noise_is_told_the_time_of_its_bound(name):
+    algorithm, batch = TOYS[name].exact(PER_GROUP, tilt=2.0), mixed()
+    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    answer = algorithm.log_prediction
+
+    def log_prediction(x_t: Tensor, t: Tensor, real: Tensor, conditions=None) -> Tensor:
+        found.append((x_t, t, answer(x_t, t, real, conditions)))
+        return found[-1][2]
+
+    algorithm.log_prediction = log_prediction  # type: ignore[method-assign]
+    nelbo = algorithm.loss(batch, make_generator(0), "uniform").nelbo
+    ((x_t, t, log_d0),) = found
+    bound = general_bound(algorithm.process, x_t, batch.x0, log_d0, t, batch.real)
+    torch.testing.assert_close(nelbo, bound.sum(dim=1).float(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["d3pm-absorbing", "d3pm-uniform"])
+def test_a_model_of_steps_is_told_where_its_step_begins(name):
+    """T times the term of the step from t to t - 1 / T."""
+    algorithm, batch = TOYS[name].exact(PER_GROUP, tilt=2.0), mixed()
+    found, num = asked(algorithm), algorithm.num_steps
+    nelbo = algorithm.loss(batch, make_generator(0), "uniform").nelbo
+    ((x_t, t, log_d0),) = found
+    terms = algorithm.step_terms(x_t, batch.x0, log_d0, t, t - 1 / num)
+    expected = num * terms.masked_fill(~batch.real, 0.0).sum(dim=1)
+    torch.testing.assert_close(nelbo, expected.float(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [[1, 2], [2, 1], [1, 1, 1]])
+def test_one_block_is_told_its_own_time(lengths):
+    """Without ``context``: N terms w_l / t of the block that a call is about, the first with MASKs
+    unless it has none, of N blocks."""
+    options = {"block_lengths": lengths, "time_conditioning": True}
+    algorithm, batch = told(BD3LM, ExactRowBackbone, **options), mixed()
+    found, blocks = asked(algorithm), algorithm.blocks
+    nelbo = algorithm.loss(batch, make_generator(0), "uniform").nelbo
+    ((x_t, t, log_d0),) = found
+    masked = (x_t == MASK) & batch.real
+    own = blocks == torch.where(masked, blocks, 9).amin(dim=1, keepdim=True)
+    held = torch.stack([(batch.real & (blocks == b)).any(dim=1) for b in blocks.unique()])
+    terms = (masked & own) * EXPONENT / t.unsqueeze(1) * algorithm.cross_entropy(log_d0, batch)
+    expected = (held.sum(dim=0) * terms.sum(dim=1)).float()
+    used = nelbo > 0
+    assert float(used.double().mean()) > 0.25
+    torch.testing.assert_close(nelbo[used], expected[used], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backbone", [ExactRowBackbone, ExactBlockBackbone])
+def test_every_block_is_told_the_noise_of_the_whole_sample(backbone):
+    """Both ways to read the clean sequence beside x_t: sigma is -log of the mean alpha."""
+    algorithm = told(BD3LM, backbone, block_lengths=[1, 2], time_conditioning=True)
+    batch, sigmas = mixed(), []
+    ask = algorithm.ask
+
+    def listen(x_t: Tensor, sigma: Tensor, conditions=None) -> Tensor:
+        sigmas.append(sigma)
+        return ask(x_t, sigma, conditions)
+
+    algorithm.ask = listen  # type: ignore[method-assign]
+    t = torch.linspace(0.1, 0.9, len(batch), dtype=torch.float64)
+    x_t = batch.x0.masked_fill(batch.real, MASK)
+    algorithm.denoise(x_t, t, batch.real, algorithm.teacher_forcing(batch))
+    alpha = (1 - t.unsqueeze(1) ** EXPONENT) * batch.real
+    expected = -(alpha.sum(dim=1) / batch.real.sum(dim=1)).log()
+    assert len(sigmas) == (2 if backbone is ExactRowBackbone else 1)
+    for sigma in sigmas:
+        torch.testing.assert_close(sigma.double(), expected, rtol=1e-5, atol=1e-6)
