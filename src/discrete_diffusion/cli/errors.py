@@ -10,7 +10,7 @@ from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import compose_plainly, group_overrides
-from discrete_diffusion.cli.parts import PART_GROUPS, all_choices
+from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, named_modules
 from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.config_files import RENAMED, sampler_settings
 from discrete_diffusion.naming import unknown_name
@@ -53,8 +53,7 @@ def elsewhere(group: str, name: str, overrides: Sequence[str]) -> str:
     if group not in PART_GROUPS:
         return ""
     said = {key: value for key, _, value in (word.lstrip("+").partition("=") for word in overrides)}
-    given = [module.strip() for module in said.get("plugins", "").strip("[]").split(",")]
-    given = [module for module in given if module]
+    given = [str(module) for module in named_modules(overrides) or ()]
     known, checkpoint = [], said.get("checkpoint", "").strip("'\"")
     if checkpoint:
         from discrete_diffusion.checkpoints.contents import remembered_modules

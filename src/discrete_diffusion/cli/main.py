@@ -149,14 +149,12 @@ def _look_at_data(arguments: list[str], kind: str = "data") -> None:
 
 def _import_named(words: Sequence[str]) -> None:
     """Import the modules of ``plugins=[...]``, the only argument of ``list``."""
-    from omegaconf import OmegaConf
-
-    from discrete_diffusion.plugins import import_plugins
+    from discrete_diffusion.cli.parts import import_named
 
     for word in words:
         if not word.startswith("plugins="):
             raise ValueError(f"{word}: list takes plugins=[my_package.module] alone")
-    import_plugins(OmegaConf.from_dotlist([*words]).get("plugins"))
+    import_named(words)
 
 
 def _run(command: str, arguments: list[str], of_this_program: bool) -> None:

@@ -3,17 +3,16 @@ YAML. One that a folder of the user's or a package has comes first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.cli.search_path import choices, config_repository
-from discrete_diffusion.config_files import config_dir, plain
 from discrete_diffusion.options import constructor_defaults, leaves
 from discrete_diffusion.plugins import Declared, Registry, import_plugins
 
 _FILES = ("experiment", "debug")
-"""Groups whose YAMLs may name ``plugins``."""
+"""Groups whose YAMLs may set keys of the whole config."""
 
 PART_GROUPS = {
     "algo": "discrete_diffusion.algorithms:ALGORITHMS",
@@ -41,8 +40,16 @@ def all_choices(
 def import_named(overrides: Sequence[str], user_config_dir: str | Path | None = None) -> None:
     """Import the modules that the words of a command, or an experiment that they choose, name under
     ``plugins``. Raises ``ValueError`` for one that cannot be imported."""
-    for modules in _plugins(overrides, user_config_dir):
-        import_plugins(modules)
+    import_plugins(named_modules(overrides))
+    import_plugins(said_by_files(overrides, user_config_dir).get("plugins"))
+
+
+def named_modules(overrides: Sequence[str]) -> Any:
+    """What ``plugins=`` among the words of a command says; None without it."""
+    from omegaconf import OmegaConf
+
+    words = [word.lstrip("+") for word in overrides]
+    return OmegaConf.from_dotlist([w for w in words if w.startswith("plugins=")]).get("plugins")
 
 
 def said_by_files(
@@ -131,21 +138,3 @@ def _backbone_of(algorithm: Any) -> str | None:
     needs = getattr(algorithm, "backbone_needs", ())
     usable = usable_backbones(needs, getattr(algorithm, "state", "tokens"))
     return "bd-denoiser" if "bd-denoiser" in usable else next(iter(usable), None)
-
-
-def _plugins(overrides: Sequence[str], user_config_dir: str | Path | None) -> Iterator[Any]:
-    """What the words, and the YAMLs of chosen experiments, have under ``plugins``."""
-    from omegaconf import OmegaConf
-
-    for word in overrides:
-        key, _, value = word.lstrip("+").partition("=")
-        if key == "plugins":
-            yield plain(OmegaConf.from_dotlist([f"plugins={value}"]))["plugins"]
-        for folder in _folders(user_config_dir) if key in _FILES else ():
-            path = folder / key / f"{value}.yaml"
-            if path.is_file():
-                yield plain(OmegaConf.load(path)).get("plugins")
-
-
-def _folders(user_config_dir: str | Path | None) -> list[Path]:
-    return [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
