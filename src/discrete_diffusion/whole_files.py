@@ -6,7 +6,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
 from functools import partial
@@ -163,21 +163,33 @@ def growing_name(path: Path) -> Path:
 def saying_what_is_complete(folder: Path, names: Sequence[str]) -> Iterator[None]:
     """An ``OSError`` of a full disk inside the block also says which of the files ``names`` of the
     folder it has written."""
-    before = {name: _state(folder / name) for name in names}
+    before = states_of(folder, names)
     try:
         yield
     except OSError as error:
         if error.errno not in _NO_SPACE:
             raise
-        done = [
-            n for n in names if _state(folder / n) not in (None, before[n]) and _GROWING not in n
-        ]
+        done = written_since(before, folder)
         said = (
             f"complete in {folder}: {', '.join(done)}"
             if done
             else f"nothing else in {folder} is new"
         )
         raise OSError(f"{error}; {said}") from error
+
+
+def states_of(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, int] | None]:
+    """The present files of these names in the folder, for ``written_since``."""
+    return {name: _state(folder / name) for name in names}
+
+
+def written_since(before: Mapping[str, tuple[int, int] | None], folder: Path) -> list[str]:
+    """The names of ``states_of`` that a complete file has taken since."""
+    return [
+        name
+        for name, state in before.items()
+        if _state(folder / name) not in (None, state) and _GROWING not in name
+    ]
 
 
 def _state(path: Path) -> tuple[int, int] | None:

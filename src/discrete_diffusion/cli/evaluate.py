@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from discrete_diffusion.cli.sample_source import check_sampling, open_trained_mo
 from discrete_diffusion.config_files import as_list
 from discrete_diffusion.domains import get_domain
 from discrete_diffusion.stopping import Stop
-from discrete_diffusion.whole_files import refuse_overwriting
+from discrete_diffusion.whole_files import refuse_overwriting, states_of, written_since
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.domain import Domain, Evaluation
@@ -73,12 +73,11 @@ def run(config: DictConfig) -> None:
     if config.checkpoint is not None:
         check_sampling(config)
     check_inputs(config, "evaluate")
-    before = _versions(folder, written)
+    before = states_of(folder, written)
     try:
         _measure(config, folder, written)
     except Stop as stop:
-        new = sorted(dict(_versions(folder, written).items() - before.items()))
-        kept = " and ".join(str(folder / name) for name in new)
+        kept = " and ".join(str(folder / name) for name in sorted(written_since(before, folder)))
         end_stopped(stop, f"what is complete is in {kept}" if kept else "nothing was written")
 
 
@@ -103,12 +102,6 @@ def _measure(config: DictConfig, folder: Path, written: list[str]) -> None:
 def _written() -> list[str]:
     """What ``out`` receives and an input could be; no input is a picture."""
     return ["metrics.json", "table.md", *(f for f in sample_files() if f.startswith("samples."))]
-
-
-def _versions(folder: Path, names: Iterable[str]) -> dict[str, int]:
-    """When the files that are there were written, ns."""
-    there = [name for name in names if (folder / name).exists()]
-    return {name: (folder / name).stat().st_mtime_ns for name in there}
 
 
 def _given(config: DictConfig) -> str:
