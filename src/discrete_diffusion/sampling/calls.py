@@ -21,6 +21,11 @@ def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Ten
     return -(-num // tokens_per_call) if steps is None else num.clamp(max=steps)
 
 
+def are_drawn_together(tokens_per_call: int, steps: int | None, num: int) -> bool:
+    """Whether a call of ``number_of_calls`` reveals several of ``num`` tokens."""
+    return num > steps if steps is not None else min(num, tokens_per_call) > 1
+
+
 def order_of_unmasking(times: Tensor, free: Tensor) -> Tensor:
     """Int[B, L]: the positions ``free`` Bool[B, L] by their unmask times Float64[B, L], latest
     first, then the others."""

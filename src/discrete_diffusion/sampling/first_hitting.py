@@ -11,7 +11,11 @@ from discrete_diffusion.algorithms import AR, TokenAlgorithm
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.sampling.base import Law
-from discrete_diffusion.sampling.calls import number_of_calls, order_of_unmasking
+from discrete_diffusion.sampling.calls import (
+    are_drawn_together,
+    number_of_calls,
+    order_of_unmasking,
+)
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
 
@@ -58,7 +62,7 @@ class FirstHitting(TokenSampler):
         super().check(algorithm, steps)
 
     def draws_together(self, num: int, steps: int | None = None) -> bool:
-        return num > steps if steps is not None else min(num, self.tokens_per_call) > 1
+        return are_drawn_together(self.tokens_per_call, steps, num)
 
     def run(self, draft: Draft) -> None:
         call, t = self.plan(draft)

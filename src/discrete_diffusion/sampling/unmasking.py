@@ -14,7 +14,11 @@ from discrete_diffusion.categorical import draw, uniform_draws
 from discrete_diffusion.naming import check_name
 from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.sampling.base import Law
-from discrete_diffusion.sampling.calls import number_of_calls, time_of_masked_share
+from discrete_diffusion.sampling.calls import (
+    are_drawn_together,
+    number_of_calls,
+    time_of_masked_share,
+)
 from discrete_diffusion.sampling.draft import Block, Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
 
@@ -147,7 +151,7 @@ class EvenUnmasking(Unmasking):
         check_whole_number("sampling.tokens_per_call", self.tokens_per_call, least=1)
 
     def draws_together(self, num: int, steps: int | None = None) -> bool:
-        return num > steps if steps is not None else min(num, self.tokens_per_call) > 1
+        return are_drawn_together(self.tokens_per_call, steps, num)
 
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
