@@ -177,6 +177,11 @@ class Algorithm(nn.Module, ABC):
         keep = u >= self.condition_dropout
         return replace(batch, conditions={**batch.conditions, "keep": keep})
 
+    @property
+    def num_parameters(self) -> int:
+        """Of the network, and of what is learnt beside it; on the meta device too."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
     def takes(self, name: str) -> bool:
         """Whether the backbone's ``forward`` can be given an argument of that name."""
         return self.call.takes(name)

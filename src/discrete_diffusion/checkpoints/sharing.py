@@ -57,7 +57,7 @@ def save_pretrained(
         metrics = _of_run(checkpoint) if metrics is None else read_metrics(metrics)
     weights = _weights(checkpoint.algorithm, dtype)
     info = resealed(checkpoint.info, weights)
-    num = sum(parameter.numel() for parameter in checkpoint.algorithm.parameters())
+    num = checkpoint.algorithm.num_parameters
     if (licence := licence_of_card(checkpoint.path.parent / CARD)) is not None:
         about = {"licence": licence, **about}
     card = model_card(info, num, About(**{"name": folder.name, **about}, metrics=metrics))

@@ -50,7 +50,7 @@ class Run:
 
     @property
     def size(self) -> int:
-        return sum(p.numel() for p in self.algorithm.parameters())
+        return int(self.algorithm.num_parameters)
 
     @cached_property
     def report(self) -> Report:

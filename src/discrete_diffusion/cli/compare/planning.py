@@ -235,9 +235,16 @@ class _Planner:
             config = self._compose(tuple(overrides))
             check_kinds(config, preset_config)
         built = build_on_meta(config)
-        size, out = sum(p.numel() for p in built.parameters()), Path(str(self.request.out))
-        out = out.absolute()
-        cell = Cell(algorithm, backbone, 0, tuple(overrides), config, size, out=out, scaled=scaled)
+        cell = Cell(
+            algorithm,
+            backbone,
+            0,
+            tuple(overrides),
+            config,
+            built.num_parameters,
+            out=Path(str(self.request.out)).absolute(),
+            scaled=scaled,
+        )
         refusal = cell.measurement.refusal(built, self.request.eval.num_samples)
         if refusal is not None:
             raise ValueError(refusal)

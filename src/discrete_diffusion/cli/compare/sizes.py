@@ -43,8 +43,7 @@ def parameter_counts(config: DictConfig, key: str) -> Callable[[int], int | None
             OmegaConf.update(each, f"model.{key}", value)
             try:
                 with torch.device("meta"):
-                    built = build_algorithm(each)
-                known[value] = sum(p.numel() for p in built.parameters())
+                    known[value] = build_algorithm(each).num_parameters
             except _REFUSED:
                 known[value] = None
         return known[value]
