@@ -41,10 +41,10 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
 from discrete_diffusion.domains.bubble_diagrams.real_data import real_data_for_model
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.evaluation.trained_model import TrainedModel
-from discrete_diffusion.rooms import NO_EDGE
-from discrete_diffusion.shards import Shard
+from discrete_diffusion.runtime.shards import Shard
 from record import RESULTS, Record, Sections, markdown_table, percent, publish
 
 REFERENCE, FLOOR_DRAWS = 1000, 20

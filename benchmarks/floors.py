@@ -18,8 +18,8 @@ import numpy as np
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
+from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 from discrete_diffusion.evaluation.floors import metric_floors
-from discrete_diffusion.rooms import ROOM_TYPES
 from record import Record, Sections, publish
 
 SIZE, LARGE = 489, 2000

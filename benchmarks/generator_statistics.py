@@ -36,7 +36,12 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     generate_plans,
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX, PAD
-from discrete_diffusion.rooms import INSIDE, NO_EDGE, ROOM_TYPES, SURROUNDING
+from discrete_diffusion.domains.bubble_diagrams.rooms import (
+    INSIDE,
+    NO_EDGE,
+    ROOM_TYPES,
+    SURROUNDING,
+)
 from record import Record, Sections, publish
 
 COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])

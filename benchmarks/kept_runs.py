@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from discrete_diffusion import progress
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.output_folder import claimed_run
 from discrete_diffusion.cli.train import train
+from discrete_diffusion.runtime import progress
 from speed_clock import Stopwatch
 
 

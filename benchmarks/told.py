@@ -17,7 +17,7 @@ from typing import Any
 
 from briefs import BRIEFS, answer
 from discrete_diffusion.checkpoints import read_checkpoint
-from discrete_diffusion.published import published
+from discrete_diffusion.hub.published import published
 from evaluations import evaluate
 from record import Record, Sections, markdown_table, publish
 

@@ -24,7 +24,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structu
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
-from discrete_diffusion.rooms import NO_EDGE, RELATIONS
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS
 from record import RESULTS, Record, Sections, markdown_table, percent, publish
 
 _NUM_EXPLAINED = 12

@@ -33,7 +33,7 @@ from discrete_diffusion import (
 )
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.parts import PART_GROUPS
-from discrete_diffusion.config_files import config_dir
+from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.domains.bubble_diagrams.pictures import drawing
 from discrete_diffusion.models import registry
 from fake_packages import forget_imports

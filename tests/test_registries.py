@@ -10,6 +10,7 @@ import pytest
 from discrete_diffusion import algorithms, forward_process, noise_schedules, sampling
 from discrete_diffusion.algorithms import ALGORITHMS, MDLM, algorithms_on, register_algorithm
 from discrete_diffusion.cli.listing import print_listing
+from discrete_diffusion.config.plugins import Registry, import_plugins
 from discrete_diffusion.domains import get_domain
 from discrete_diffusion.forward_process import (
     PROCESSES,
@@ -25,7 +26,6 @@ from discrete_diffusion.noise_schedules import (
     build_schedule,
     register_noise_schedule,
 )
-from discrete_diffusion.plugins import Registry, import_plugins
 from discrete_diffusion.sampling import (
     SAMPLERS,
     FirstHitting,

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.naming import check_name
+from discrete_diffusion.config.naming import check_name
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +48,7 @@ def load(
     that nobody has imported.
     """
     from discrete_diffusion.checkpoints import push_to_hub, read_checkpoint, save_pretrained
-    from discrete_diffusion.plugins import import_plugins
+    from discrete_diffusion.config.plugins import import_plugins
 
     import_plugins([*plugins] if isinstance(plugins, tuple) else plugins)
     checkpoint = read_checkpoint(path, ema=ema, device=device)
@@ -105,8 +105,8 @@ class SampleFunction:
         from omegaconf import open_dict
 
         from discrete_diffusion.cli.compose import compose
+        from discrete_diffusion.config.options import check_kinds
         from discrete_diffusion.domains import domain_of
-        from discrete_diffusion.options import check_kinds
 
         own = domain_of(self.checkpoint.config.data).options("sample").values()
         keys = {"batch_size", "precision", *(each.name for each in own if not each.written)}

@@ -299,12 +299,12 @@ SMALL = {
 TOKENS = [
     name
     for name in ALGORITHMS.names()
-    if getattr(ALGORITHMS.known(name), "state", "tokens") == "tokens"
+    if getattr(ALGORITHMS.entry(name), "state", "tokens") == "tokens"
 ]
 
 
 def _needs(algorithm):
-    return getattr(ALGORITHMS.known(algorithm), "backbone_needs", ())
+    return getattr(ALGORITHMS.entry(algorithm), "backbone_needs", ())
 
 
 PAIRS = [

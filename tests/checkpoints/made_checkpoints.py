@@ -8,7 +8,7 @@ import torch
 
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, sealed
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config.files import plain
 
 MACHINE = {"threads": 1, "processes": 1, "device": "cpu", "torch": "2"}
 

@@ -11,7 +11,7 @@ import pytest
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import main
-from discrete_diffusion.published import in_the_box
+from discrete_diffusion.hub.published import in_the_box
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "plans-small"

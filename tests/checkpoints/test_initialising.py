@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints import StartingWeights, initialise, read_starting_weights
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config.files import plain
 from discrete_diffusion.models.dtn_encoder import DtNEncoder
 from discrete_diffusion.models.dtn_regressor import DtNRegressor
 from discrete_diffusion.models.dtn_unet import DtNUNet

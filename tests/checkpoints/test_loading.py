@@ -28,7 +28,7 @@ from discrete_diffusion.checkpoints import (
     write_weights_file,
 )
 from discrete_diffusion.cli import compose
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config.files import plain
 
 KINDS = ("ckpt", "safetensors")
 

@@ -8,7 +8,7 @@ from made_checkpoints import training_state
 
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints import INFO_KEY, check_resumable
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config.files import plain
 
 
 @pytest.fixture

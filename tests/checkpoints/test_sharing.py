@@ -12,7 +12,7 @@ from fake_hub import FakeHub
 
 from discrete_diffusion import from_pretrained, load
 from discrete_diffusion.cli import main
-from discrete_diffusion.published import CARD, CONFIG, WEIGHTS, is_published
+from discrete_diffusion.hub.published import CARD, CONFIG, WEIGHTS, is_published
 from guide_code import run_python
 
 METRICS = {

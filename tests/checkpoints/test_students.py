@@ -21,7 +21,7 @@ from discrete_diffusion.checkpoints import (
 )
 from discrete_diffusion.checkpoints.initialising import initialise
 from discrete_diffusion.cli import compose
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config.files import plain
 from discrete_diffusion.models.blocks.components import ComponentHead
 
 TINY = ["algo=distill", "algo.components=4", "model.d_model=16", "model.cond_dim=16"]

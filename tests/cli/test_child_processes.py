@@ -13,8 +13,8 @@ from lightning.fabric import Fabric
 
 from discrete_diffusion.cli.child_processes import all_processes, command_line, connected
 from discrete_diffusion.cli.launch_environment import rank, stop_signals
-from discrete_diffusion.shards import LostProcessError
-from discrete_diffusion.stopping import Stop
+from discrete_diffusion.runtime.shards import LostProcessError
+from discrete_diffusion.runtime.stopping import Stop
 
 
 @pytest.mark.parametrize("of_this_program", [True, False])

@@ -14,7 +14,7 @@ import yaml
 from discrete_diffusion import load
 from discrete_diffusion.cli import main, precision
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
-from discrete_diffusion.progress import shown
+from discrete_diffusion.runtime.progress import shown
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
 QUICK = ["logger=none", "callbacks.num_samples=0", "eval.num_samples=2"]

@@ -13,7 +13,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from torch import nn
 
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.config_files import shipped_presets
+from discrete_diffusion.config.files import shipped_presets
 from discrete_diffusion.models.registry import register_backbone
 from guide_code import DOCS
 from planned import plan

@@ -14,7 +14,7 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import compare
 from discrete_diffusion.domains.dialogue.grammar import SLOTS, draw_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
-from discrete_diffusion.pretrained import INSTALL
+from discrete_diffusion.hub.pretrained import INSTALL
 from planned import plan
 
 BOTH = "algos=[latent-seq2seq,mdlm]"

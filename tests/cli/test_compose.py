@@ -16,11 +16,11 @@ from discrete_diffusion.algorithms import Algorithm, build_algorithm
 from discrete_diffusion.cli import compose, config_dir
 from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.lightning_setup import build_trainer
+from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.domains import available_domains, complete_data, domain_of, get_domain
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
-from discrete_diffusion.options import check_kinds
+from discrete_diffusion.runtime.stopping import StopSignals
 from discrete_diffusion.sampling import build_sampler, check_sampler
-from discrete_diffusion.stopping import StopSignals
 
 GROUPS = {
     group.name: sorted(path.stem for path in group.glob("*.yaml"))

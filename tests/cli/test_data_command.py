@@ -26,7 +26,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cach
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.domains.domain import SubCommand
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.progress import shown
+from discrete_diffusion.runtime.progress import shown
 
 PLANS = generate_plans(6, seed=1)
 NINE = BubbleDiagram((0,) * 9, ())

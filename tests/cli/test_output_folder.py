@@ -17,7 +17,7 @@ from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.cli.output_folder import LOCK, locked
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
-from discrete_diffusion.whole_files import check_parent, put_aside
+from discrete_diffusion.runtime.atomic_files import check_parent, put_aside
 
 TRAIN = ["train", "model=bd_tiny", "debug=default", "data.num_plans=100", "logger=none"]
 SHORT = [*TRAIN, "trainer.max_steps=1", "callbacks.num_samples=0", "eval.num_samples=2"]

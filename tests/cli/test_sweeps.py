@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from discrete_diffusion import progress
 from discrete_diffusion.cli.sweeps import job_of_sweep, number_of_jobs
+from discrete_diffusion.runtime import progress
 
 
 @pytest.mark.parametrize(

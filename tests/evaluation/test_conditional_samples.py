@@ -14,8 +14,8 @@ from discrete_diffusion.evaluation.conditional_samples import (
     first_examples,
 )
 from discrete_diffusion.evaluation.trained_model import Model
-from discrete_diffusion.shards import Shard
-from discrete_diffusion.stopping import Stop
+from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.stopping import Stop
 from fake_processes import in_processes
 
 CONDITIONS = {"y": torch.arange(11), "z": torch.arange(11) ** 2}

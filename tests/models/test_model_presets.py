@@ -6,7 +6,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from discrete_diffusion.config_files import presets_of, shipped_presets
+from discrete_diffusion.config.files import presets_of, shipped_presets
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS, backbone_spec, build_backbone
 
 FOLDER = Path(__file__).parents[2] / "configs" / "model"

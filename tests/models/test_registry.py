@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_diffusion.config_files import presets_of
+from discrete_diffusion.config.files import presets_of
 from discrete_diffusion.models.registry import (
     _BACKBONE_BUILDERS,
     BackboneSpec,

@@ -10,8 +10,8 @@ import torch
 from test_generate import generated, one_source
 from toy_samplers import CASES, draw_from, exact, takes_steps
 
-from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import FirstHitting, RowAncestral, draw_samples
 from discrete_diffusion.sampling.fields import Ode
 from discrete_diffusion.types import SampleOutput

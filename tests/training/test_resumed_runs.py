@@ -12,7 +12,7 @@ from lightning.pytorch import Callback
 from toy_training import fit, make_module
 
 from discrete_diffusion.checkpoints import read_training_file
-from discrete_diffusion.stopping import Stop, StopSignals
+from discrete_diffusion.runtime.stopping import Stop, StopSignals
 from discrete_diffusion.training import EMA, MetricsLog, RunCheckpoints
 
 STEPS = 14

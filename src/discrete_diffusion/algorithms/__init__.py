@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.plugins import LazyEntry, Registry
 from discrete_diffusion.domains import build_layout, data_state, domain_of
 from discrete_diffusion.models.registry import (
     BackboneSpec,
@@ -18,8 +20,6 @@ from discrete_diffusion.models.registry import (
     build_backbone,
     usable_backbones,
 )
-from discrete_diffusion.options import check_options
-from discrete_diffusion.plugins import Declared, Registry
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -44,52 +44,50 @@ if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm as TokenAlgorithm
 
 
-def _declared(where: str, *processes: str, **facts: Any) -> Declared:
-    return Declared(f"{__name__}.{where}", processes=processes, **facts)
+def _lazy(where: str, *processes: str, **facts: Any) -> LazyEntry:
+    return LazyEntry(f"{__name__}.{where}", processes=processes, **facts)
 
 
 _BUILT_IN = {
-    "mdlm": _declared("mdlm:MDLM", "absorbing"),
-    "udlm": _declared("continuous_time:UDLM", "uniform"),
-    "marginal": _declared("continuous_time:MarginalDiffusion", "marginal"),
-    "matrix": _declared("continuous_time:MatrixDiffusion", "matrix", any_process=True),
-    "gidd": _declared("gidd:GIDD", "hybrid"),
-    "sedd": _declared("sedd:SEDD", "absorbing", "uniform"),
-    "d3pm": _declared(
+    "mdlm": _lazy("mdlm:MDLM", "absorbing"),
+    "udlm": _lazy("continuous_time:UDLM", "uniform"),
+    "marginal": _lazy("continuous_time:MarginalDiffusion", "marginal"),
+    "matrix": _lazy("continuous_time:MatrixDiffusion", "matrix", any_process=True),
+    "gidd": _lazy("gidd:GIDD", "hybrid"),
+    "sedd": _lazy("sedd:SEDD", "absorbing", "uniform"),
+    "d3pm": _lazy(
         "d3pm:D3PM",
         *("absorbing", "uniform", "marginal", "hybrid", "matrix"),
         any_process=True,
         discrete_time=True,
     ),
-    "bd3lm": _declared("bd3lm:BD3LM", "absorbing", backbone_needs=("group_idxs",)),
-    "ar": _declared(
+    "bd3lm": _lazy("bd3lm:BD3LM", "absorbing", backbone_needs=("group_idxs",)),
+    "ar": _lazy(
         "ar:AR",
         "absorbing",
         backbone_needs=("causal",),
         samplers=("autoregressive", "first-hitting"),
     ),
-    "meld": _declared("meld:MELD", "absorbing", learns_schedule=True),
-    "distill": _declared("distill:Distill", "absorbing", samplers=("few-call",), has_teacher=True),
-    "masked-features": _declared(
+    "meld": _lazy("meld:MELD", "absorbing", learns_schedule=True),
+    "distill": _lazy("distill:Distill", "absorbing", samplers=("few-call",), has_teacher=True),
+    "masked-features": _lazy(
         "masked_features:MaskedFeatures",
         "absorbing",
         state="features",
         samplers=("row-ancestral",),
     ),
-    "flow-matching": _declared("flow_matching:FlowMatching", state="field", samplers=("ode",)),
-    "regression": _declared("regression:Regression", state="field", samplers=("direct",)),
-    "latent-seq2seq": _declared(
-        "latent_seq2seq:LatentSeq2Seq", state="latent", samplers=("generate",)
-    ),
+    "flow-matching": _lazy("flow_matching:FlowMatching", state="field", samplers=("ode",)),
+    "regression": _lazy("regression:Regression", state="field", samplers=("direct",)),
+    "latent-seq2seq": _lazy("latent_seq2seq:LatentSeq2Seq", state="latent", samplers=("generate",)),
 }
 
 _BASES = (
-    Declared(f"{__name__}.base:Algorithm"),
-    Declared(f"{__name__}.token_algorithm:TokenAlgorithm"),
-    Declared(f"{__name__}.bounds:general_bound"),
+    LazyEntry(f"{__name__}.base:Algorithm"),
+    LazyEntry(f"{__name__}.token_algorithm:TokenAlgorithm"),
+    LazyEntry(f"{__name__}.bounds:general_bound"),
 )
 
-_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm] | Declared] = {**_BUILT_IN}
+_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm] | LazyEntry] = {**_BUILT_IN}
 ALGORITHMS: Registry[Callable[..., Algorithm]] = Registry(
     "algorithm", "discrete_diffusion.algorithms", _ALGORITHM_BUILDERS
 )
@@ -159,7 +157,7 @@ def check_states(config: DictConfig) -> None:
     algorithm, backbone and data works on another state than the others, or the backbone lacks what
     the algorithm needs, or ``condition_dropout`` does. Imports no torch."""
     name, spec = config.algo.name, backbone_spec(config.algo.backbone)
-    algorithm = ALGORITHMS.known(name)
+    algorithm = ALGORITHMS.entry(name)
     state, held = algorithm_state(name), data_state(config.data)
     if held != state:
         raise ValueError(
@@ -221,7 +219,7 @@ def _check_told(config: DictConfig, spec: BackboneSpec) -> None:
 
 def algorithm_state(name: str) -> str:
     """The state that an algorithm of the registry works on."""
-    return getattr(ALGORITHMS.known(name), "state", "tokens")
+    return getattr(ALGORITHMS.entry(name), "state", "tokens")
 
 
 def algorithms_on(state: str) -> list[str]:

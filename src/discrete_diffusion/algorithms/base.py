@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.config.options import is_number
 from discrete_diffusion.forward_process import ForwardProcess
 from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described
-from discrete_diffusion.options import is_number
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 

@@ -16,8 +16,8 @@ from einops import rearrange
 from torch import Tensor
 
 from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
-from discrete_diffusion.naming import unknown_name
 from discrete_diffusion.noise_schedules import SMALLEST_TIME
 from discrete_diffusion.types import Batch
 

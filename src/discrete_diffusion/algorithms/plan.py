@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from discrete_diffusion import progress
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.runtime import progress
 from discrete_diffusion.types import Batch
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.scaling import FieldScaling
-from discrete_diffusion.naming import check_name
+from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 

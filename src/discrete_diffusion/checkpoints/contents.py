@@ -47,7 +47,7 @@ from discrete_diffusion.checkpoints.plugged_in import (
     not_imported,
     plugged_in,
 )
-from discrete_diffusion.config_files import renamed_settings
+from discrete_diffusion.config.files import renamed_settings
 from discrete_diffusion.domains import domain_of
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from discrete_diffusion.published import WEIGHTS, published
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.hub.published import WEIGHTS, published
+from discrete_diffusion.runtime.atomic_files import written_whole
 
 logger = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from discrete_diffusion.checkpoints.contents import read_contents
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.options import leaves
 from discrete_diffusion.domains import domain_of
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import leaves
 
 if TYPE_CHECKING:
     from torch import nn

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.checkpoints.contents import read_contents
 from discrete_diffusion.checkpoints.files import LAST
-from discrete_diffusion.options import leaves
+from discrete_diffusion.config.options import leaves
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import TokenAlgorithm

@@ -19,9 +19,9 @@ from discrete_diffusion.checkpoints.model_card import (
     model_card,
     read_metrics,
 )
-from discrete_diffusion.naming import check_name
-from discrete_diffusion.published import CARD, CONFIG, WEIGHTS, endpoint, hub_library
-from discrete_diffusion.whole_files import written_together
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.hub.published import CARD, CONFIG, WEIGHTS, endpoint, hub_library
+from discrete_diffusion.runtime.atomic_files import written_together
 
 if TYPE_CHECKING:
     from discrete_diffusion.checkpoints.contents import Checkpoint

@@ -2,6 +2,6 @@
 
 from discrete_diffusion.cli.compose import compose
 from discrete_diffusion.cli.main import main
-from discrete_diffusion.config_files import config_dir
+from discrete_diffusion.config.files import config_dir
 
 __all__ = ["compose", "config_dir", "main"]

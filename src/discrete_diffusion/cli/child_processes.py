@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.cli.devices import cluster_environment
 from discrete_diffusion.cli.launch_environment import is_first
-from discrete_diffusion.shards import LostProcessError, Shard, distributed_shard
-from discrete_diffusion.stopping import Stop, StopSignals
+from discrete_diffusion.runtime.shards import LostProcessError, Shard, distributed_shard
+from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
     from subprocess import Popen

@@ -21,11 +21,11 @@ from discrete_diffusion.cli.parts import (
 from discrete_diffusion.cli.presets import chooses_model, missing_preset
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.cli.search_path import choices, is_search_path, own_hydra
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.options import check_kinds, check_whole_number
+from discrete_diffusion.config.plugins import import_plugins
 from discrete_diffusion.models.registry import available_backbones, default_models
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import check_kinds, check_whole_number
-from discrete_diffusion.plugins import import_plugins
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -235,7 +235,7 @@ def _teacher_words(
         return []
     from discrete_diffusion.algorithms import ALGORITHMS
 
-    if not getattr(ALGORITHMS.known(defaults.algo.name), "has_teacher", False):
+    if not getattr(ALGORITHMS.entry(defaults.algo.name), "has_teacher", False):
         return []
     from omegaconf import OmegaConf
 

@@ -12,8 +12,8 @@ from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import num_processes
 from discrete_diffusion.cli.launch_environment import local_rank
 from discrete_diffusion.cli.precision import PRECISIONS, check_precision, check_units
-from discrete_diffusion.naming import check_name
-from discrete_diffusion.shards import Shard
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.runtime.shards import Shard
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import OmegaConf
 
 from discrete_diffusion.algorithms import check_states
+from discrete_diffusion.building.backbones import check_sizes
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import check_strategy
 from discrete_diffusion.cli.precision import check_trainer_precision
-from discrete_diffusion.config_files import check_exists
+from discrete_diffusion.config.files import check_exists
+from discrete_diffusion.config.options import check_share, is_number
+from discrete_diffusion.config.plugins import import_plugins
 from discrete_diffusion.domains import domain_of
-from discrete_diffusion.learning_rate import check_learning_rate
-from discrete_diffusion.models.builders import check_sizes
+from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.models.registry import check_backbone_name
-from discrete_diffusion.options import check_share, is_number
-from discrete_diffusion.plugins import import_plugins
-from discrete_diffusion.published import check_model
+from discrete_diffusion.training.learning_rate import check_learning_rate
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.launch_environment import started
-from discrete_diffusion.naming import check_name
+from discrete_diffusion.config.naming import check_name
 
 if TYPE_CHECKING:
     from lightning.fabric.plugins.environments import ClusterEnvironment

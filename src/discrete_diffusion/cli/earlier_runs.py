@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.config_files import plain
-from discrete_diffusion.naming import counted
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.naming import counted
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
     from discrete_diffusion.algorithms import Algorithm, TokenAlgorithm
     from discrete_diffusion.checkpoints import ResumePoint, StartingWeights
-    from discrete_diffusion.stopping import Stop
+    from discrete_diffusion.runtime.stopping import Stop
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 from discrete_diffusion.cli.compose import compose_plainly, group_overrides
 from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, named_modules
 from discrete_diffusion.cli.request_options import COMMANDS
-from discrete_diffusion.config_files import RENAMED, sampler_settings
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.config.files import RENAMED, sampler_settings
+from discrete_diffusion.config.naming import unknown_name
 
 _LAUNCHER_PACKAGES = {
     "joblib": "hydra-joblib-launcher",

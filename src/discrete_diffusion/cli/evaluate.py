@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from discrete_diffusion import progress
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import end_stopped, hush_other_ranks, started
@@ -23,10 +22,11 @@ from discrete_diffusion.cli.request_options import (
     sample_files,
 )
 from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model
-from discrete_diffusion.config_files import as_list
+from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains import get_domain
-from discrete_diffusion.stopping import Stop
-from discrete_diffusion.whole_files import refuse_overwriting, states_of, written_since
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.atomic_files import refuse_overwriting, states_of, written_since
+from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.domain import Domain, Evaluation

@@ -6,10 +6,10 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discrete_diffusion import progress
 from discrete_diffusion.cli.output_folder import claimed_file
-from discrete_diffusion.naming import check_name
-from discrete_diffusion.published import check_model
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.hub.published import check_model
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

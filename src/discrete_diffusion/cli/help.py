@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.cli.compose import compose_plainly, group_overrides
 from discrete_diffusion.cli.parts import all_choices
 from discrete_diffusion.cli.request_options import COMMANDS, options_by_title
-from discrete_diffusion.config_files import config_dir, plain
+from discrete_diffusion.config.files import config_dir, plain
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
-from discrete_diffusion.stopping import Stop, StopSignals
+from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 
 @dataclass(frozen=True)

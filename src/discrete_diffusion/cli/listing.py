@@ -12,7 +12,7 @@ from rich.table import Table
 from discrete_diffusion.cli.parts import registry_of
 from discrete_diffusion.cli.presets import model_presets
 from discrete_diffusion.cli.search_path import choices
-from discrete_diffusion.config_files import config_dir
+from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.models.registry import (
     STATES,
     available_backbones,
@@ -123,7 +123,7 @@ def _algorithms(state: str) -> Table:
     table = Table("algo=", "forward processes", "backbones", box=None)
     everything = usable_backbones((), state)
     for name in algorithms_on(state):
-        algorithm = ALGORITHMS.known(name)
+        algorithm = ALGORITHMS.entry(name)
         usable = usable_backbones(getattr(algorithm, "backbone_needs", ()), state)
         table.add_row(
             name,
@@ -144,10 +144,10 @@ def _processes() -> Table:
         fitting = [
             key
             for key in algorithms_on("tokens")
-            if name in getattr(algorithm := ALGORITHMS.known(key), "processes", ())
+            if name in getattr(algorithm := ALGORITHMS.entry(key), "processes", ())
             or getattr(algorithm, "any_process", False)
         ]
-        absorbing = getattr(PROCESSES.known(name), "absorbing", False)
+        absorbing = getattr(PROCESSES.entry(name), "absorbing", False)
         samplers = "any" if absorbing else "of any noise"
         table.add_row(name, ", ".join(fitting), samplers, _said_of("forward_process", name))
     return table
@@ -161,11 +161,11 @@ def _schedules() -> Table:
     learning = [
         name
         for name in algorithms_on("tokens")
-        if getattr(ALGORITHMS.known(name), "learns_schedule", False)
+        if getattr(ALGORITHMS.entry(name), "learns_schedule", False)
     ]
     table = Table("noise=", "algo=", "what it does", box=None)
     for name in SCHEDULES.names():
-        learned = getattr(SCHEDULES.known(name), "learned", False)
+        learned = getattr(SCHEDULES.entry(name), "learned", False)
         table.add_row(name, ", ".join(learning) if learned else "any", _said_of("noise", name))
     return table
 
@@ -179,7 +179,7 @@ def _samplers(state: str) -> Table:
     for name in sorted(SAMPLERS.names()):
         if sampler_state(name) != state:
             continue
-        sampler = SAMPLERS.known(name)
+        sampler = SAMPLERS.entry(name)
         fitting = sampled_by(name)
         others = sorted(set(algorithms_on(state)) - set(fitting))
         few = 0 < len(others) < 3
@@ -194,7 +194,7 @@ def _noise_of(sampler: object, fitting: list[str]) -> str:
 
     processes: set[Any] = set()
     for name in fitting:
-        processes.update(getattr(ALGORITHMS.known(name), "processes", ()))
+        processes.update(getattr(ALGORITHMS.entry(name), "processes", ()))
     absorbing = getattr(sampler, "absorbing_only", False) or processes == {"absorbing"}
     return "absorbing" if absorbing else "any"
 
@@ -204,7 +204,7 @@ def sampled_by(name: str) -> list[str]:
     from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
     from discrete_diffusion.sampling import SAMPLERS, sampler_state
 
-    sampler = SAMPLERS.known(name)
+    sampler = SAMPLERS.entry(name)
 
     def fits(algorithm: object) -> bool:
         only = getattr(algorithm, "samplers", None)
@@ -217,7 +217,7 @@ def sampled_by(name: str) -> list[str]:
             and not (in_steps and getattr(sampler, "continuous_time_only", False))
         )
 
-    return [key for key in algorithms_on(sampler_state(name)) if fits(ALGORITHMS.known(key))]
+    return [key for key in algorithms_on(sampler_state(name)) if fits(ALGORITHMS.entry(key))]
 
 
 def _said_of(group: str, name: str) -> str:

@@ -22,9 +22,9 @@ from discrete_diffusion.cli.launch_environment import (
     stop_signals,
 )
 from discrete_diffusion.cli.run_folder import run_folder, swept
-from discrete_diffusion.progress import shown
-from discrete_diffusion.stopping import Stop
-from discrete_diffusion.whole_files import made
+from discrete_diffusion.runtime.atomic_files import made
+from discrete_diffusion.runtime.progress import shown
+from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -132,7 +132,7 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
         from discrete_diffusion.cli.data import kinds_with_commands
 
         if command not in (kinds := kinds_with_commands()):
-            from discrete_diffusion.naming import unknown_name
+            from discrete_diffusion.config.naming import unknown_name
 
             raise ValueError(
                 unknown_name("command", command, [*COMMANDS, "data", "list", "new", *kinds])
@@ -169,7 +169,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from discrete_diffusion.cli.own_algorithms import with_algorithm
     from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.cli.sweeps import job_of_sweep, number_of_jobs
-    from discrete_diffusion.config_files import config_dir
+    from discrete_diffusion.config.files import config_dir
 
     overrides, flags, user_dir = sort_out(command, arguments)
     sweeps = "--multirun" in flags

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from discrete_diffusion.cli.output_folder import claimed_file
-from discrete_diffusion.whole_files import whole_folder, write_text
+from discrete_diffusion.runtime.atomic_files import whole_folder, write_text
 
 HELP = """\
 discrete-diffusion new my_project    a package with a backbone, its sizes and its tests

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.cli.launch_environment import is_first
-from discrete_diffusion.config_files import plain
-from discrete_diffusion.options import leaves
-from discrete_diffusion.whole_files import (
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.options import leaves
+from discrete_diffusion.runtime.atomic_files import (
     check_folder,
     check_parent,
     made,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.cli.override_words import written
-from discrete_diffusion.config_files import config_dir
-from discrete_diffusion.options import leaves
+from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.config.options import leaves
 
 DEFAULT = "mdlm"
 """The algorithm of a YAML without ``name``."""

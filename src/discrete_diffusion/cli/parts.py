@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.cli.search_path import choices, config_repository
-from discrete_diffusion.options import constructor_defaults, leaves
-from discrete_diffusion.plugins import Declared, Registry, import_plugins
+from discrete_diffusion.config.options import constructor_defaults, leaves
+from discrete_diffusion.config.plugins import LazyEntry, Registry, import_plugins
 
 _FILES = ("experiment", "debug")
 """Groups whose YAMLs may set keys of the whole config."""
@@ -25,7 +25,7 @@ PART_GROUPS = {
 
 def registry_of(group: str) -> Registry[Any]:
     """The registry of one of ``PART_GROUPS``."""
-    registry: Registry[Any] = Declared(PART_GROUPS[group]).load()
+    registry: Registry[Any] = LazyEntry(PART_GROUPS[group]).load()
     return registry
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.search_path import config_repository, is_search_path, own_hydra
-from discrete_diffusion.config_files import ModelPreset
+from discrete_diffusion.config.files import ModelPreset
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config_files import as_list, check_exists, plain
+from discrete_diffusion.config.files import as_list, check_exists, plain
 from discrete_diffusion.domains import available_domains, get_domain
-from discrete_diffusion.published import check_model
-from discrete_diffusion.whole_files import growing_name
+from discrete_diffusion.hub.published import check_model
+from discrete_diffusion.runtime.atomic_files import growing_name
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import progress
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.data import BatchStream, SplitBatches
     from discrete_diffusion.domains.domain import Report
     from discrete_diffusion.evaluation.trained_model import Model
-    from discrete_diffusion.shards import Shard
+    from discrete_diffusion.runtime.shards import Shard
     from discrete_diffusion.training import DiffusionModule
 
 SAMPLE_STREAM, BOUND_STREAM, BEGIN_STREAM, TRIAL_STREAM = 2, 3, 4, 5
@@ -62,7 +62,7 @@ class Run:
     @cached_property
     def shard(self) -> Shard:
         """This process among those of the run; first asked for by all of them at once."""
-        from discrete_diffusion.shards import distributed_shard
+        from discrete_diffusion.runtime.shards import distributed_shard
 
         return distributed_shard()
 

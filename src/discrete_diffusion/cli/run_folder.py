@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from discrete_diffusion.cli.launch_environment import is_first, started
-from discrete_diffusion.whole_files import check_folder
+from discrete_diffusion.runtime.atomic_files import check_folder
 
 _NOW = re.compile(r"\$\{now:([^}]*)\}")
 

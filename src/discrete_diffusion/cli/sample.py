@@ -26,14 +26,14 @@ from discrete_diffusion.cli.request_options import (
     sample_files,
 )
 from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model, with_sampler
-from discrete_diffusion.stopping import Stop, StopSignals
-from discrete_diffusion.whole_files import check_folder, growing_file, is_same_file
+from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, is_same_file
+from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
     from discrete_diffusion.checkpoints import Checkpoint
     from discrete_diffusion.domains.domain import Drawn
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.shards import Shard
+    from discrete_diffusion.runtime.shards import Shard
 
 logger = logging.getLogger(__name__)
 

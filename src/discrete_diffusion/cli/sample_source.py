@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.config_files import RENAMED, plain, sampler_settings
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import check_kinds, is_number
-from discrete_diffusion.plugins import Declared
+from discrete_diffusion.config.files import RENAMED, plain, sampler_settings
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.options import check_kinds, is_number
+from discrete_diffusion.config.plugins import LazyEntry
 
 if TYPE_CHECKING:
     from discrete_diffusion.checkpoints import Checkpoint
@@ -151,7 +151,7 @@ def _check_names(given: dict[str, Any]) -> None:
 
     known = {key for settings in sampler_settings().values() for key in settings}
     for name in SAMPLERS.names():
-        if not isinstance(build := SAMPLERS.known(name), Declared):
+        if not isinstance(build := SAMPLERS.entry(name), LazyEntry):
             known |= {*signature(build).parameters}
     for key in sorted(given.keys() - known):
         if key in RENAMED:

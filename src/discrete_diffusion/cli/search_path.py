@@ -9,7 +9,7 @@ from threading import RLock
 from typing import Any
 
 from discrete_diffusion.cli.override_words import quoted
-from discrete_diffusion.config_files import config_dir
+from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.models.registry import default_models
 
 _HYDRA = RLock()

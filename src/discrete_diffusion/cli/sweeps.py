@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from discrete_diffusion import progress
+from discrete_diffusion.runtime import progress
 
 logger = logging.getLogger(__name__)
 

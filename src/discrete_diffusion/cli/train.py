@@ -26,11 +26,11 @@ from discrete_diffusion.cli.measurements import batches_of_epoch
 from discrete_diffusion.cli.output_folder import claimed_run
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.cli.run import Run, build_run
-from discrete_diffusion.config_files import plain
-from discrete_diffusion.naming import counted
-from discrete_diffusion.shards import LostProcessError
-from discrete_diffusion.stopping import Stop, StopSignals
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.runtime.atomic_files import written_whole
+from discrete_diffusion.runtime.shards import LostProcessError
+from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer

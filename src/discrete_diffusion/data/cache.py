@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from discrete_diffusion.whole_files import UNFINISHED, written_whole
+from discrete_diffusion.runtime.atomic_files import UNFINISHED, written_whole
 
 logger = logging.getLogger(__name__)
 

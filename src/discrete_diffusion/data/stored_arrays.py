@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.runtime.atomic_files import written_whole
 
 
 class StoredArrays(Protocol):

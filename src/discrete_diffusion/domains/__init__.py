@@ -16,8 +16,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from discrete_diffusion.naming import check_name, unknown_name
-from discrete_diffusion.plugins import load_plugins, refuse_taken
+from discrete_diffusion.config.naming import check_name, unknown_name
+from discrete_diffusion.config.plugins import load_plugins, refuse_taken
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -118,7 +118,7 @@ class Evaluation(ABC):
         warns of numbers that are not finite."""
         from discrete_diffusion.evaluation.json_values import write_metrics
         from discrete_diffusion.evaluation.table import markdown
-        from discrete_diffusion.whole_files import write_text
+        from discrete_diffusion.runtime.atomic_files import write_text
 
         write_metrics(folder, {**facts, **self.metrics()})
         write_text(folder / "table.md", markdown(self.sections(), self.notes(), head))

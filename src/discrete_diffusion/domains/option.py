@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.options import are_whole_numbers, check_share, check_whole_number
+from discrete_diffusion.config.options import are_whole_numbers, check_share, check_whole_number
 
 
 @dataclass(frozen=True)

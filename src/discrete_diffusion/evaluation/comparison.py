@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.evaluation.intervals import share_error, standard_error
-from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.evaluation.comparison import (
     Baseline,
     Column,
@@ -14,7 +15,6 @@ from discrete_diffusion.evaluation.comparison import (
     PairedDifference,
 )
 from discrete_diffusion.evaluation.intervals import error_text
-from discrete_diffusion.naming import counted
 
 MISSING = "–"
 """In the place of a value that a model does not have."""

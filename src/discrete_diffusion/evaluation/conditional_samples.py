@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from discrete_diffusion import progress
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Dataset, Examples
-from discrete_diffusion.stopping import Stop
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion import progress
+from discrete_diffusion.runtime import progress
 
 
 class _Set(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from discrete_diffusion.whole_files import write_text
+from discrete_diffusion.runtime.atomic_files import write_text
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from discrete_diffusion.config_files import config_dir, plain
+from discrete_diffusion.config.files import config_dir, plain
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.evaluation.held_out import (
     UnreadableDataError,
@@ -21,8 +23,6 @@ from discrete_diffusion.evaluation.held_out import (
     name_of_split,
     readable_data,
 )
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import check_kinds
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

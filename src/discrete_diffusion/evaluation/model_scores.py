@@ -18,7 +18,7 @@ from discrete_diffusion.evaluation.bound import (
 )
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
-from discrete_diffusion.shards import Shard
+from discrete_diffusion.runtime.shards import Shard
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 """Keep the draws of the measurements apart from each other, and from batches and samples."""

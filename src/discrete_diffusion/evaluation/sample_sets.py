@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import progress
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     sampling_facts,
@@ -21,6 +20,7 @@ from discrete_diffusion.evaluation.model_evaluation import (
     num_passes,
 )
 from discrete_diffusion.evaluation.token_samples import TokenSamples, draw_fresh
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.options import check_whole_number
-from discrete_diffusion.shards import Shard
-from discrete_diffusion.whole_files import refuse_overwriting
+from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.runtime.atomic_files import refuse_overwriting
+from discrete_diffusion.runtime.shards import Shard
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.options import check_options
-from discrete_diffusion.plugins import Declared, Registry
+from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.plugins import LazyEntry, Registry
 
 if TYPE_CHECKING:
     from discrete_diffusion.forward_process.absorbing import Absorbing as Absorbing
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from discrete_diffusion.noise_schedules import Schedule
 
 
-def _declared(where: str, **facts: Any) -> Declared:
-    return Declared(f"{__name__}.{where}", **facts)
+def _lazy(where: str, **facts: Any) -> LazyEntry:
+    return LazyEntry(f"{__name__}.{where}", **facts)
 
 
 _BUILT_IN = {
-    "absorbing": _declared("absorbing:Absorbing", absorbing=True),
-    "uniform": _declared("uniform:Uniform"),
-    "marginal": _declared("uniform:Marginal"),
-    "hybrid": _declared("hybrid:Hybrid"),
-    "matrix": _declared("matrix:Matrix"),
+    "absorbing": _lazy("absorbing:Absorbing", absorbing=True),
+    "uniform": _lazy("uniform:Uniform"),
+    "marginal": _lazy("uniform:Marginal"),
+    "hybrid": _lazy("hybrid:Hybrid"),
+    "matrix": _lazy("matrix:Matrix"),
 }
 _OTHERS = (
-    *(_declared("base:ForwardProcess"), _declared("interpolating:InterpolatingProcess")),
-    _declared("checking:check_process"),
-    *(_declared("gaussian:LinearGaussian"), _declared("gaussian:StraightPath")),
+    *(_lazy("base:ForwardProcess"), _lazy("interpolating:InterpolatingProcess")),
+    _lazy("checking:check_process"),
+    *(_lazy("gaussian:LinearGaussian"), _lazy("gaussian:StraightPath")),
 )
 
-_PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess] | Declared] = {**_BUILT_IN}
+_PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess] | LazyEntry] = {**_BUILT_IN}
 PROCESSES: Registry[Callable[..., ForwardProcess]] = Registry(
     "forward process", "discrete_diffusion.forward_processes", _PROCESS_BUILDERS
 )

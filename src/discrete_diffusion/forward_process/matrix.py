@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.options import is_number
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.exponential import Exponential
 from discrete_diffusion.forward_process.generators import checked, on_legal_ids, slowest_rate
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.naming import check_name
 from discrete_diffusion.noise_schedules import Schedule, per_token
-from discrete_diffusion.options import is_number
 
 KINDS = ("neighbours", "gaussian")
 MOST_IDS = 256

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from discrete_diffusion.categorical import make_generator, neg_inf
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.runtime.atomic_files import written_whole
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import TokenAlgorithm

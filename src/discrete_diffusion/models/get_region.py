@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
     AdaLNZeroBlock,
@@ -16,7 +17,6 @@ from discrete_diffusion.models.blocks.transformer import (
     sinusoid,
     zero_linear,
 )
-from discrete_diffusion.naming import check_name
 
 POSITIONS = ("sinusoidal", "none")
 

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.models import builders
-from discrete_diffusion.options import check_scaling
-from discrete_diffusion.plugins import Declared, Registry
+from discrete_diffusion.config.options import check_scaling
+from discrete_diffusion.config.plugins import LazyEntry, Registry
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -30,7 +29,7 @@ ENTRY_POINT_GROUP = "discrete_diffusion.backbones"
 STATES = ("tokens", "features", "field", "latent")
 """Ids per position, rows of numbers, images, latent vectors: data, algorithm and backbone agree."""
 
-_BACKBONE_BUILDERS: dict[str, Builder | Declared] = {}
+_BACKBONE_BUILDERS: dict[str, Builder | LazyEntry] = {}
 _REGISTERED: dict[str, tuple[Builder, BackboneSpec]] = {}
 
 
@@ -147,7 +146,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
     """
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
-    algo = builders.section(config, "algo")
+    algo = config.get("algo") or {}
     name = algo.get("backbone")
     if not name:
         raise ValueError(
@@ -166,7 +165,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
         key = str(error.full_key)
         if not key.startswith("model."):
             raise
-        preset = builders.section(config, "model").get("name")
+        preset = (config.get("model") or {}).get("name")
         raise ValueError(
             f"backbone {name!r} reads {key}, which {f'model={preset}' if preset else 'the config'} "
             f"does not have; give model=NAME, a preset made for it, or +{key}=..., or register it "
@@ -176,8 +175,8 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
         from discrete_diffusion.models.calling import BackboneCall
 
         BackboneCall.of(backbone)
-    if getattr(_BACKBONE_BUILDERS[name], "__module__", "") != builders.__name__:
-        return backbone  # a stranger's network stays as it is
+    if not isinstance(_BACKBONE_BUILDERS[name], LazyEntry):
+        return backbone  # a user's network stays as it is
     from discrete_diffusion.models.tuned import tuned
 
     return tuned(backbone)
@@ -187,45 +186,52 @@ def _registry() -> Registry[Builder]:
     return Registry("backbone", ENTRY_POINT_GROUP, _BACKBONE_BUILDERS)
 
 
+def _ours(builder: str, name: str, **spec: Any) -> None:
+    register_backbone(name, **spec)(LazyEntry(f"discrete_diffusion.building.backbones:{builder}"))
+
+
 _TOLD = ("condition", "keep", "component")
-register_backbone("bd-denoiser", conditions=_TOLD, default_model="bd_small", graph=True)(
-    builders.build_bd_denoiser
+_ours("build_bd_denoiser", "bd-denoiser", conditions=_TOLD, default_model="bd_small", graph=True)
+_ours(
+    "build_bd_denoiser_pair",
+    "bd-denoiser-pair",
+    conditions=_TOLD,
+    default_model="bd_pair_small",
+    graph=True,
 )
-register_backbone("bd-denoiser-pair", conditions=_TOLD, default_model="bd_pair_small", graph=True)(
-    builders.build_bd_denoiser_pair
-)
-register_backbone(
+_ours(
+    "build_dit",
     "dit",
     causal=True,
     conditions=("group_idxs", "context", "cache", "component"),
     default_model="dit_small",
-)(builders.build_dit)
-register_backbone("my-transformer", default_model="my_transformer_small")(
-    builders.build_my_transformer
 )
-register_backbone(
+_ours("build_my_transformer", "my-transformer", default_model="my_transformer_small")
+_ours(
+    "build_get_region",
     "get-region",
     state="features",
     conditions=("masked", "noisy", "real"),
     default_model="get_region_tiny",
-)(builders.build_get_region)
-register_backbone(
+)
+_ours(
+    "build_dtn_unet",
     "dtn-unet",
     state="field",
     conditions=("dtn", "keep", "encoded"),
     default_model="dtn_unet_tiny",
-)(builders.build_dtn_unet)
-register_backbone(
+)
+_ours(
+    "build_dtn_regressor",
     "dtn-regressor",
     state="field",
     conditions=("dtn",),
     default_model="dtn_regressor_tiny",
-)(builders.build_dtn_regressor)
-register_backbone(
+)
+_ours(
+    "build_film_unet_tokens",
     "film-unet-tokens",
     conditions=("dtn", "keep", "encoded"),
     default_model="film_unet_tiny",
-)(builders.build_film_unet_tokens)
-register_backbone("latent-space-model", state="latent", default_model="latent_tiny")(
-    builders.build_latent_space_model
 )
+_ours("build_latent_space_model", "latent-space-model", state="latent", default_model="latent_tiny")

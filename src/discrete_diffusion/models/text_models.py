@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.options import check_divides
-from discrete_diffusion.pretrained import read_pretrained, transformers_library
+from discrete_diffusion.config.options import check_divides
+from discrete_diffusion.hub.pretrained import read_pretrained, transformers_library
 
 
 class TextEncoder(nn.Module):

@@ -12,8 +12,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.options import check_options
-from discrete_diffusion.plugins import Declared, Registry
+from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.plugins import LazyEntry, Registry
 
 if TYPE_CHECKING:
     from discrete_diffusion.layout import TokenLayout
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from discrete_diffusion.noise_schedules.powers import Polynomial as Polynomial
 
 
-def _declared(where: str, **facts: Any) -> Declared:
-    return Declared(f"{__name__}.{where}", **facts)
+def _lazy(where: str, **facts: Any) -> LazyEntry:
+    return LazyEntry(f"{__name__}.{where}", **facts)
 
 
 _BUILT_IN = {
-    "log_linear": _declared("closed_form:LogLinear"),
-    "linear": _declared("closed_form:Linear"),
-    "cosine": _declared("closed_form:Cosine"),
-    "polynomial": _declared("powers:Polynomial"),
-    "geometric": _declared("closed_form:Geometric"),
-    "per_group": _declared("powers:PerGroup"),
-    "learned": _declared("powers:Learned", learned=True),
+    "log_linear": _lazy("closed_form:LogLinear"),
+    "linear": _lazy("closed_form:Linear"),
+    "cosine": _lazy("closed_form:Cosine"),
+    "polynomial": _lazy("powers:Polynomial"),
+    "geometric": _lazy("closed_form:Geometric"),
+    "per_group": _lazy("powers:PerGroup"),
+    "learned": _lazy("powers:Learned", learned=True),
 }
 _OTHERS = (
-    *(_declared("base:Schedule"), _declared("base:SMALLEST_TIME"), _declared("base:per_token")),
-    _declared("checking:check_schedule"),
+    *(_lazy("base:Schedule"), _lazy("base:SMALLEST_TIME"), _lazy("base:per_token")),
+    _lazy("checking:check_schedule"),
 )
 
-_SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule] | Declared] = {**_BUILT_IN}
+_SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule] | LazyEntry] = {**_BUILT_IN}
 SCHEDULES: Registry[Callable[..., Schedule]] = Registry(
     "noise schedule", "discrete_diffusion.noise_schedules", _SCHEDULE_BUILDERS
 )

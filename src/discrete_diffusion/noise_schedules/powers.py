@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.options import is_number
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.naming import check_name
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
-from discrete_diffusion.options import is_number
 
 SHARED_BY = ("group", "token")
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.options import check_options
-from discrete_diffusion.plugins import Declared, Registry
+from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.plugins import LazyEntry, Registry
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import Algorithm
@@ -44,43 +44,43 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.unmasking import Unmasking as Unmasking
 
 
-def _declared(where: str, **facts: Any) -> Declared:
-    return Declared(f"{__name__}.{where}", **facts)
+def _lazy(where: str, **facts: Any) -> LazyEntry:
+    return LazyEntry(f"{__name__}.{where}", **facts)
 
 
 _BUILT_IN = {
-    "ancestral": _declared("ancestral:Ancestral"),
-    "autoregressive": _declared(
+    "ancestral": _lazy("ancestral:Ancestral"),
+    "autoregressive": _lazy(
         "autoregressive:Autoregressive", absorbing_only=True, algorithms=("ar",)
     ),
-    "confidence": _declared("unmasking:Confidence", absorbing_only=True),
-    "entropy": _declared("unmasking:Entropy", absorbing_only=True),
-    "entropy-bounded": _declared("unmasking:EntropyBounded", absorbing_only=True),
-    "few-call": _declared("few_call:FewCall", absorbing_only=True, algorithms=("distill",)),
-    "first-hitting": _declared(
+    "confidence": _lazy("unmasking:Confidence", absorbing_only=True),
+    "entropy": _lazy("unmasking:Entropy", absorbing_only=True),
+    "entropy-bounded": _lazy("unmasking:EntropyBounded", absorbing_only=True),
+    "few-call": _lazy("few_call:FewCall", absorbing_only=True, algorithms=("distill",)),
+    "first-hitting": _lazy(
         "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
     ),
-    "margin": _declared("unmasking:Margin", absorbing_only=True),
-    "predictor-corrector": _declared("ancestral:PredictorCorrector"),
-    "remdm": _declared("remdm:ReMDM", absorbing_only=True),
-    "renoise": _declared("ancestral:Renoise"),
-    "row-ancestral": _declared(
+    "margin": _lazy("unmasking:Margin", absorbing_only=True),
+    "predictor-corrector": _lazy("ancestral:PredictorCorrector"),
+    "remdm": _lazy("remdm:ReMDM", absorbing_only=True),
+    "renoise": _lazy("ancestral:Renoise"),
+    "row-ancestral": _lazy(
         "row_ancestral:RowAncestral", state="features", algorithms=("masked-features",)
     ),
-    "speculative": _declared("speculative:Speculative", absorbing_only=True),
-    "ode": _declared("fields:Ode", state="field", algorithms=("flow-matching",)),
-    "direct": _declared("fields:Direct", state="field", algorithms=("regression",)),
-    "generate": _declared("generate:Generate", state="latent", algorithms=("latent-seq2seq",)),
+    "speculative": _lazy("speculative:Speculative", absorbing_only=True),
+    "ode": _lazy("fields:Ode", state="field", algorithms=("flow-matching",)),
+    "direct": _lazy("fields:Direct", state="field", algorithms=("regression",)),
+    "generate": _lazy("generate:Generate", state="latent", algorithms=("latent-seq2seq",)),
 }
 _OTHERS = (
-    *(_declared("base:Sampler"), _declared("tokens:TokenSampler")),
-    *(_declared("draft:Draft"), _declared("draft:Block")),
-    *(_declared("ancestral:GridSampler"), _declared("unmasking:Unmasking")),
-    _declared("narrowing:Narrowing"),
-    *(_declared("drawing:draw_samples"), _declared("drawing:rows_at_once")),
+    *(_lazy("base:Sampler"), _lazy("tokens:TokenSampler")),
+    *(_lazy("draft:Draft"), _lazy("draft:Block")),
+    *(_lazy("ancestral:GridSampler"), _lazy("unmasking:Unmasking")),
+    _lazy("narrowing:Narrowing"),
+    *(_lazy("drawing:draw_samples"), _lazy("drawing:rows_at_once")),
 )
 
-_SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]] | Declared] = {**_BUILT_IN}
+_SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]] | LazyEntry] = {**_BUILT_IN}
 SAMPLERS: Registry[Callable[..., Sampler[Any]]] = Registry(
     "sampler", "discrete_diffusion.samplers", _SAMPLER_BUILDERS
 )
@@ -117,7 +117,7 @@ def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None
 def sampler_state(name: str) -> str:
     """The state that a sampler of the registry samples; of an unknown name, tokens."""
     known = name in _SAMPLER_BUILDERS or name in SAMPLERS.names()
-    return getattr(SAMPLERS.known(name), "state", "tokens") if known else "tokens"
+    return getattr(SAMPLERS.entry(name), "state", "tokens") if known else "tokens"
 
 
 def fitting_samplers(algorithm: Algorithm) -> list[str]:

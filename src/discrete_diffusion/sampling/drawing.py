@@ -9,13 +9,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from discrete_diffusion import progress
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.stopping import Stop
 from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.sampling.tokens import TokenSampler
-from discrete_diffusion.shards import Shard
-from discrete_diffusion.stopping import Stop
 from discrete_diffusion.types import Conditions, SampleOutput
 
 logger = logging.getLogger(__name__)

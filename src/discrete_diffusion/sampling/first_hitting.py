@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import AR, TokenAlgorithm
+from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.options import check_whole_number
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import (
     are_drawn_together,

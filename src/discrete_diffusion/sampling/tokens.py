@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from discrete_diffusion import progress
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import (
@@ -21,6 +20,7 @@ from discrete_diffusion.categorical import (
     temper,
     uniform_draws,
 )
+from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.draft import Draft, check_request
 from discrete_diffusion.sampling.guidance import Guidance, check_given

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import draw, uniform_draws
-from discrete_diffusion.naming import check_name
-from discrete_diffusion.options import check_whole_number
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import (
     are_drawn_together,

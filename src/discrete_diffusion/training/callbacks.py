@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from discrete_diffusion import progress
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.domain import Headline, Report
-from discrete_diffusion.naming import counted
+from discrete_diffusion.runtime import progress
 from discrete_diffusion.training.sharding import whole_weights
 
 logger = logging.getLogger(__name__)

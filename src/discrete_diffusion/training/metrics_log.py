@@ -12,7 +12,7 @@ from lightning.fabric.loggers.logger import rank_zero_experiment
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 
-from discrete_diffusion.whole_files import append_text, write_text
+from discrete_diffusion.runtime.atomic_files import append_text, write_text
 
 
 class _WholeRows(ExperimentWriter):

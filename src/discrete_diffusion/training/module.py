@@ -20,8 +20,8 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, sealed
 from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.evaluation import BoundMeter
-from discrete_diffusion.learning_rate import check_learning_rate, lr_factor
 from discrete_diffusion.models.compiling import compile_backbone
+from discrete_diffusion.training.learning_rate import check_learning_rate, lr_factor
 from discrete_diffusion.training.sharding import sharded, whole_weights
 from discrete_diffusion.training.skipped_steps import SkippedSteps
 from discrete_diffusion.types import Batch

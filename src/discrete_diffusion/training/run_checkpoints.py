@@ -17,8 +17,8 @@ from lightning.pytorch.callbacks import Checkpoint
 from torch import Tensor
 
 from discrete_diffusion.checkpoints import INFO_KEY, read_training_file, write_weights_file
-from discrete_diffusion.stopping import Stop, StopSignals
-from discrete_diffusion.whole_files import UNFINISHED, written_whole
+from discrete_diffusion.runtime.atomic_files import UNFINISHED, written_whole
+from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 logger = logging.getLogger(__name__)
 

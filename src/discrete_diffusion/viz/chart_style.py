@@ -17,7 +17,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.runtime.atomic_files import written_whole
 
 TEXT = "#26303d"
 MUTED_TEXT = "#67717f"

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.rooms import RELATIONS, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS, ROOM_TYPES
 
 ROOM = {name: code for code, name in enumerate(ROOM_TYPES)}
 REL = {name: code for code, name in enumerate(RELATIONS)}

@@ -10,7 +10,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     in_our_codes,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.rooms import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 BIG_SECOND = [[0, 0, 40, 40], [50, 0, 70, 20], [50, 30, 90, 70]]
 

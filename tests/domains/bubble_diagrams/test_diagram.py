@@ -11,7 +11,7 @@ from hypothesis import given
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, Diagrams, PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.rooms import RELATIONS
+from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS
 
 
 @given(diagrams(decorated=True))

@@ -15,7 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import (
     room_type_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.rooms import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 
 @pytest.mark.parametrize(

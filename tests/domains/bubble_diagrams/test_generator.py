@@ -23,8 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     NUM_ROOMS_PROBS,
     PAD,
 )
-from discrete_diffusion.domains.bubble_diagrams.tokens import encode
-from discrete_diffusion.rooms import (
+from discrete_diffusion.domains.bubble_diagrams.rooms import (
     FORBIDDEN_INSIDE,
     NO_EDGE,
     RELATION_X_ORDER,
@@ -32,6 +31,7 @@ from discrete_diffusion.rooms import (
     RELATIONS,
     ROOM_TYPES,
 )
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 
 INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
 SECOND_ROOM, ENTRANCE = ROOM_TYPES.index("SecondRoom"), ROOM_TYPES.index("Entrance")

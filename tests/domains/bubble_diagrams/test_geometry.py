@@ -16,7 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import (
     relations_from_boxes,
     threshold_of,
 )
-from discrete_diffusion.rooms import NO_EDGE, RELATIONS
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS
 
 V = (10, 10, 20, 20)
 

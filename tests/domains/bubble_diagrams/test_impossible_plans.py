@@ -14,7 +14,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.impossible_plans import (
 from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
 
 NESTED = (INSIDE, SURROUNDING)
 CODES = {name: code for code, name in enumerate(RELATIONS)}

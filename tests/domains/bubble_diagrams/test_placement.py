@@ -11,7 +11,11 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.placement import (
     place,
     place_all,
 )
-from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
+from discrete_diffusion.domains.bubble_diagrams.rooms import (
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    RELATIONS,
+)
 
 REL = {name: code for code, name in enumerate(RELATIONS)}
 SECTORS = {

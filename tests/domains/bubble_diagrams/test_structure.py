@@ -13,7 +13,11 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
     stratified_metrics,
     structure_metrics,
 )
-from discrete_diffusion.rooms import FORBIDDEN_INSIDE, RELATION_X_ORDER, RELATION_Y_ORDER
+from discrete_diffusion.domains.bubble_diagrams.rooms import (
+    FORBIDDEN_INSIDE,
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+)
 
 HORIZONTAL_AND_VERTICAL = ("horizontally_transitive", "vertically_transitive")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.config_files import config_dir
+from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.domains.molecules.molecule import Molecule
 
 SMILES = [

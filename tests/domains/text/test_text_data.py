@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.config_files import config_dir
+from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.domains import build_data, build_layout, complete_data
 from discrete_diffusion.domains.text.dataset import TextDataset

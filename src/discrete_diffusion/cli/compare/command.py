@@ -17,9 +17,9 @@ from discrete_diffusion.cli.output_folder import locked
 from discrete_diffusion.cli.override_words import paths_as_typed
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.cli.search_path import is_search_path
-from discrete_diffusion.naming import counted
-from discrete_diffusion.stopping import Stop
-from discrete_diffusion.whole_files import made, put_aside
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.runtime.atomic_files import made, put_aside
+from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.config_files import plain
-from discrete_diffusion.options import leaves
-from discrete_diffusion.whole_files import write_text
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.options import leaves
+from discrete_diffusion.runtime.atomic_files import write_text
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.equal_terms import EqualTerms

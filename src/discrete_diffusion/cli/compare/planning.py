@@ -24,11 +24,11 @@ from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.config_checks import check_values
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.cli.presets import chooses_model, fitting_presets, model_presets
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.options import check_kinds, check_scaling
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.evaluation.comparison import short_names
 from discrete_diffusion.models.registry import available_backbones, backbone_spec
-from discrete_diffusion.options import check_kinds, check_scaling
 from discrete_diffusion.sampling import build_sampler, check_sampler
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state
 from discrete_diffusion.cli.compare.request import key_of
 from discrete_diffusion.cli.override_words import written
-from discrete_diffusion.config_files import plain
+from discrete_diffusion.config.files import plain
 from discrete_diffusion.domains import (
     available_domains,
     complete_data,

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.cli.compare.folder import read_json, write_json
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
 from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells, table_notes
 from discrete_diffusion.evaluation.equal_terms import REAL_DRAWS, EqualTerms
 from discrete_diffusion.evaluation.json_values import finite
-from discrete_diffusion.naming import counted
-from discrete_diffusion.whole_files import write_text, written_whole
+from discrete_diffusion.runtime.atomic_files import write_text, written_whole
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import progress
 from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, write_json
 from discrete_diffusion.cli.override_words import quoted
 from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.cli.search_path import is_search_path, own_hydra
-from discrete_diffusion.config_files import plain
-from discrete_diffusion.naming import counted
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -145,11 +145,11 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
 
     from discrete_diffusion import __version__
     from discrete_diffusion.checkpoints import read_checkpoint
+    from discrete_diffusion.config.plugins import import_plugins
     from discrete_diffusion.domains import build_data, domain_of
     from discrete_diffusion.evaluation.held_out import held_out_split
     from discrete_diffusion.evaluation.json_values import finite
     from discrete_diffusion.evaluation.trained_model import Model
-    from discrete_diffusion.plugins import import_plugins
     from discrete_diffusion.sampling import build_sampler
     from discrete_diffusion.sampling.exactness import approximations, exactness
 

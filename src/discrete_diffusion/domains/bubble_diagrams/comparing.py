@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import is_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.scores import plan_shares
@@ -19,7 +20,6 @@ from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.intervals import share_error
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.arranging import UnseenError
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import brief_asked
@@ -36,7 +37,6 @@ from discrete_diffusion.domains.bubble_diagrams.sampling import check_directions
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.domains.domain import Drawn, Sampled
-from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:

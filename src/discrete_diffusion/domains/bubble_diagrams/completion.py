@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from discrete_diffusion import progress
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.data.graph_dataset import NODE_ORDERS
 from discrete_diffusion.data.graph_tokens import relabel
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode
@@ -21,11 +21,11 @@ from discrete_diffusion.domains.bubble_diagrams.arranging import (
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.sampling import draw_samples
 from discrete_diffusion.sampling.drawing import draw_seeds, rows_at_once
 from discrete_diffusion.sampling.exactness import approximations as sampler_approximations
-from discrete_diffusion.shards import Shard
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import TokenAlgorithm

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.files import writers
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
-from discrete_diffusion.naming import counted
-from discrete_diffusion.whole_files import check_parent, is_same_file
+from discrete_diffusion.runtime.atomic_files import check_parent, is_same_file
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram

@@ -29,13 +29,13 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     read_rooms,
     vocabulary_of,
 )
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     DIRECTIONS,
     RELATIONS,
     ROOM_TYPES,
     PlanVocabulary,
 )
-from discrete_diffusion.rooms import NO_EDGE
 
 if TYPE_CHECKING:
     import networkx

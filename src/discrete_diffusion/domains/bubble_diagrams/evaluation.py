@@ -8,8 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import progress
-from discrete_diffusion.config_files import as_list
+from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
 from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
@@ -42,6 +41,7 @@ from discrete_diffusion.evaluation.sample_sets import (
 )
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

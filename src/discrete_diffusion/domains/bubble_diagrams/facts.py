@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from discrete_diffusion import progress
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import GROUPS
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
@@ -26,7 +26,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPla
 from discrete_diffusion.domains.bubble_diagrams.scales import check_metres
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry

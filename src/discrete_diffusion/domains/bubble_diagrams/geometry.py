@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discrete_diffusion.naming import counted, unknown_name
-from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
+from discrete_diffusion.config.naming import counted, unknown_name
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 DEFAULT_THRESHOLD = 9.0
 """Pixels (of a plan drawn on 256 x 256) up to which two boxes count as neighbours."""

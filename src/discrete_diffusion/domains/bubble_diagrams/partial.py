@@ -37,6 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
     check_metadata,
     check_spelling,
 )
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     RELATIONS,
@@ -44,7 +45,6 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     PlanVocabulary,
 )
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
-from discrete_diffusion.rooms import NO_EDGE
 
 _MASTER = "MasterRoom"
 _FIELDS = ("rooms", "relations")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
@@ -24,6 +23,7 @@ from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
 from discrete_diffusion.evaluation.sample_sets import shown_sizes
 from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.runtime import progress
 
 REFERENCE_SUFFIX = "_reference"
 """A metric of this ending is the reference's own value of the metric without it."""

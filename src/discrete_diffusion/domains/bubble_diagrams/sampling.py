@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
@@ -37,7 +38,6 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
 )
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
-from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Examples
 from discrete_diffusion.domains.bubble_diagrams.facts import OF_ROOMS, Facts
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import draw_samples
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram, decode_partial
 from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import (
     MAX_FRAMES,
@@ -15,7 +16,6 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import (
     draw_film_strip,
 )
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.naming import counted
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from discrete_diffusion import rooms
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.rooms import NO_EDGE
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
 if TYPE_CHECKING:
     from discrete_diffusion.layout import VocabConfig

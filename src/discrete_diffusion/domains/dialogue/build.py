@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.config.options import check_whole_number, set_derived
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.dialogue.dataset import (
     DialogueData,
@@ -25,7 +26,6 @@ from discrete_diffusion.domains.dialogue.words import (
     Tokenizer,
     WordVocabulary,
 )
-from discrete_diffusion.options import check_whole_number, set_derived
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

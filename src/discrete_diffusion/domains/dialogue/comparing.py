@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import ALGORITHMS, Algorithm
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.cell_measurement import (
     CellMeasurement,
@@ -29,8 +30,7 @@ from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Co
 from discrete_diffusion.evaluation.equal_terms import EqualTerms, HeldOutBounds, held_out_rows
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.trained_model import Model
-from discrete_diffusion.naming import counted
-from discrete_diffusion.whole_files import write_text
+from discrete_diffusion.runtime.atomic_files import write_text
 
 _BOUND = (36,)
 """Keeps this noise apart from that of other comparisons, and of training."""

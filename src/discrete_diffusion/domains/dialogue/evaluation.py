@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import progress
 from discrete_diffusion.domains.dialogue.sampling import warn_of_stage
 from discrete_diffusion.domains.dialogue.summarising import Summaries
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
@@ -30,6 +29,7 @@ from discrete_diffusion.evaluation.table import (
     metric_row,
     metric_rows,
 )
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.dialogue.build import given_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.domains.dialogue.reading import read_given_dialogues
@@ -16,7 +17,6 @@ from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, Summaries
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
-from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

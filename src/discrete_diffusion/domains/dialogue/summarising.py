@@ -21,8 +21,8 @@ from discrete_diffusion.evaluation.conditional_samples import (
     drawn_from_others,
     first_examples,
 )
+from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.types import SampleOutput
-from discrete_diffusion.whole_files import write_text
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from discrete_diffusion.pretrained import read_pretrained, transformers_library
+from discrete_diffusion.hub.pretrained import read_pretrained, transformers_library
 
 _TOKEN = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 _UNKNOWN = "<unknown>"

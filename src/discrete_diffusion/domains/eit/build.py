@@ -9,6 +9,8 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.options import is_number, set_derived
 from discrete_diffusion.data.base import Examples, shares_of
 from discrete_diffusion.domains.eit.dataset import EITLevels, FieldDataset
 from discrete_diffusion.domains.eit.files import Phantoms, read_phantoms
@@ -26,8 +28,6 @@ from discrete_diffusion.domains.eit.simulator import (
     background_map,
     cached_phantoms,
 )
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import is_number, set_derived
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

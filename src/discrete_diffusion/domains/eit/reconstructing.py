@@ -11,7 +11,6 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor
 
-from discrete_diffusion import progress
 from discrete_diffusion.data.base import Dataset, Examples
 from discrete_diffusion.data.stored_arrays import write_npz
 from discrete_diffusion.domains.eit.levels import levels_to_conductivity
@@ -22,6 +21,7 @@ from discrete_diffusion.evaluation.conditional_samples import (
     drawn_from_others,
     first_examples,
 )
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model

@@ -10,13 +10,13 @@ from einops import rearrange
 from numpy.typing import NDArray
 from scipy import sparse
 
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.domains.eit.dtn_map import DtNSolver
 from discrete_diffusion.domains.eit.levels import LEVELS
 from discrete_diffusion.domains.eit.mesh import Mesh, check_mesh_size, ring_mesh
 from discrete_diffusion.domains.eit.phantoms import SHAPE_KINDS, draw_shapes, rasterise
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.options import check_whole_number
 
 Maps = NDArray[np.float32]
 

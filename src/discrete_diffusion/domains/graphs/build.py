@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import SPLITS, shares_of
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.dataset import GraphFileDataset
@@ -17,7 +18,6 @@ from discrete_diffusion.domains.graphs.files.records import ALL
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.domains.graphs.libraries import check_installed
 from discrete_diffusion.domains.graphs.symmetries import canonical_key
-from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -80,7 +80,7 @@ def _shares(counts: Iterable[tuple[str, int]]) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    from discrete_diffusion.naming import counted
+    from discrete_diffusion.config.naming import counted
 
     return counted(number, noun)
 

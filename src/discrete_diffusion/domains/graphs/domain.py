@@ -111,9 +111,9 @@ class Graphs(Domain):
 
     def complete(self, data: DictConfig) -> None:
         """``n_max`` follows from the graphs, unless it is set."""
+        from discrete_diffusion.config.naming import check_name
         from discrete_diffusion.domains.graphs.libraries import check_installed
         from discrete_diffusion.domains.graphs.metrics.validity import KINDS
-        from discrete_diffusion.naming import check_name
 
         check_installed()
         if data.kind is not None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import progress
-from discrete_diffusion.config_files import as_list
+from discrete_diffusion.config.files import as_list
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.graphs.drawing import MAX_DRAWN, draw_graphs
@@ -32,6 +31,7 @@ from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.sample_sets import draw_and_measure, facts_of_files, model_parts
 from discrete_diffusion.evaluation.table import TableSection, model_notes
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.naming import unknown_name
 
 
 @dataclass(frozen=True)

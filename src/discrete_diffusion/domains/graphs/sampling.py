@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.domains.graphs.drawing import MAX_DRAWN, draw_graphs
@@ -28,9 +29,8 @@ from discrete_diffusion.evaluation.token_samples import (
     complete_token_samples,
     draw_fresh,
 )
-from discrete_diffusion.naming import counted
+from discrete_diffusion.runtime.atomic_files import put_aside, whole_folder, write_text
 from discrete_diffusion.sampling.exactness import exactness
-from discrete_diffusion.whole_files import put_aside, whole_folder, write_text
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import SPLITS, TokenDataset
 from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.domains.molecules.metrics.validity import judge
 from discrete_diffusion.domains.molecules.molecule import Molecule, decode, encode
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.naming import counted
 
 SMILES_ORDER = "smiles"
 """Atoms as the canonical SMILES writes them, neighbours mostly side by side."""

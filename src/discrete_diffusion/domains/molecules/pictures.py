@@ -15,7 +15,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     to_rdkit,
     with_charged_atoms,
 )
-from discrete_diffusion.whole_files import write_text, written_whole
+from discrete_diffusion.runtime.atomic_files import write_text, written_whole
 
 MAX_DRAWN = 36
 """Molecules in a picture."""

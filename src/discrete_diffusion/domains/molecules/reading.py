@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from discrete_diffusion import progress
+from discrete_diffusion.config.naming import check_name, counted
 from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.data.canonical import canonical_orders
 from discrete_diffusion.domains.molecules.metrics.validity import is_connected
@@ -36,7 +36,7 @@ from discrete_diffusion.domains.molecules.molecule import (
 )
 from discrete_diffusion.domains.molecules.smiles_files import Row, read_rows
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.naming import check_name, counted
+from discrete_diffusion.runtime import progress
 
 logger = logging.getLogger(__name__)
 

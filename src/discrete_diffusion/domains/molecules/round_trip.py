@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from discrete_diffusion import progress
 from discrete_diffusion.domains.molecules.molecule import (
     sanitised,
     smiles_of,
     with_charged_atoms,
 )
 from discrete_diffusion.domains.molecules.reading import ReadMolecules
+from discrete_diffusion.runtime import progress
 
 
 def changed_rows(found: ReadMolecules, smiles: Mapping[int, str]) -> list[tuple[int, str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.domains.molecules.completion import PROPOSALS, complete
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
@@ -22,7 +23,6 @@ from discrete_diffusion.domains.molecules.writing import (
     write_molecules,
 )
 from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
-from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH, is_installed
 from discrete_diffusion.domains.molecules.metrics.cost import say_cost
@@ -28,6 +27,7 @@ from discrete_diffusion.domains.molecules.metrics.validity import (
 from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule, has_dummy
 from discrete_diffusion.evaluation.intervals import confidence_interval, error_text
 from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.runtime import progress
 
 VALIDITY = {
     "valid": "DiGress protocol: rdkit sanitises the graph as it is; its largest fragment counts",

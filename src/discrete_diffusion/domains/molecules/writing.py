@@ -16,7 +16,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     smiles_of,
     to_rdkit,
 )
-from discrete_diffusion.whole_files import write_text
+from discrete_diffusion.runtime.atomic_files import write_text
 
 SMILES_FILE, GRAPH_FILE = "samples.smi", "samples.jsonl"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.data.base import Examples, shares_of
 from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.motifs import motif_names
@@ -19,7 +20,6 @@ from discrete_diffusion.domains.regions.table import (
     read_regions,
 )
 from discrete_diffusion.domains.regions.windows import FEWEST_ROWS, cut_table
-from discrete_diffusion.options import check_whole_number
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import progress
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.domains.regions.row_report import RowReport
@@ -27,6 +26,7 @@ from discrete_diffusion.evaluation.held_out import (
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.table import TableRow, TableSection, bound_row, four_decimals
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

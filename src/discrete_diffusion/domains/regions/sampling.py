@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from einops import rearrange, repeat
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.domains.regions.filling import Filling, fill_rows, predict_rows
 from discrete_diffusion.domains.regions.given_rows import GivenRows, read_given_rows
@@ -25,7 +26,6 @@ from discrete_diffusion.evaluation.held_out import (
     readable_data,
 )
 from discrete_diffusion.evaluation.table import known_numbers
-from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.domains.regions.motifs import (
     LONGEST_MOTIF,
@@ -18,7 +19,6 @@ from discrete_diffusion.domains.regions.motifs import (
     draw_motifs,
     scan,
 )
-from discrete_diffusion.options import check_whole_number
 
 SIMULATOR_VERSION = 1
 """To be raised whenever the same seed gives other windows: cached files carry it in their name."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.data.stored_arrays import (
     StoredArrays,
     names_of,
@@ -23,7 +24,6 @@ from discrete_diffusion.data.stored_arrays import (
     write_npz,
 )
 from discrete_diffusion.domains.regions.zarr_store import open_zarr
-from discrete_diffusion.naming import unknown_name
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import Examples, shares_of
 from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.table import ACCESSIBILITY, RegionTable
-from discrete_diffusion.naming import counted
 
 logger = logging.getLogger(__name__)
 

@@ -55,6 +55,7 @@ class Text(Domain):
 
     def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
         """Texts; written as ``samples.txt``."""
+        from discrete_diffusion.config.naming import counted
         from discrete_diffusion.domains.text.report import (
             SAMPLE_TEXTS,
             numbered_texts,
@@ -62,7 +63,6 @@ class Text(Domain):
         )
         from discrete_diffusion.domains.text.vocabulary import vocabulary_of
         from discrete_diffusion.evaluation.token_samples import draw_fresh
-        from discrete_diffusion.naming import counted
 
         vocabulary = vocabulary_of(trained.data_config)
 

@@ -16,7 +16,7 @@ from discrete_diffusion.domains.text.metrics import character_distance, share_kn
 from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.token_report import TokenReport
-from discrete_diffusion.whole_files import write_text
+from discrete_diffusion.runtime.atomic_files import write_text
 
 SAMPLE_TEXTS = "samples.txt"
 _SHOWN = 36

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.data.text_files import TextSource
-from discrete_diffusion.naming import unknown_name
 
 TOKENS = ("characters", "bytes")
 _NUM_CODE_POINTS = 0x110000

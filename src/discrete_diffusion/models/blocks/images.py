@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
+from discrete_diffusion.config.options import check_divides
 from discrete_diffusion.models.blocks.transformer import (
     MultiHeadCrossAttention,
     modulate,
     zero_linear,
     zeroed,
 )
-from discrete_diffusion.options import check_divides
 
 
 class ConditionalResBlock(nn.Module):

@@ -10,13 +10,13 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from discrete_diffusion.config.options import check_divides
 from discrete_diffusion.models.blocks.attention import (
     LayerCache,
     apply_rotary,
     attend,
     causal_mask,
 )
-from discrete_diffusion.options import check_divides
 
 _Module = TypeVar("_Module", bound=nn.Module)
 

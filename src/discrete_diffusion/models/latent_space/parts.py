@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.options import check_divides, check_whole_number
 from discrete_diffusion.models.blocks.attention import RotaryEmbedding
 from discrete_diffusion.models.blocks.transformer import (
     MultiHeadCrossAttention,
     TransformerBlock,
     hidden_width,
 )
-from discrete_diffusion.naming import check_name
-from discrete_diffusion.options import check_divides, check_whole_number
 
 POOLS = ("mean", "attention")
 STOPS = ("random_normalized", "zero")

@@ -16,8 +16,8 @@ from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import Meets
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief, Numbers
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import DrawnDiagram, Kept, keep
+from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.shards import Shard
 from tabulated_model import tabulated_mdlm
 from toy_world import noise_floor, total_variation
 

@@ -9,7 +9,7 @@ import numpy as np
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
-from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 PAIRS = list(combinations(range(3), 2))
 

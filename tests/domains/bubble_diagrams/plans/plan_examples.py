@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes, threshold_of
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, Point
-from discrete_diffusion.rooms import NO_EDGE, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, ROOM_TYPES
 
 Box = tuple[float, float, float, float]
 

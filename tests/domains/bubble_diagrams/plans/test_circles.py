@@ -12,8 +12,8 @@ from all_boxes import triples_of_all_boxes
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.circles import NoCircles
+from discrete_diffusion.domains.bubble_diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
 
 NESTING = (0, 0, 0, 0, -1, 1, 0, 0, 0, 0, 0)
 UNKNOWN = -1

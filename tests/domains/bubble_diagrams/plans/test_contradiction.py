@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import (
     why_not,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import LEVELS, have_plans
-from discrete_diffusion.rooms import NO_EDGE, RELATIONS
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS
 
 pytest.importorskip("ortools", reason="OR-Tools finds what contradicts each other")
 

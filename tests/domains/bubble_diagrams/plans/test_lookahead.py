@@ -24,8 +24,8 @@ from discrete_diffusion.domains.bubble_diagrams import decode
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import LookAhead, codes_of
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, SURROUNDING
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.rooms import INSIDE, SURROUNDING
 from discrete_diffusion.sampling import build_sampler
 from tabulated_model import tabulated_mdlm
 

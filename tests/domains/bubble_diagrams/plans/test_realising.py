@@ -23,7 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import (
     MAX_ASPECTS,
     min_width,
 )
-from discrete_diffusion.rooms import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

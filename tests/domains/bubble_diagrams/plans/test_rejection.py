@@ -17,8 +17,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
     keep_buildable,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
-from discrete_diffusion.shards import Shard
-from discrete_diffusion.stopping import Stop
+from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.stopping import Stop
 
 pytest.importorskip("ortools", reason="OR-Tools decides which diagrams have a plan")
 

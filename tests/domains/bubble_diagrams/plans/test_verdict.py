@@ -18,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.verdict import (
     find_boxes,
     have_plans,
 )
-from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 pytest.importorskip("ortools", reason="OR-Tools decides which diagrams have a plan")
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion import progress
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data import draw_sizes
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
     Meets,
@@ -37,7 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_
 from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.intervals import share_error
 from discrete_diffusion.evaluation.token_samples import draw_fresh
-from discrete_diffusion.naming import counted
+from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.drawing import draw_seeds
 from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.sampling.first_hitting import FirstHitting
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
     from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.shards import Shard
+    from discrete_diffusion.runtime.shards import Shard
 
 logger = logging.getLogger(__name__)
 

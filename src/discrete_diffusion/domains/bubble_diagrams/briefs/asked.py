@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.shards import Shard
+    from discrete_diffusion.runtime.shards import Shard
 
 
 def brief_asked(config: DictConfig, vocab: VocabConfig) -> Brief:

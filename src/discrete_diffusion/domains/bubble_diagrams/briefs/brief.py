@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.plan_facts import PlanFacts
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import INVERSE, RELATIONS, ROOM_TYPES
-from discrete_diffusion.rooms import NO_EDGE
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.briefs.method_scores import (
     MethodScores,
     method_sections,
@@ -15,7 +16,6 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAW
 from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
 from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.evaluation.table import TableRow, TableSection
-from discrete_diffusion.naming import counted
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief

@@ -116,8 +116,8 @@ def verdict(
 def rarity(brief: Brief, plans: list[BubbleDiagram], title: str) -> str:
     """The share of plans that meet it, with an exact interval; of ``buildable``, how many of the
     first that meet the rest have a floor plan."""
-    from discrete_diffusion import progress
     from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import has_floor_plan
+    from discrete_diffusion.runtime import progress
 
     met = [
         plan for plan in progress.track(plans, "looking at plans", "plans") if not brief.unmet(plan)

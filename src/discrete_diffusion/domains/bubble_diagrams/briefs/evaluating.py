@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.briefs.answering import Answer, Asked
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
     brief_asked,
@@ -28,7 +29,6 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.held_out import checkpoint_facts, sampling_facts
 from discrete_diffusion.evaluation.token_samples import draw_fresh
-from discrete_diffusion.naming import counted
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 
 if TYPE_CHECKING:

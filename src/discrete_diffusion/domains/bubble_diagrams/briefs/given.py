@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.completion import Completions
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.shards import Shard
+    from discrete_diffusion.runtime.shards import Shard
 
 PARTICLES = 512
 """For each partial diagram, if ``particles`` does not say."""

@@ -17,12 +17,12 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.contradictions import ORDERS
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     INVERSE,
     ROOM_TYPES,
     PlanVocabulary,
 )
-from discrete_diffusion.rooms import NO_EDGE
 
 
 class GraphModel:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import progress
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.briefs.command import interval
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.evaluation.intervals import share_error
-from discrete_diffusion.naming import counted
+from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

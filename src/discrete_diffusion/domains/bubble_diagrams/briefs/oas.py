@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     BESIDE,
     Brief,
@@ -25,7 +26,6 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.words import (
     kind_named,
     kind_of,
 )
-from discrete_diffusion.naming import unknown_name
 
 _LABELS = ("oas_program", "plan_id", "title", "description")
 """Keys that ask for nothing."""

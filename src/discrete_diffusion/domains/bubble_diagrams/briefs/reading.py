@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     Brief,
     ConnectedRule,
@@ -43,7 +44,6 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.words import (
     numbers_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
-from discrete_diffusion.naming import unknown_name
 
 
 def read_brief(path: str | os.PathLike[str]) -> Brief:

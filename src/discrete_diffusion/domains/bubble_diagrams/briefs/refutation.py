@@ -15,12 +15,12 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
 )
 from discrete_diffusion.domains.bubble_diagrams.briefs.room_counts import Count, Ways, no_counts
 from discrete_diffusion.domains.bubble_diagrams.files.contradictions import ORDERS
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     INVERSE,
     ROOM_TYPES,
     PlanVocabulary,
 )
-from discrete_diffusion.rooms import NO_EDGE
 
 _MOST_KINDS = 8
 """Of named rooms, whose unions are counted."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import BESIDE, GROUPS, Kind, Numbers
 from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import Node
 from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import may_mean, room_type_of
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_TYPES
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.rooms import NO_EDGE
 
 _RANGES = (
     (r"(?P<least>\d+)(?P<most>)", 0),

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     CODE_TABLES,
     OUR_TABLE,
@@ -17,7 +18,6 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.files.records import Doubt, Record
-from discrete_diffusion.naming import counted
 
 logger = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import (
     is_numbered_bedroom,
     room_type_of,
@@ -22,9 +23,8 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     checked_box,
     room_code,
 )
+from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.rooms import ROOM_TYPES
 
 CODES_FIELD = "codes"
 """Field of a record that names the table of its codes."""

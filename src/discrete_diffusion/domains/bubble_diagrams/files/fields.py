@@ -17,6 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import (
     room_type_of,
     without_number,
 )
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     ADJACENCY,
     ADJACENT,
@@ -28,7 +29,6 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     VOCABULARIES,
     PlanVocabulary,
 )
-from discrete_diffusion.rooms import NO_EDGE
 
 NUM_RELATIONS = NO_EDGE
 """Relations with a direction (codes 0..9); code 10, "no-edge", is the absence of any."""

@@ -23,7 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     inverse_relation,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
-from discrete_diffusion.rooms import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 SELF_LOOPS, REPEATED_PAIRS = "self-loops", "repeated pairs"
 UNUSABLE_BOXES = "unusable boxes"

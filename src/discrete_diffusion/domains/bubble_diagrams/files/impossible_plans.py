@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.contradictions import (
     ORDERS,
@@ -16,9 +17,8 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import is_acyclic
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, SURROUNDING
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
-from discrete_diffusion.naming import counted
-from discrete_diffusion.rooms import INSIDE, SURROUNDING
 
 _MAX_NAMED = 3
 

@@ -47,7 +47,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import Dra
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.geojson import read_geojson
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import FRAME, read_frame
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.rlvr import read_rlvr
-from discrete_diffusion.rooms import NO_EDGE
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
 _FIELDS = ("rooms", "relations", "boxes", "room_type")
 """Of plans of any format: those that a misspelt key may be meant for."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion import progress
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.box_notes import notes_of_boxes
 from discrete_diffusion.domains.bubble_diagrams.files.code_recognition import recognise_codes
@@ -47,7 +47,7 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import (
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, PlanVocabulary
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.naming import counted
+from discrete_diffusion.runtime import progress
 
 logger = logging.getLogger(__name__)
 

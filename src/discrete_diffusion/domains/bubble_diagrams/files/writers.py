@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from discrete_diffusion import progress
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.whole_files import whole_folder, written_whole
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.atomic_files import whole_folder, written_whole
 
 Drawable = TypeVar("Drawable")
 

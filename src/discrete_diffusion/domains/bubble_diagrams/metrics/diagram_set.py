@@ -22,13 +22,13 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import (
     is_inside_valid,
     neighbours,
 )
+from discrete_diffusion.domains.bubble_diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     ADJACENCY,
     DIRECTIONS,
     PlanVocabulary,
 )
-from discrete_diffusion.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.object_]

@@ -11,8 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.domains.bubble_diagrams.rooms import (
+    FORBIDDEN_INSIDE,
+    INSIDE,
+    NO_EDGE,
+    SURROUNDING,
+)
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.rooms import FORBIDDEN_INSIDE, INSIDE, NO_EDGE, SURROUNDING
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

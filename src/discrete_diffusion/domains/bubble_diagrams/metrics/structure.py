@@ -10,7 +10,7 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import Flags, closure
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
-from discrete_diffusion.rooms import NO_EDGE, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, ROOM_TYPES
 
 LIVING_ROOM, ENTRANCE = ROOM_TYPES.index("LivingRoom"), ROOM_TYPES.index("Entrance")
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import closure
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import room_style
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
-from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -27,8 +27,8 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import (
     checked_path,
     key_entries,
 )
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENT
-from discrete_diffusion.rooms import NO_EDGE
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram

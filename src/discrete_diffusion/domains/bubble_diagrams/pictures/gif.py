@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from discrete_diffusion.whole_files import written_whole
+from discrete_diffusion.runtime.atomic_files import written_whole
 
 Pixels = NDArray[np.uint8]
 

@@ -26,8 +26,8 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.constraints import (
     Plan,
     build_constraints,
 )
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, SURROUNDING
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
-from discrete_diffusion.rooms import INSIDE, SURROUNDING
 
 Array = NDArray[np.float64]
 

@@ -33,8 +33,8 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.pen import (
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import Placement
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENT, DOOR
+from discrete_diffusion.runtime.atomic_files import written_whole
 from discrete_diffusion.viz.chart_style import LINE
-from discrete_diffusion.whole_files import written_whole
 
 MARGIN = 0.16
 """White border of a page, inches."""

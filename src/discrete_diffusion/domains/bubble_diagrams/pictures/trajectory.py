@@ -37,8 +37,8 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import (
     checked_path,
     key_entries,
 )
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENT
-from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram

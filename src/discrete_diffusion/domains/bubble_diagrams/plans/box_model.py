@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule, sectors_of
-from discrete_diffusion.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
 
 Relations = Iterable[tuple[int, int, int]]
 """(i, j, code) with i < j, as in ``BubbleDiagram``."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discrete_diffusion.domains.bubble_diagrams.geometry import SECTORS
-from discrete_diffusion.rooms import SURROUNDING
+from discrete_diffusion.domains.bubble_diagrams.rooms import SURROUNDING
 
 Sector = tuple[tuple[int, int], tuple[int, int]]
 """(first, last) column and (first, last) row of a rectangle in ``SECTORS``."""

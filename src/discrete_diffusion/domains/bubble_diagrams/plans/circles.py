@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.rooms import (
+from discrete_diffusion.domains.bubble_diagrams.rooms import (
     INSIDE,
     NO_EDGE,
     RELATION_X_ORDER,
@@ -14,6 +13,7 @@ from discrete_diffusion.rooms import (
     RELATIONS,
     SURROUNDING,
 )
+from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling.narrowing import Narrowing
 
 _NESTING = [{INSIDE: -1, SURROUNDING: 1}.get(code, 0) for code in range(len(RELATIONS))]

@@ -118,7 +118,7 @@ def _cores() -> int:
 
 
 def _formats(names: str) -> tuple[str, ...]:
-    from discrete_diffusion.naming import unknown_name
+    from discrete_diffusion.config.naming import unknown_name
 
     words = names.strip("[]").replace(" ", "").split(",")
     formats = tuple(dict.fromkeys(word for word in words if word))
@@ -129,7 +129,7 @@ def _formats(names: str) -> tuple[str, ...]:
 
 
 def _check_folder(files: Any, options: argparse.Namespace) -> None:
-    from discrete_diffusion.whole_files import refuse_overwriting
+    from discrete_diffusion.runtime.atomic_files import refuse_overwriting
 
     refuse_overwriting(files.folder, files.names, "FILE", [options.file])
     refuse_overwriting(files.folder, files.names, "areas", [options.areas])

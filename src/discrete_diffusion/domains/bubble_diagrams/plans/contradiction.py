@@ -18,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.verdict import (
     check_level,
     have_plans,
 )
-from discrete_diffusion.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 
 Member = tuple[int, int, int]
 """(i, j, code), "no-edge" for rooms without a relation. Any i and j: code is read from i."""

@@ -18,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.walls import (
     outer_walls,
     shared_walls,
 )
-from discrete_diffusion.rooms import NO_EDGE, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, ROOM_TYPES
 
 DOOR, FRONT = 0.8, 1.0
 """Width of a door between rooms, and of a front door, metres."""

@@ -26,8 +26,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
     read_door,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floors import read_floors, rings_of
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 from discrete_diffusion.domains.bubble_diagrams.scales import check_metres
-from discrete_diffusion.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 if TYPE_CHECKING:
     from shapely import Polygon

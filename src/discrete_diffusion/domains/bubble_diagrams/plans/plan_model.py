@@ -19,7 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.room_model import (
     RoomModel,
     within,
 )
-from discrete_diffusion.rooms import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 _LIVING, _BALCONY, _ENTRANCE = map(ROOM_TYPES.index, ("LivingRoom", "Balcony", "Entrance"))
 

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
-from discrete_diffusion.naming import counted
-from discrete_diffusion.whole_files import (
+from discrete_diffusion.runtime.atomic_files import (
     growing_file,
     growing_name,
     made,

@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from discrete_diffusion import progress
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
-from discrete_diffusion.naming import counted
-from discrete_diffusion.shards import Shard
-from discrete_diffusion.stopping import Stop
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.stopping import Stop
 
 logger = logging.getLogger(__name__)
 

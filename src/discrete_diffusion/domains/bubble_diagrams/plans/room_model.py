@@ -18,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import MAX_ASPECTS, min_width
-from discrete_diffusion.rooms import INSIDE, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, ROOM_TYPES
 
 BENT = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom", "DiningRoom", "Entrance")))
 """Rooms that may be L-shaped: a room beside them may lie in a corner of their box."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.rooms import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 _SIZES = {
     "LivingRoom": (32.0, 2.6, 3),

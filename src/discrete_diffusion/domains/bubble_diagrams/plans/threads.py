@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TypeVar
 
-from discrete_diffusion import progress
+from discrete_diffusion.runtime import progress
 
 T = TypeVar("T")
 R = TypeVar("R")

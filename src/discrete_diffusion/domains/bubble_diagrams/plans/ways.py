@@ -19,7 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import (
     SolverWork,
     unknown_pairs,
 )
-from discrete_diffusion.rooms import NO_EDGE
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.sampling.particles import effective_number
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.runtime.shards import Shard
     from discrete_diffusion.sampling import Narrowing
-    from discrete_diffusion.shards import Shard
 
 REJECTING = ("rejection", "narrowing")
 """Ways that draw samples without a plan, and draw others in their place."""

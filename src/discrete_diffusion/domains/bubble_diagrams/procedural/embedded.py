@@ -12,7 +12,7 @@ def embedded_plans() -> tuple[str, list[BubbleDiagram]]:
     """What they are, in words, and all of them, as the config says."""
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.config_files import config_dir
+    from discrete_diffusion.config.files import config_dir
     from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 
     config = OmegaConf.load(config_dir() / "data" / "bubble_diagrams.yaml")

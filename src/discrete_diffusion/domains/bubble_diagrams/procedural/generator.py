@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from discrete_diffusion import progress
 from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
@@ -36,8 +35,9 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.ring import RING, Ring, ring_for
 from discrete_diffusion.domains.bubble_diagrams.procedural.siting import choose_sites
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
-from discrete_diffusion.rooms import NO_EDGE
+from discrete_diffusion.runtime import progress
 
 GENERATOR_VERSION = 1
 """Raise it whenever the same seed gives other plans: it is part of the name of cached files."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from discrete_diffusion.naming import counted
+from discrete_diffusion.config.naming import counted
 
 
 @dataclass

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.data.text_files import read_text, suffix_of
 from discrete_diffusion.domains.graphs.files.edge_lists import edge_list_records
@@ -32,7 +33,6 @@ from discrete_diffusion.domains.graphs.files.records import (
 )
 from discrete_diffusion.domains.graphs.files.tu_folders import folder_records, part_of
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.naming import counted
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.files.records import graph_record
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.whole_files import write_text
+from discrete_diffusion.runtime.atomic_files import write_text
 
 
 def lines_of(graphs: Iterable[TypedGraph], types: GraphTypes, **more: Any) -> str:

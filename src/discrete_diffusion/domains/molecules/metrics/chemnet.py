@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion import progress
 from discrete_diffusion.data.cache import cache_dir, cached_arrays
+from discrete_diffusion.runtime import progress
 
 FEATURES = 512
 

@@ -19,8 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from discrete_diffusion import progress
 from discrete_diffusion.domains.molecules.metrics.mean_features import MeanFeatures
+from discrete_diffusion.runtime import progress
 
 COMPLEXITY = 4
 """The largest radius and distance, in bonds."""

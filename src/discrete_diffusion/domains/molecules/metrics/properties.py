@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion import progress
+from discrete_diffusion.runtime import progress
 
 PROPERTIES = {
     "logp": "Crippen's octanol-water partition coefficient",

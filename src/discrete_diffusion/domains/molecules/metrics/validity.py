@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion import progress
 from discrete_diffusion.domains.molecules.molecule import (
     NOTHING,
     Molecule,
@@ -27,6 +26,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     to_rdkit,
     with_charged_atoms,
 )
+from discrete_diffusion.runtime import progress
 
 
 @dataclass(frozen=True)

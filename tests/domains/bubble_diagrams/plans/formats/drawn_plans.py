@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
 from discrete_diffusion.domains.bubble_diagrams.files.line_formats import parse_plan
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
-from discrete_diffusion.rooms import NO_EDGE, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, ROOM_TYPES
 
 PIXEL = 18 / 256
 GAP = 9 * PIXEL

@@ -19,7 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_b
 from discrete_diffusion.domains.bubble_diagrams.plans.command import FORMAT_NAMES
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
-from discrete_diffusion.rooms import NO_EDGE
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

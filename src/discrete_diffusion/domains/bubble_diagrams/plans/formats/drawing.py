@@ -47,9 +47,9 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
     type_of,
     where_they_were,
 )
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.scales import IN_METRES, DrawnIn
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
-from discrete_diffusion.rooms import NO_EDGE
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry

@@ -43,7 +43,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
     WRITTEN,
     written_text,
 )
-from discrete_diffusion.rooms import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry

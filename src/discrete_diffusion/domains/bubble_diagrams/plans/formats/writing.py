@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import dxf_of
@@ -13,8 +14,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.geojson import geo
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import houseganpp_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.rlvr import rlvr_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.wkt import wkt_of
-from discrete_diffusion.naming import unknown_name
-from discrete_diffusion.whole_files import write_text
+from discrete_diffusion.runtime.atomic_files import write_text
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
-from discrete_diffusion.progress.displays import Bar, Display, Lines
-from discrete_diffusion.progress.going import Calls, Task
+from discrete_diffusion.runtime.progress.displays import Bar, Display, Lines
+from discrete_diffusion.runtime.progress.going import Calls, Task
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from discrete_diffusion import progress
+from discrete_diffusion.runtime import progress
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -1,28 +1,15 @@
-"""Which token ids are legal where (``TokenLayout``), and a graph's vocabularies (``VocabConfig``).
-
-A bubble diagram of n rooms is ``n_max`` node slots followed by the upper triangle of room pairs,
-row-major. Both kinds of token share one *concatenated* vocabulary, so that any backbone that maps
-ids to logits serves: ids ``0..14`` are the node vocabulary, ``15..27`` the edge vocabulary.
-"""
+"""``TokenLayout``: which token ids are legal where."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import mask_logits, neg_inf
-from discrete_diffusion.rooms import (
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RELATIONS,
-    ROOM_TYPES,
-)
 
 
 class TokenLayout(nn.Module):
@@ -139,154 +126,6 @@ class TokenLayout(nn.Module):
             f"sample {sample}, position {position} ({kind}): id {int(x0[sample, position])} "
             f"is not legal there; expected {expected}"
         )
-
-
-@dataclass(frozen=True)
-class VocabConfig:
-    """The vocabularies and slots of graphs with at most ``n_max`` nodes.
-
-    ``node_types``, ``edge_types``: names; the *last* edge type means "no edge".
-    ``edge_inverse``: for each edge type, the type of the same edge read from its other end; by
-    default ``9 - r`` for the room relations and the identity (undirected) otherwise.
-
-    Node vocabulary: types, then MASK, then PAD (15 ids for rooms); edge vocabulary likewise (13).
-    In the concatenated vocabulary (28 ids) the edge ids are shifted by ``edge_offset``; its single
-    ``mask_id`` and ``pad_id`` are those of the node vocabulary, at every position.
-    """
-
-    n_max: int = 8
-    node_types: tuple[str, ...] = ROOM_TYPES
-    edge_types: tuple[str, ...] = RELATIONS
-    edge_inverse: tuple[int, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.n_max < 1:
-            raise ValueError(f"n_max={self.n_max}: a graph needs at least one node slot")
-        if not self.node_types or not self.edge_types:
-            raise ValueError("node_types and edge_types must each name at least one type")
-        inverse = tuple(range(len(self.edge_types)))
-        if self.edge_inverse is not None:
-            inverse = tuple(self.edge_inverse)
-        elif self.edge_types == RELATIONS:
-            inverse = (*inverse[-2::-1], inverse[-1])
-        involution = len(inverse) == len(self.edge_types) and all(
-            0 <= r < len(inverse) and inverse[r] == k for k, r in enumerate(inverse)
-        )
-        if not involution:
-            raise ValueError(f"edge_inverse={inverse} is not an involution of the edge types")
-        object.__setattr__(self, "edge_inverse", inverse)
-
-    @property
-    def num_edges(self) -> int:
-        """E = n_max (n_max - 1) / 2 pair slots."""
-        return self.n_max * (self.n_max - 1) // 2
-
-    @property
-    def length(self) -> int:
-        """L = n_max + E positions."""
-        return self.n_max + self.num_edges
-
-    @property
-    def num_node_types(self) -> int:
-        return len(self.node_types)
-
-    @property
-    def num_edge_types(self) -> int:
-        """Edge classes, "no edge" included."""
-        return len(self.edge_types)
-
-    @property
-    def no_edge(self) -> int:
-        """The edge type (in the edge vocabulary) that says two nodes are not related."""
-        return self.num_edge_types - 1
-
-    @property
-    def edge_directions(self) -> tuple[tuple[int, ...], ...]:
-        """For each axis, the sign of every edge type along it: left to right and top to bottom of
-        the room relations; other edges have no directions."""
-        return (RELATION_X_ORDER, RELATION_Y_ORDER) if self.edge_types == RELATIONS else ()
-
-    @property
-    def node_vocab_size(self) -> int:
-        return self.num_node_types + 2
-
-    @property
-    def edge_vocab_size(self) -> int:
-        return self.num_edge_types + 2
-
-    @property
-    def node_mask_id(self) -> int:
-        return self.num_node_types
-
-    @property
-    def node_pad_id(self) -> int:
-        return self.num_node_types + 1
-
-    @property
-    def edge_mask_id(self) -> int:
-        """MASK in the edge vocabulary (not shifted by ``edge_offset``)."""
-        return self.num_edge_types
-
-    @property
-    def edge_pad_id(self) -> int:
-        """PAD in the edge vocabulary (not shifted by ``edge_offset``)."""
-        return self.num_edge_types + 1
-
-    @property
-    def edge_offset(self) -> int:
-        """First edge id of the concatenated vocabulary."""
-        return self.node_vocab_size
-
-    @property
-    def vocab_size(self) -> int:
-        """V of the concatenated vocabulary."""
-        return self.node_vocab_size + self.edge_vocab_size
-
-    @property
-    def mask_id(self) -> int:
-        """MASK of the concatenated vocabulary, at every position."""
-        return self.node_mask_id
-
-    @property
-    def pad_id(self) -> int:
-        """PAD of the concatenated vocabulary, at every position."""
-        return self.node_pad_id
-
-    @cached_property
-    def endpoints(self) -> tuple[tuple[int, int], ...]:
-        """The node pair (i, j), i < j, of every edge slot, in order."""
-        return tuple((i, j) for i in range(self.n_max) for j in range(i + 1, self.n_max))
-
-    def edge_position(self, i: int, j: int) -> int:
-        """Position of edge (i, j), i < j, in the sequence: n_max + i n_max - i(i+1)/2 + j-i-1."""
-        if not 0 <= i < j < self.n_max:
-            raise ValueError(f"edge ({i}, {j}): expected 0 <= i < j < n_max={self.n_max}")
-        return self.n_max + i * self.n_max - i * (i + 1) // 2 + (j - i - 1)
-
-    def real_positions(self, num_nodes: Tensor) -> Tensor:
-        """Int[B] node counts -> Bool[B, L]: node k if k < n; edge (i, j) if both ends are real."""
-        if ((num_nodes < 1) | (num_nodes > self.n_max)).any():
-            raise ValueError(f"node counts must lie in 1..{self.n_max}, got {num_nodes.tolist()}")
-        last_node = torch.tensor([*range(self.n_max), *(j for _, j in self.endpoints)])
-        return last_node.to(num_nodes.device) < num_nodes.unsqueeze(1)
-
-    def layout(self) -> TokenLayout:
-        """The position-typed layout over the concatenated vocabulary."""
-        support = torch.zeros(self.length, self.vocab_size, dtype=torch.bool)
-        support[: self.n_max, : self.num_node_types] = True
-        support[self.n_max :, self.edge_offset : self.edge_offset + self.num_edge_types] = True
-        group = torch.tensor([0] * self.n_max + [1] * self.num_edges)
-        return TokenLayout(
-            support,
-            mask_id=self.mask_id,
-            pad_id=self.pad_id,
-            group=group,
-            group_names=("node", "edge"),
-        )
-
-
-RPLAN_VOCAB_CONFIG = VocabConfig(n_max=8)
-"""Rooms and relations of RPLAN plans: 8 + 28 = 36 positions, 15 + 13 = 28 ids."""
 
 
 def row_layout(num_rows: int) -> TokenLayout:

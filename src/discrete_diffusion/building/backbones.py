@@ -11,8 +11,8 @@ from collections.abc import Callable
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config_files import presets_of
-from discrete_diffusion.options import (
+from discrete_diffusion.config.files import presets_of
+from discrete_diffusion.config.options import (
     check_divides,
     check_options,
     check_whole_number,

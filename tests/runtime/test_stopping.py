@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from discrete_diffusion.stopping import Stop, StopSignals
+from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -64,7 +64,7 @@ def test_elsewhere_than_in_the_main_thread_nothing_happens():
 def test_the_second_signal_kills_at_once(number):
     code = f"""
 import signal
-from discrete_diffusion.stopping import StopSignals
+from discrete_diffusion.runtime.stopping import StopSignals
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with StopSignals() as signals:
     signals.finish_step = True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from discrete_diffusion.naming import check_name
-from discrete_diffusion.options import check_whole_number, is_number
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.options import check_whole_number, is_number
 
 LR_SCHEDULES = ("constant", "cosine")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 def config_dir() -> Path:
     """The folder of the configs: in the installed package, or at the top of a checkout."""
-    packaged = Path(__file__).parent / "configs"
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "configs"
+    packaged = Path(__file__).parents[1] / "configs"
+    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "configs"
 
 
 def plain(config: Any) -> dict[str, Any]:

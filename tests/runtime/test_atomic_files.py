@@ -29,10 +29,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.gif import Palette, wri
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
 from discrete_diffusion.evaluation.json_values import write_metrics
-from discrete_diffusion.training import MetricsLog
-from discrete_diffusion.training.run_checkpoints import CheckpointFiles, _copy
-from discrete_diffusion.viz import chart_style
-from discrete_diffusion.whole_files import (
+from discrete_diffusion.runtime.atomic_files import (
     append_text,
     growing_file,
     saying_what_is_complete,
@@ -41,6 +38,9 @@ from discrete_diffusion.whole_files import (
     written_together,
     written_whole,
 )
+from discrete_diffusion.training import MetricsLog
+from discrete_diffusion.training.run_checkpoints import CheckpointFiles, _copy
+from discrete_diffusion.viz import chart_style
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
 
@@ -181,7 +181,7 @@ _RAW = re.compile(
     r"|(?<!report)(?<!made)(?<!self)(?<!chart_style)\.save\(|OmegaConf\.save|safetensors.*save_file"
 )
 _BY_ITSELF = {
-    "whole_files.py": "the mechanism",
+    "runtime/atomic_files.py": "the mechanism",
     "loading.py": "into a temporary folder",
     "cli/output_folder.py": "the text of a lock",
     "training/metrics_log.py": "no file is meant",

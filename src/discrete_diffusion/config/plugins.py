@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.config.naming import unknown_name
 
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
 _Registered = TypeVar("_Registered", bound=Callable[..., Any])
@@ -22,8 +22,9 @@ logger = logging.getLogger(__name__)
 _LOADED: set[tuple[str, str, str]] = set()
 
 
-class Declared:
-    """A class of ours, imported when it is first built from ``where``, ``module:Class``.
+class LazyEntry:
+    """A class or function of ours, imported when it is first called, from ``where``,
+    ``module:name``.
 
     ``facts``: those of its class attributes that are asked for before, where they are not the
     default; a test compares them with the class.
@@ -34,18 +35,21 @@ class Declared:
         vars(self).update(facts)
 
     def load(self) -> Any:
-        """The class."""
+        """What it names."""
         return getattr(import_module(self.__module__), self.__qualname__)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self.load()(*args, **keywords)
 
 
 @dataclass(frozen=True)
 class Registry(Generic[_Builder]):
-    """Builders by name, or what is ``Declared`` of them. Those of an entry-point ``group`` join
-    them when a name is unknown, and when all are asked for."""
+    """Builders by name; ours are ``LazyEntry``. Those of an entry-point ``group`` join them when a
+    name is unknown, and when all are asked for."""
 
     noun: str
     group: str
-    builders: dict[str, _Builder | Declared]
+    builders: dict[str, _Builder | LazyEntry]
 
     def register(self, name: str) -> Callable[[_Registered], _Registered]:
         """Decorator: make a builder known as ``name``; ``ValueError`` if another one has it."""
@@ -72,20 +76,19 @@ class Registry(Generic[_Builder]):
         """By name, plug-ins included."""
         return {name: self.find(name) for name in self.names()}
 
-    def known(self, name: str) -> _Builder | Declared:
-        """The builder of that name, or what is declared of it if it is not imported yet.
+    def entry(self, name: str) -> _Builder | LazyEntry:
+        """What stands in the table under that name: a builder, or, of ours, its ``LazyEntry``,
+        which imports nothing.
 
-        Raises ``ValueError`` with the closest one if there is none."""
+        Raises ``ValueError`` with the closest name if there is none."""
         if name not in self.builders and name not in self.names():
             raise ValueError(unknown_name(self.noun, name, self.builders))
         return self.builders[name]
 
     def find(self, name: str) -> _Builder:
         """The builder of that name; ``ValueError`` with the closest one if there is none."""
-        builder = self.known(name)
-        if isinstance(builder, Declared):
-            builder = self.builders[name] = builder.load()
-        return builder
+        builder = self.entry(name)
+        return builder.load() if isinstance(builder, LazyEntry) else builder
 
 
 def refuse_taken(noun: str, name: str, known: Any, new: Any) -> None:

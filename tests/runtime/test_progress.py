@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from discrete_diffusion.progress import parts, shown, task, track
+from discrete_diffusion.runtime.progress import parts, shown, task, track
 
 
 class Told:
@@ -103,7 +103,7 @@ def test_parts_are_announced_and_counted(caplog):
 
 BAR = """
 import logging, sys, threading, time
-from discrete_diffusion import progress
+from discrete_diffusion.runtime import progress
 logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
 with progress.shown(print), progress.task("drawing", 40, "samples") as drawing:
     for k in range(4):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
-from discrete_diffusion.shards import Shard, distributed_shard
+from discrete_diffusion.runtime.shards import Shard, distributed_shard
 from fake_processes import in_processes
 
 

@@ -12,12 +12,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion import progress
-from discrete_diffusion.naming import unknown_name
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.runtime import progress
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 
-_BOX = Path(__file__).resolve().parent / "box"
+_BOX = Path(__file__).resolve().parents[1] / "box"
 _ON_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _ENDINGS = (".ckpt", ".safetensors")
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from discrete_diffusion.progress.going import Task
+from discrete_diffusion.runtime.progress.going import Task
 
 if TYPE_CHECKING:
     from rich.progress import Progress

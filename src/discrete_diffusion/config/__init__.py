@@ -1,0 +1,1 @@
+"""Names, options, presets and plug-ins: what a config may say."""

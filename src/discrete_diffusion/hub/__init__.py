@@ -1,0 +1,1 @@
+"""Networks and models of others: the Hugging Face Hub and ``transformers``."""

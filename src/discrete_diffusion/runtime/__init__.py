@@ -1,0 +1,1 @@
+"""While a command runs: progress, files, stopping, sharing of work."""
