@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from omegaconf import DictConfig
 
-    from discrete_diffusion.checkpoints import Checkpoint
+    from discrete_diffusion.checkpoints.contents import Checkpoint
 
 _COUNT = "num_"
 """How the names of counts begin, which may be left out."""
@@ -47,7 +47,8 @@ def load(
     model, if it is damaged, of a newer format, not a checkpoint of this package, or needs a module
     that nobody has imported.
     """
-    from discrete_diffusion.checkpoints import push_to_hub, read_checkpoint, save_pretrained
+    from discrete_diffusion.checkpoints.contents import read_checkpoint
+    from discrete_diffusion.checkpoints.sharing import push_to_hub, save_pretrained
     from discrete_diffusion.config.plugins import import_plugins
 
     import_plugins([*plugins] if isinstance(plugins, tuple) else plugins)

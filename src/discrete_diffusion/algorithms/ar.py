@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on
-from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 

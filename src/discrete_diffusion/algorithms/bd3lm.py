@@ -13,7 +13,8 @@ from discrete_diffusion.algorithms.draws import MASK_DRAWS, Corruption, draw_blo
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import are_whole_numbers, check_whole_number
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess
+from discrete_diffusion.forward_process.absorbing import Absorbing
+from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 

@@ -11,7 +11,8 @@ from torch.autograd.function import once_differentiable
 
 from discrete_diffusion.algorithms.jump_bound import jump_bound
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.forward_process import ForwardProcess, InterpolatingProcess
+from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 
 AT_ONCE = 2**18
 """Numbers of log D that are read at once, in float64: they stay in a processor's cache, and little

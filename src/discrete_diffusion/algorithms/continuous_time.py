@@ -12,7 +12,7 @@ from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS, draw_weighted_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 PARAMETERIZATIONS = ("leave_one_out", "posterior")

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess
-from discrete_diffusion.noise_schedules import SMALLEST_TIME
+from discrete_diffusion.forward_process.absorbing import Absorbing
+from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
 from discrete_diffusion.types import Batch
 
 TIME_DRAWS = ("uniform", "antithetic", "low_discrepancy")

@@ -12,7 +12,7 @@ from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.draws import draw_times
 from discrete_diffusion.algorithms.scaling import FieldScaling
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.forward_process import StraightPath
+from discrete_diffusion.forward_process.gaussian import StraightPath
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 T_DRAWS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -11,7 +11,8 @@ from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.continuous_time import ContinuousTime
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.forward_process import ForwardProcess, Hybrid
+from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.hybrid import Hybrid
 
 WEIGHTINGS = ("dynamic", "elbo")
 

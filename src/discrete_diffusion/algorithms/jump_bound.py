@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.mixtures import log_entries, log_mixture
 
 

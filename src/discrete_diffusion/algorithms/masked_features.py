@@ -13,7 +13,9 @@ from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
 from discrete_diffusion.algorithms.scaling import RowScaling
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess, LinearGaussian
+from discrete_diffusion.forward_process.absorbing import Absorbing
+from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.gaussian import LinearGaussian
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 OBJECTIVES = ("mask", "ddpm")

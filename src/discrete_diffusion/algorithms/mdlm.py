@@ -11,7 +11,8 @@ from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess
+from discrete_diffusion.forward_process.absorbing import Absorbing
+from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.types import Batch, LossOutput
 
 

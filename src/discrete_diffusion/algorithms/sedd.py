@@ -12,7 +12,9 @@ from discrete_diffusion.algorithms.continuous_time import ContinuousTime
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS, draw_masks
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.forward_process import Absorbing, ForwardProcess, InterpolatingProcess
+from discrete_diffusion.forward_process.absorbing import Absorbing
+from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 LARGEST_LOG_TOTAL = 10.0

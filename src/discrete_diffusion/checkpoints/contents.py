@@ -53,7 +53,7 @@ from discrete_diffusion.domains import domain_of
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.algorithms.base import Algorithm
 
 logger = logging.getLogger(__name__)
 

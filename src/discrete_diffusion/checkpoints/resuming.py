@@ -12,7 +12,7 @@ from discrete_diffusion.checkpoints.files import LAST
 from discrete_diffusion.config.options import leaves
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import TokenAlgorithm
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 
 _KEPT = (
     *("seed", "algo", "model", "noise", "forward_process", "optim"),

@@ -239,7 +239,8 @@ def _teacher_words(
         return []
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.checkpoints import LAST, read_contents
+    from discrete_diffusion.checkpoints.contents import read_contents
+    from discrete_diffusion.checkpoints.files import LAST
 
     path = files[key]
     if "${" in path:

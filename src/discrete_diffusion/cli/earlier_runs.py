@@ -14,8 +14,10 @@ from discrete_diffusion.config.naming import counted
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
-    from discrete_diffusion.algorithms import Algorithm, TokenAlgorithm
-    from discrete_diffusion.checkpoints import ResumePoint, StartingWeights
+    from discrete_diffusion.algorithms.base import Algorithm
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+    from discrete_diffusion.checkpoints.initialising import StartingWeights
+    from discrete_diffusion.checkpoints.resuming import ResumePoint
     from discrete_diffusion.runtime.stopping import Stop
 
 logger = logging.getLogger(__name__)
@@ -26,7 +28,7 @@ _MAX_NAMED = 4
 def starting_weights(config: DictConfig) -> StartingWeights | None:
     """What ``init.checkpoint`` holds; None without one, and for a run that is resumed. Raises the
     errors of ``read_starting_weights``."""
-    from discrete_diffusion.checkpoints import read_starting_weights
+    from discrete_diffusion.checkpoints.initialising import read_starting_weights
 
     init = plain(config.init)
     parts = init["parts"]
@@ -47,7 +49,7 @@ def start_from(start: StartingWeights, algorithm: Algorithm, config: DictConfig)
 
     After ``Algorithm.fit``: what a part learnt from its data, such as the scale of maps, belongs to
     its weights."""
-    from discrete_diffusion.checkpoints import initialise, other_meanings
+    from discrete_diffusion.checkpoints.initialising import initialise, other_meanings
 
     parts = config.init.parts
     done = initialise(
@@ -81,7 +83,7 @@ def resume_point(
 ) -> ResumePoint:
     """Where the run of ``config.resume`` stands; ``ValueError`` if this one would not repeat it, or
     ends before that."""
-    from discrete_diffusion.checkpoints import check_resumable
+    from discrete_diffusion.checkpoints.resuming import check_resumable
 
     point = check_resumable(
         config.resume, algorithm, config=plain(config), data_fingerprint=data_fingerprint

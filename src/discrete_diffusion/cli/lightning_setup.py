@@ -15,7 +15,7 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
-from discrete_diffusion.checkpoints import ResumePoint
+from discrete_diffusion.checkpoints.resuming import ResumePoint
 from discrete_diffusion.cli.devices import cluster_environment, set_devices
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.domains.domain import Report

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from lightning.pytorch import Trainer
     from omegaconf import DictConfig
 
-    from discrete_diffusion.checkpoints import ResumePoint
-    from discrete_diffusion.data import BatchStream, SplitBatches
+    from discrete_diffusion.checkpoints.resuming import ResumePoint
+    from discrete_diffusion.data.batches import BatchStream, SplitBatches
     from discrete_diffusion.domains.domain import Report
     from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.runtime.shards import Shard
@@ -82,7 +82,7 @@ class Run:
 
     def batches(self, **options: Any) -> BatchStream:
         """What is trained on; options of ``BatchStream``."""
-        from discrete_diffusion.data import BatchStream
+        from discrete_diffusion.data.batches import BatchStream
 
         config = self.config
         return BatchStream(
@@ -91,7 +91,7 @@ class Run:
 
     def held_out(self, **options: Any) -> SplitBatches:
         """The validation split; options of ``SplitBatches``."""
-        from discrete_diffusion.data import SplitBatches
+        from discrete_diffusion.data.batches import SplitBatches
 
         config = self.config
         return SplitBatches(
@@ -122,7 +122,7 @@ class Run:
 
         Several processes share the work; the first one measures the samples and has the result.
         """
-        from discrete_diffusion.evaluation import estimate_bound
+        from discrete_diffusion.evaluation.bound import estimate_bound
         from discrete_diffusion.sampling.exactness import approximations, exactness
         from discrete_diffusion.training import TimeOfMeasuring, whole_weights
 
@@ -186,7 +186,7 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     import torch
 
     from discrete_diffusion.algorithms import build_algorithm
-    from discrete_diffusion.checkpoints import checkpoint_info
+    from discrete_diffusion.checkpoints.contents import checkpoint_info
     from discrete_diffusion.cli.measurements import with_measurements
     from discrete_diffusion.domains import build_data
     from discrete_diffusion.models.compiling import check_compiler

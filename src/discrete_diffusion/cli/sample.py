@@ -30,7 +30,7 @@ from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, 
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
-    from discrete_diffusion.checkpoints import Checkpoint
+    from discrete_diffusion.checkpoints.contents import Checkpoint
     from discrete_diffusion.domains.domain import Drawn
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.runtime.shards import Shard

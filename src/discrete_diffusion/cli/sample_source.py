@@ -14,7 +14,7 @@ from discrete_diffusion.config.options import check_kinds, is_number
 from discrete_diffusion.config.plugins import LazyEntry
 
 if TYPE_CHECKING:
-    from discrete_diffusion.checkpoints import Checkpoint
+    from discrete_diffusion.checkpoints.contents import Checkpoint
     from discrete_diffusion.cli.computing import Computing
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -34,7 +34,7 @@ def open_trained_model(config: DictConfig, here: Computing) -> TrainedModel:
     """
     import torch
 
-    from discrete_diffusion.checkpoints import read_checkpoint
+    from discrete_diffusion.checkpoints.contents import read_checkpoint
     from discrete_diffusion.models.compiling import check_compiler, compile_backbone
     from discrete_diffusion.sampling import build_sampler
 

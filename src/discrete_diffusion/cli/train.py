@@ -35,7 +35,7 @@ from discrete_diffusion.runtime.stopping import Stop, StopSignals
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
-    from discrete_diffusion.checkpoints import ResumePoint
+    from discrete_diffusion.checkpoints.resuming import ResumePoint
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from discrete_diffusion.config.plugins import load_plugins, refuse_taken
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.domain import Domain
     from discrete_diffusion.layout import TokenLayout
 

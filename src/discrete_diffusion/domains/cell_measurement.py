@@ -14,7 +14,7 @@ from discrete_diffusion.evaluation.comparison import BOUND, Column, Measure
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.algorithms.base import Algorithm
     from discrete_diffusion.evaluation.comparison import Baseline, Comparison
     from discrete_diffusion.evaluation.equal_terms import EqualTerms
     from discrete_diffusion.evaluation.token_report import TokenReport

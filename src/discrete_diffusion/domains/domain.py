@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
-    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.domains.option import Option
     from discrete_diffusion.evaluation.bound import BoundEstimate

@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
-from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms.base import Algorithm, eval_mode
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data import TokenDataset
+from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.types import Batch, LossOutput

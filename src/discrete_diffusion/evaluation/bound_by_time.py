@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm, general_bound
 from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.draws import draw_times
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.evaluation.json_values import rounded
 from discrete_diffusion.evaluation.measuring import uncertain_positions
-from discrete_diffusion.noise_schedules import SMALLEST_TIME
+from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.types import Batch

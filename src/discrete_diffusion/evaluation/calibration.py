@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.evaluation.json_values import rounded
 from discrete_diffusion.evaluation.measuring import uncertain_positions
-from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.types import Batch

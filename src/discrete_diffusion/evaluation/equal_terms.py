@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data import TokenDataset, bucket_batches, draw_sizes
+from discrete_diffusion.data.base import TokenDataset, draw_sizes
+from discrete_diffusion.data.batches import bucket_batches
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.sampling import draw_samples
+from discrete_diffusion.sampling.drawing import draw_samples
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.domain import Report

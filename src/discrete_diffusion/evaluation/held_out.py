@@ -13,8 +13,8 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.data import Dataset, SplitBatches
-from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.data.base import SPLITS, Dataset
+from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation.bound import BoundEstimate, estimate_bound
 from discrete_diffusion.sampling.exactness import exactness

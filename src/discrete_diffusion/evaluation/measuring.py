@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from discrete_diffusion.forward_process import ForwardProcess
+from discrete_diffusion.forward_process.base import ForwardProcess
 
 
 def uncertain_positions(process: ForwardProcess, xt: Tensor, real: Tensor) -> Tensor:

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from discrete_diffusion.algorithms import TokenAlgorithm
-from discrete_diffusion.data import SplitBatches, TokenDataset
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.data.base import TokenDataset
+from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import (
     BoundBySize,
     BoundEstimate,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
-    from discrete_diffusion.data import TokenDataset
+    from discrete_diffusion.data.base import TokenDataset
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
     from discrete_diffusion.types import SampleOutput
 

@@ -13,7 +13,7 @@ from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.token_samples import draw_token_samples
 
 if TYPE_CHECKING:
-    from discrete_diffusion.data import TokenDataset
+    from discrete_diffusion.data.base import TokenDataset
     from discrete_diffusion.evaluation.trained_model import Model
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data import draw_sizes
-from discrete_diffusion.sampling import draw_samples
+from discrete_diffusion.data.base import draw_sizes
+from discrete_diffusion.sampling.drawing import draw_samples
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel

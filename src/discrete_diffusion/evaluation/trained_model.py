@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
-    from discrete_diffusion.checkpoints import Checkpoint
+    from discrete_diffusion.checkpoints.contents import Checkpoint
     from discrete_diffusion.domains.domain import Domain
 
 
@@ -58,7 +58,7 @@ class Model:
     @property
     def rows_at_once(self) -> int:
         """``batch_size``, or the default of the device."""
-        from discrete_diffusion.sampling import rows_at_once
+        from discrete_diffusion.sampling.drawing import rows_at_once
 
         return self.batch_size or rows_at_once(self.device)
 

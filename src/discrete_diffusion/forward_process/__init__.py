@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.forward_process.uniform import Marginal as Marginal
     from discrete_diffusion.forward_process.uniform import Uniform as Uniform
     from discrete_diffusion.layout import TokenLayout
-    from discrete_diffusion.noise_schedules import Schedule
+    from discrete_diffusion.noise_schedules.base import Schedule
 
 
 def _lazy(where: str, **facts: Any) -> LazyEntry:

@@ -8,7 +8,7 @@ from torch.nn.functional import one_hot
 
 from discrete_diffusion.categorical import log_one_hot, neg_inf
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
-from discrete_diffusion.noise_schedules import SMALLEST_TIME, per_token
+from discrete_diffusion.noise_schedules.base import SMALLEST_TIME, per_token
 
 BISECTIONS = 60
 """Halvings of [0, 1] that leave nothing of float64."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import log_softmax_on, mask_logits, neg_inf, uniform_draws
 from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.noise_schedules import per_token
+from discrete_diffusion.noise_schedules.base import per_token
 
 EVERYWHERE = slice(None)
 """All positions."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.noise_schedules import Schedule
+from discrete_diffusion.noise_schedules.base import Schedule
 
 
 class Uniform(InterpolatingProcess):

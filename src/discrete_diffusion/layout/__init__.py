@@ -1,4 +1,4 @@
-"""Which token ids are legal where (``TokenLayout``), and vocabularies of graphs (``VocabConfig``)."""
+"""Which ids are legal where (``TokenLayout``), and vocabularies of graphs (``VocabConfig``)."""
 
 from __future__ import annotations
 

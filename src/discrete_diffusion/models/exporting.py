@@ -17,7 +17,7 @@ from discrete_diffusion.categorical import make_generator, neg_inf
 from discrete_diffusion.runtime.atomic_files import written_whole
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import TokenAlgorithm
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 
 INSTALL = 'pip install "discrete-diffusion[onnx]"'
 TOLERANCE = 1e-4

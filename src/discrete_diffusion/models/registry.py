@@ -186,52 +186,47 @@ def _registry() -> Registry[Builder]:
     return Registry("backbone", ENTRY_POINT_GROUP, _BACKBONE_BUILDERS)
 
 
-def _ours(builder: str, name: str, **spec: Any) -> None:
+def _ours(name: str, **spec: Any) -> None:
+    builder = f"build_{name.replace('-', '_')}"
     register_backbone(name, **spec)(LazyEntry(f"discrete_diffusion.building.backbones:{builder}"))
 
 
 _TOLD = ("condition", "keep", "component")
-_ours("build_bd_denoiser", "bd-denoiser", conditions=_TOLD, default_model="bd_small", graph=True)
+_ours("bd-denoiser", conditions=_TOLD, default_model="bd_small", graph=True)
 _ours(
-    "build_bd_denoiser_pair",
     "bd-denoiser-pair",
     conditions=_TOLD,
     default_model="bd_pair_small",
     graph=True,
 )
 _ours(
-    "build_dit",
     "dit",
     causal=True,
     conditions=("group_idxs", "context", "cache", "component"),
     default_model="dit_small",
 )
-_ours("build_my_transformer", "my-transformer", default_model="my_transformer_small")
+_ours("my-transformer", default_model="my_transformer_small")
 _ours(
-    "build_get_region",
     "get-region",
     state="features",
     conditions=("masked", "noisy", "real"),
     default_model="get_region_tiny",
 )
 _ours(
-    "build_dtn_unet",
     "dtn-unet",
     state="field",
     conditions=("dtn", "keep", "encoded"),
     default_model="dtn_unet_tiny",
 )
 _ours(
-    "build_dtn_regressor",
     "dtn-regressor",
     state="field",
     conditions=("dtn",),
     default_model="dtn_regressor_tiny",
 )
 _ours(
-    "build_film_unet_tokens",
     "film-unet-tokens",
     conditions=("dtn", "keep", "encoded"),
     default_model="film_unet_tiny",
 )
-_ours("build_latent_space_model", "latent-space-model", state="latent", default_model="latent_tiny")
+_ours("latent-space-model", state="latent", default_model="latent_tiny")

@@ -15,7 +15,7 @@ from discrete_diffusion.config.options import check_options
 from discrete_diffusion.config.plugins import LazyEntry, Registry
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import Algorithm
+    from discrete_diffusion.algorithms.base import Algorithm
     from discrete_diffusion.sampling.ancestral import Ancestral as Ancestral
     from discrete_diffusion.sampling.ancestral import GridSampler as GridSampler
     from discrete_diffusion.sampling.ancestral import PredictorCorrector as PredictorCorrector

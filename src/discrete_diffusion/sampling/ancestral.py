@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import draw, uniform_draws
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import check_whole_number

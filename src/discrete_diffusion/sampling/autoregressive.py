@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import AR, TokenAlgorithm
+from discrete_diffusion.algorithms.ar import AR
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.tokens import TokenSampler

@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.types import Conditions, SampleOutput
 
 A = TypeVar("A", bound=Algorithm)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
-from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.forward_process.absorbing import Absorbing
 
 _ROUNDING = 1e-9
 """Steps that a time may be late by its own rounding."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.narrowing import Narrowing

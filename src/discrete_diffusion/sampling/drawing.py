@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import Shard

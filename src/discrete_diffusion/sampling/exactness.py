@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm, TokenAlgorithm
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.sampling.base import Law, Sampler
 from discrete_diffusion.sampling.scoring import first_unseen
 

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Distill, TokenAlgorithm
+from discrete_diffusion.algorithms.distill import Distill
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, uniform_draws
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.draft import Draft

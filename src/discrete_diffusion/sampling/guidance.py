@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.config.options import is_number
 from discrete_diffusion.types import Conditions

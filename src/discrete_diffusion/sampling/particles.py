@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import neg_inf, pick, uniform_draws
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.first_hitting import FirstHitting

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import time_of_masked_share

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.sampling.calls import time_of_masked_share
 
 

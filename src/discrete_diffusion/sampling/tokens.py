@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import (
     log_softmax_on,
     mask_logits,

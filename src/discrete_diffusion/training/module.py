@@ -15,11 +15,12 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.checkpoints import INFO_KEY, sealed
-from discrete_diffusion.data import SplitBatches
-from discrete_diffusion.evaluation import BoundMeter
+from discrete_diffusion.checkpoints.contents import sealed
+from discrete_diffusion.checkpoints.files import INFO_KEY
+from discrete_diffusion.data.batches import SplitBatches
+from discrete_diffusion.evaluation.bound import BoundMeter
 from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.training.learning_rate import check_learning_rate, lr_factor
 from discrete_diffusion.training.sharding import sharded, whole_weights

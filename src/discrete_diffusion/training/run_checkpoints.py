@@ -16,7 +16,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from torch import Tensor
 
-from discrete_diffusion.checkpoints import INFO_KEY, read_training_file, write_weights_file
+from discrete_diffusion.checkpoints.files import INFO_KEY, read_training_file, write_weights_file
 from discrete_diffusion.runtime.atomic_files import UNFINISHED, written_whole
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 

@@ -23,7 +23,7 @@ from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell
-    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.data.base import Dataset
 
 logger = logging.getLogger(__name__)
 

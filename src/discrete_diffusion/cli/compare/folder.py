@@ -72,7 +72,7 @@ class CellFolder:
     @property
     def is_damaged(self) -> bool:
         """True if the checkpoint to go on from cannot be read."""
-        from discrete_diffusion.checkpoints import read_training_file
+        from discrete_diffusion.checkpoints.files import read_training_file
 
         try:
             read_training_file(self.last)

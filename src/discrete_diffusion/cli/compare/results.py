@@ -24,7 +24,7 @@ from discrete_diffusion.runtime.atomic_files import write_text, written_whole
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell
-    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.evaluation.comparison import Column
 

@@ -144,7 +144,7 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     import torch
 
     from discrete_diffusion import __version__
-    from discrete_diffusion.checkpoints import read_checkpoint
+    from discrete_diffusion.checkpoints.contents import read_checkpoint
     from discrete_diffusion.config.plugins import import_plugins
     from discrete_diffusion.domains import build_data, domain_of
     from discrete_diffusion.evaluation.held_out import held_out_split

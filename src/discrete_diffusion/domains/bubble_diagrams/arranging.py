@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, thin
 from discrete_diffusion.domains.bubble_diagrams.arrangement import (
     Arrangements,

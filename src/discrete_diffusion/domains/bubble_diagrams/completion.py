@@ -23,13 +23,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.sampling import draw_samples
-from discrete_diffusion.sampling.drawing import draw_seeds, rows_at_once
+from discrete_diffusion.sampling.drawing import draw_samples, draw_seeds, rows_at_once
 from discrete_diffusion.sampling.exactness import approximations as sampler_approximations
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import TokenAlgorithm
-    from discrete_diffusion.sampling import TokenSampler
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+    from discrete_diffusion.sampling.tokens import TokenSampler
     from discrete_diffusion.types import SampleOutput
 
 

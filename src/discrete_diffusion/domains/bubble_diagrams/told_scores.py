@@ -15,7 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling import draw_samples
+from discrete_diffusion.sampling.drawing import draw_samples
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset

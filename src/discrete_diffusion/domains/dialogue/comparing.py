@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import ALGORITHMS, Algorithm
+from discrete_diffusion.algorithms import ALGORITHMS
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.cell_measurement import (

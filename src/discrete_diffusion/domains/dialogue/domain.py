@@ -12,7 +12,7 @@ from discrete_diffusion.domains.option import DATA, Option
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from discrete_diffusion.algorithms import Algorithm
-from discrete_diffusion.data import Dataset, TokenDataset
-from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.data.base import SPLITS, Dataset, TokenDataset
 from discrete_diffusion.domains.cell_measurement import (
     CellMeasurement,
     data_and_sampling,

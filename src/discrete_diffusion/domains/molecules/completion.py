@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data import draw_sizes
+from discrete_diffusion.data.base import draw_sizes
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.molecule import Molecule, decode
 from discrete_diffusion.domains.molecules.scaffold import Scaffold

@@ -13,7 +13,7 @@ from discrete_diffusion.domains.option import DATA, Option
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import TokenLayout
 

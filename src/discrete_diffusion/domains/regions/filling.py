@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.data import Dataset, bucket_batches
+from discrete_diffusion.data.base import Dataset
+from discrete_diffusion.data.batches import bucket_batches
 from discrete_diffusion.evaluation.conditional_samples import (
     ConditionalSamples,
     Tensors,

@@ -14,7 +14,7 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data import draw_sizes
+from discrete_diffusion.data.base import draw_sizes
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
     Meets,
     brief_asked,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.layout import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
-    from discrete_diffusion.sampling import Narrowing
+    from discrete_diffusion.sampling.narrowing import Narrowing
 
 REJECTING = ("rejection", "narrowing")
 """Ways that draw samples without a plan, and draw others in their place."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.data import draw_sizes
+from discrete_diffusion.data.base import draw_sizes
 from discrete_diffusion.domains.bubble_diagrams.arranging import Arranged, Arranger, known_and_real
 from discrete_diffusion.domains.bubble_diagrams.completion import approximations, numbered_as_given
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
@@ -23,12 +23,13 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     ROOM_TYPES,
     vocabulary_of_graph,
 )
-from discrete_diffusion.sampling import check_sampler, rows_at_once
+from discrete_diffusion.sampling import check_sampler
 from discrete_diffusion.sampling.base import Law
+from discrete_diffusion.sampling.drawing import rows_at_once
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import TokenAlgorithm
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
     from discrete_diffusion.layout import VocabConfig
     from discrete_diffusion.sampling.draft import Draft
 
