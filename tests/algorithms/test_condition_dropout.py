@@ -13,8 +13,8 @@ from discrete_diffusion.algorithms import (
     FlowMatching,
     TokenAlgorithm,
     algorithms_on,
-    check_states,
 )
+from discrete_diffusion.building.algorithm import check_states
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import PROCESSES, Absorbing
 from discrete_diffusion.noise_schedules import Learned, LogLinear

@@ -8,22 +8,12 @@ Two ways to add one from outside (``docs/add_an_algorithm.md``):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.options import check_options
 from discrete_diffusion.config.plugins import LazyEntry, Registry
-from discrete_diffusion.domains import build_layout, data_state, domain_of
-from discrete_diffusion.models.registry import (
-    BackboneSpec,
-    backbone_spec,
-    build_backbone,
-    usable_backbones,
-)
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
     from discrete_diffusion.algorithms.ar import AR as AR
     from discrete_diffusion.algorithms.base import Algorithm as Algorithm
     from discrete_diffusion.algorithms.bd3lm import BD3LM as BD3LM
@@ -85,6 +75,7 @@ _BASES = (
     LazyEntry(f"{__name__}.base:Algorithm"),
     LazyEntry(f"{__name__}.token_algorithm:TokenAlgorithm"),
     LazyEntry(f"{__name__}.bounds:general_bound"),
+    LazyEntry("discrete_diffusion.building.algorithm:build_algorithm"),
 )
 
 _ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm] | LazyEntry] = {**_BUILT_IN}
@@ -92,129 +83,6 @@ ALGORITHMS: Registry[Callable[..., Algorithm]] = Registry(
     "algorithm", "discrete_diffusion.algorithms", _ALGORITHM_BUILDERS
 )
 register_algorithm = ALGORITHMS.register
-
-_BACKBONE_KEYS = ("backbone", "causal_attention")
-"""Keys of ``config.algo`` that the backbone's builder reads; the rest are constructor arguments."""
-
-
-def build_algorithm(config: DictConfig) -> Algorithm:
-    """The algorithm of a composed config, with its backbone, process and schedule.
-
-    ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
-    ``config.noise`` and ``config.forward_process`` name the schedule and the process.
-
-    Raises ``ValueError`` naming the fix if they do not fit each other, for an unknown option, or if
-    the backbone requires a condition that nothing gives.
-    """
-    from discrete_diffusion.models.calling import OWN_CONDITIONS
-
-    check_states(config)
-    algorithm = _built(config)
-    declared = {*backbone_spec(config.algo.backbone).conditions} - OWN_CONDITIONS
-    algorithm.check_conditions({*domain_of(config.data).conditions(config.data), *declared})
-    return algorithm
-
-
-def _built(config: DictConfig) -> Algorithm:
-    options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
-    name = options.pop("name")
-    from discrete_diffusion.forward_process import build_forward_process
-    from discrete_diffusion.noise_schedules import build_schedule
-
-    build = ALGORITHMS.find(name)
-    state = data_state(config.data)
-    size = _size(config.data, state)
-    backbone = build_backbone(config, size)
-    if state in ("field", "latent"):
-        keys = ("channels",) if state == "field" else ("eos_id", "pad_id", "source_pad_id")
-        options |= {key: config.data[key] for key in keys}
-        check_options("algo", name, build, options, given=1)
-        return build(backbone, **options)
-    if state == "features":
-        options["num_features"] = size
-    check_options("algo", name, build, options, given=2)
-    layout = build_layout(config.data)
-    schedule = build_schedule(config.noise, layout)
-    process = build_forward_process(config.forward_process, layout, schedule)
-    return build(backbone, process, **options)
-
-
-def _size(data_config: Mapping[str, Any], state: str) -> int:
-    """How many ids, features or channels a backbone predicts; of latents, ids of the target."""
-    if state == "tokens":
-        return build_layout(data_config).vocab_size
-    key = {"features": "num_features", "field": "channels", "latent": "vocab_size"}[state]
-    if data_config.get(key) is None:
-        raise ValueError(
-            f"data.{key} is not set; give it, or call complete_data(config), which reads it off "
-            "the data"
-        )
-    return int(data_config[key])
-
-
-def check_states(config: DictConfig) -> None:
-    """Raise ``ValueError``, naming what fits, for an unknown algorithm or backbone, and if one of
-    algorithm, backbone and data works on another state than the others, or the backbone lacks what
-    the algorithm needs, or ``condition_dropout`` does. Imports no torch."""
-    name, spec = config.algo.name, backbone_spec(config.algo.backbone)
-    algorithm = ALGORITHMS.entry(name)
-    state, held = algorithm_state(name), data_state(config.data)
-    if held != state:
-        raise ValueError(
-            f"data={config.data.name} holds {held}, but algo={name} works on {state}; for this "
-            f"data choose algo={' or algo='.join(algorithms_on(held))}"
-        )
-    needs = getattr(algorithm, "backbone_needs", ())
-    able = " or algo.backbone=".join(usable_backbones(needs, state)) or "one that does"
-    if spec.state != state:
-        raise ValueError(
-            f"{name} works on {state}, but backbone '{spec.name}' works on {spec.state}; choose "
-            f"algo.backbone={able}"
-        )
-    if not spec.offers(needs):
-        raise ValueError(
-            f"{name} needs a backbone that offers {', '.join(needs)}, and '{spec.name}' does "
-            f"not; choose algo.backbone={able}, or, {_how_to_offer(needs)}"
-        )
-    _check_told(config, spec)
-    if config.algo.get("condition_dropout") and not spec.offers(("keep",)):
-        able = "".join(f"algo.backbone={x} or " for x in usable_backbones((*needs, "keep"), state))
-        raise ValueError(
-            f"algo.condition_dropout={config.algo.condition_dropout} needs a backbone that offers "
-            f"keep, and '{spec.name}' does not; take {able}algo.condition_dropout=0"
-        )
-
-
-def _how_to_offer(needs: Collection[str]) -> str:
-    """What to write in a network of one's own so that it offers what an algorithm ``needs``."""
-    named = [name for name in needs if name != "causal"]
-    parts = [f"conditions=({', '.join(map(repr, named))},)"] if named else []
-    parts += ["causal=True"] if "causal" in needs else []
-    do = f"add {' and '.join(named)} to forward and " if named else ""
-    return f"in a network of your own, {do}say register_backbone(NAME, {', '.join(parts)})"
-
-
-def _check_told(config: DictConfig, spec: BackboneSpec) -> None:
-    """``ValueError`` where ``data.condition``, the backbone and ``condition_dropout`` disagree."""
-    data, dropout = config.data, config.algo.get("condition_dropout")
-    told = data.get("condition") if "condition" in domain_of(data).conditions(data) else None
-    shown = f"data.condition=[{','.join(map(str, told or ()))}]"
-    if told and not spec.offers(("condition",)):
-        able = "".join(f"algo.backbone={x} or " for x in usable_backbones(("condition",)))
-        raise ValueError(
-            f"{shown} needs a backbone that offers condition, and '{spec.name}' does not; take "
-            f"{able}data.condition=null"
-        )
-    if told and not dropout:
-        raise ValueError(
-            f"{shown} needs a model that also predicts without it, for samples of which nothing is "
-            "said; set algo.condition_dropout=0.1"
-        )
-    if dropout and not told and spec.offers(("condition",)):
-        raise ValueError(
-            f"algo.condition_dropout={dropout}: '{spec.name}' is told nothing that could be "
-            "dropped; set data.condition=[...], where the data has it, or algo.condition_dropout=0"
-        )
 
 
 def algorithm_state(name: str) -> str:

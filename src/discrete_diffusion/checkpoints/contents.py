@@ -199,7 +199,7 @@ def read_checkpoint(
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from discrete_diffusion.algorithms import build_algorithm
+    from discrete_diffusion.building.algorithm import build_algorithm
 
     found = read_contents(path)
     found.check_plugged_in()

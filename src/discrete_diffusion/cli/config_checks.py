@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
-from discrete_diffusion.algorithms import check_states
+from discrete_diffusion.building.algorithm import check_states
 from discrete_diffusion.building.backbones import check_sizes
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import check_strategy

@@ -185,7 +185,7 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     """Everything but the trainer; cheap checks come before the data is read."""
     import torch
 
-    from discrete_diffusion.algorithms import build_algorithm
+    from discrete_diffusion.building.algorithm import build_algorithm
     from discrete_diffusion.checkpoints.contents import checkpoint_info
     from discrete_diffusion.cli.measurements import with_measurements
     from discrete_diffusion.domains import build_data

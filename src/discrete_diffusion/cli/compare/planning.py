@@ -15,8 +15,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.cli.compare.cells import Cell
 from discrete_diffusion.cli.compare.recipes import Recipe, recipes
 from discrete_diffusion.cli.compare.request import has_key, is_option, key_of, option_notes

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.domains import complete_data
 
 _ENOUGH = 0.1
