@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.runtime.version import __version__
+
 if TYPE_CHECKING:
     from discrete_diffusion.loading import load
     from discrete_diffusion.loading import load as from_pretrained
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "from_pretrained", "load"]
 
 

@@ -8,6 +8,7 @@ corruption at time t. Probabilities are in log space, in nats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -74,6 +75,58 @@ class LossOutput:
     loss: Tensor
     nelbo: Tensor
     num_real: Tensor
+
+
+ORDERINGS = ("ordered_random", "ordered_fixed")
+"""Quantities of samples whose order is a choice."""
+
+
+@dataclass(frozen=True)
+class BoundEstimate:
+    """NELBO in nats. ``quantity`` says of what: one of ``ORDERINGS``, or of data without orders
+    ``plain``, ``gaussian``, ``gaussian_given_observed``, ``reconstruction``.
+
+    ``unordered`` bounds -log p of the object in whatever order: ``ordered_random`` minus
+    log(n!/|Aut|), ``ordered_fixed`` as it stands. ``standard_error``, of ``per_sample``, and
+    ``unordered_standard_error`` are those of a mean over samples (noise of the draws and spread of
+    the samples together).
+    """
+
+    quantity: str
+    per_sample: float
+    standard_error: float
+    per_token: float
+    unordered: float | None
+    unordered_standard_error: float | None
+    num_samples: int
+
+    @property
+    def headline(self) -> tuple[str, float, float]:
+        """What is quoted: ``unordered`` if there is any, else ``quantity``; its value and error."""
+        if self.unordered is None or self.unordered_standard_error is None:
+            return self.quantity, self.per_sample, self.standard_error
+        return "unordered", self.unordered, self.unordered_standard_error
+
+    @property
+    def headline_per_token(self) -> float:
+        """What is quoted, over the number of tokens of the samples; NaN if the bound is 0, as where
+        no noise was drawn for the only token that is uncertain."""
+        if self.per_sample == 0:
+            return math.nan
+        return self.headline[1] * (self.per_token / self.per_sample)
+
+    def as_dict(self) -> dict[str, float | int]:
+        """For ``metrics.json``: each number under the name of the quantity it bounds."""
+        out = {
+            f"nelbo_{self.quantity}": self.per_sample,
+            "nelbo_standard_error": self.standard_error,
+            f"nelbo_{self.quantity}_per_token": self.per_token,
+            "nelbo_num_samples": self.num_samples,
+        }
+        if self.unordered is not None and self.unordered_standard_error is not None:
+            out["nelbo_unordered"] = self.unordered
+            out["nelbo_unordered_standard_error"] = self.unordered_standard_error
+        return out
 
 
 @dataclass(frozen=True)

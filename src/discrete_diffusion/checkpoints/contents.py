@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion import __version__
 from discrete_diffusion.checkpoints.files import (
     BEST,
     INFO_KEY,
@@ -49,6 +48,7 @@ from discrete_diffusion.checkpoints.plugged_in import (
 )
 from discrete_diffusion.config.files import renamed_settings
 from discrete_diffusion.domains import domain_of
+from discrete_diffusion.runtime.version import __version__
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

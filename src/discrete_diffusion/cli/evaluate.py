@@ -23,13 +23,14 @@ from discrete_diffusion.cli.request_options import (
 )
 from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model
 from discrete_diffusion.config.files import as_list
-from discrete_diffusion.domains import get_domain
+from discrete_diffusion.domains import domain_of, get_domain
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting, states_of, written_since
 from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.domain import Domain, Evaluation
+    from discrete_diffusion.domains.domain import Domain
+    from discrete_diffusion.evaluation.report import Evaluation
     from discrete_diffusion.evaluation.table import TableSection
 
 logger = logging.getLogger(__name__)
@@ -152,8 +153,9 @@ def _evaluate(config: DictConfig) -> tuple[Evaluation, dict[str, int]]:
     trained = open_trained_model(config, where_to_compute(config))
     refuse_meaningless(config, trained, "evaluate")
     trained.refuse_overwriting_data(config, _written())
-    config, quickly = _quick(config, trained.domain)
-    return trained.domain.evaluate(config, trained), quickly
+    domain = domain_of(trained.data_config)
+    config, quickly = _quick(config, domain)
+    return domain.evaluate(config, trained), quickly
 
 
 def _evaluate_files(config: DictConfig) -> tuple[Evaluation, dict[str, int]]:

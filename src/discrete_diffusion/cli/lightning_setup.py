@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from discrete_diffusion.checkpoints.resuming import ResumePoint
 from discrete_diffusion.cli.devices import cluster_environment, set_devices
 from discrete_diffusion.config.files import plain
-from discrete_diffusion.domains.domain import Report
+from discrete_diffusion.evaluation.report import Report
 from discrete_diffusion.runtime.stopping import StopSignals
 from discrete_diffusion.training import (
     EMA,

@@ -99,7 +99,7 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
     if command in ("--help", "-h", "help"):
         print(HELP, end="")
     elif command == "--version":
-        from discrete_diffusion import __version__
+        from discrete_diffusion.runtime.version import __version__
 
         print(__version__)
     elif command == "list":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.files import as_list, check_exists, plain
-from discrete_diffusion.domains import available_domains, get_domain
+from discrete_diffusion.domains import available_domains, domain_of, get_domain
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.runtime.atomic_files import growing_name
 
@@ -94,7 +94,7 @@ def input_files(config: DictConfig, command: str) -> dict[str, str]:
 
 def refuse_meaningless(config: DictConfig, trained: TrainedModel, command: str) -> None:
     """``ValueError`` for the first option that no sample of this model has a use for."""
-    domain = trained.domain
+    domain = domain_of(trained.data_config)
     own = domain.options(command)
     found = _given(config, command)
     for key, value, options in found:

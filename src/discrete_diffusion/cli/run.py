@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.checkpoints.resuming import ResumePoint
     from discrete_diffusion.data.batches import BatchStream, SplitBatches
-    from discrete_diffusion.domains.domain import Report
+    from discrete_diffusion.evaluation.report import Report
     from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.runtime.shards import Shard
     from discrete_diffusion.training import DiffusionModule

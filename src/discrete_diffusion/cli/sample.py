@@ -26,12 +26,13 @@ from discrete_diffusion.cli.request_options import (
     sample_files,
 )
 from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model, with_sampler
+from discrete_diffusion.domains import domain_of
 from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, is_same_file
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
     from discrete_diffusion.checkpoints.contents import Checkpoint
-    from discrete_diffusion.domains.domain import Drawn
+    from discrete_diffusion.evaluation.report import Drawn
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.runtime.shards import Shard
 
@@ -73,7 +74,10 @@ def _sample(config: DictConfig) -> None:
     write_metrics(folder, facts | done.facts)
     logger.info("%s", done.said)
     if signals.received is not None:
-        num, name = done.facts["num_samples"], trained.domain.growing or "samples.npz"
+        num, name = (
+            done.facts["num_samples"],
+            domain_of(trained.data_config).growing or "samples.npz",
+        )
         ended = Stop(signals.received, where=signals.where)
         end_stopped(ended, f"the {num:,} finished samples are in {folder / name}")
 
@@ -82,7 +86,7 @@ def _unfinished(
     folder: Path, trained: TrainedModel
 ) -> AbstractContextManager[Callable[[str], None]]:
     """What appends the samples of a model to a file in the folder, if they are lines."""
-    name = trained.domain.growing
+    name = domain_of(trained.data_config).growing
     return nullcontext(lambda text: None) if name is None else growing_file(folder / name)
 
 
@@ -129,9 +133,10 @@ def _check(config: DictConfig) -> None:
 
 def _drawn(config: DictConfig, trained: TrainedModel) -> Drawn:
     refuse_meaningless(config, trained, "sample")
-    check_given(config, trained.domain)
+    domain = domain_of(trained.data_config)
+    check_given(config, domain)
     trained.check_weights()
-    return trained.domain.sample(config, trained)
+    return domain.sample(config, trained)
 
 
 def check_outputs(config: DictConfig) -> None:

@@ -59,6 +59,7 @@ def with_sampler(config: DictConfig, checkpoint: Checkpoint, here: Computing) ->
     """A checkpoint on the device of ``here`` with the sampler of ``sampling_of``; the same
     ``ValueError``."""
     from discrete_diffusion.checkpoints.plugged_in import missing_plugin, modules_note
+    from discrete_diffusion.domains import domain_of
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.sampling import SAMPLERS, build_sampler, check_sampler
 
@@ -82,7 +83,12 @@ def with_sampler(config: DictConfig, checkpoint: Checkpoint, here: Computing) ->
     check_sampler(sampler, checkpoint.algorithm, config.steps)
     return TrainedModel(
         path=str(checkpoint.path),
-        checkpoint=checkpoint,
+        algorithm=checkpoint.algorithm,
+        config=checkpoint.config,
+        domain=domain_of(checkpoint.config.data),
+        size_counts=checkpoint.size_counts,
+        step=checkpoint.step,
+        data_fingerprint=checkpoint.data_fingerprint,
         sampler=sampler,
         sampling=sampling,
         device=here.device,

@@ -17,7 +17,7 @@ from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.types import Batch
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.bound import BoundEstimate
+    from discrete_diffusion.types import BoundEstimate
 
 SPLITS = ("train", "val", "test")
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from discrete_diffusion.config.naming import check_name, unknown_name
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.plugins import load_plugins, refuse_taken
 
 if TYPE_CHECKING:
@@ -32,18 +32,6 @@ _BUILT_IN = tuple(module.name for module in iter_modules(__path__) if module.isp
 """Folders here; the module ``domain`` of each registers its class."""
 
 _DOMAINS: dict[str, Domain] = {}
-
-_UNNAMED = {
-    "bubble_diagrams": "bubble_diagrams",
-    "plans": "bubble_diagrams",
-    "text": "text",
-    "regions": "regions",
-    "eit": "eit",
-    "eit-levels": "eit",
-    "dialogue": "dialogue",
-    "dialogue-tokens": "dialogue",
-}
-"""Data sets whose configs did not name their domain yet: those of earlier checkpoints."""
 
 _Class = TypeVar("_Class", bound="type[Domain]")
 
@@ -80,13 +68,10 @@ def domain_of(data_config: Mapping[str, Any]) -> Domain:
     """The kind of data that a ``config.data`` names; ``ValueError`` if it names none."""
     name = data_config.get("domain")
     if name is None:
-        data_set = data_config.get("name")
-        name = _UNNAMED.get(str(data_set))
-        if name is None:
-            raise ValueError(
-                f"data.domain is not set (data.name={data_set}); set it to one of "
-                f"{', '.join(available_domains())}"
-            )
+        raise ValueError(
+            f"data.domain is not set (data.name={data_config.get('name')}); set it to one of "
+            f"{', '.join(available_domains())}"
+        )
     return get_domain(str(name))
 
 
@@ -117,6 +102,4 @@ def complete_data(config: DictConfig) -> DictConfig:
 
 def build_data(config: DictConfig) -> Dataset:
     """The data set of a completed config, read from ``config.data``."""
-    domain = domain_of(config.data)
-    check_name("data set", str(config.data.name), domain.data_sets)
-    return domain.build(config.data)
+    return domain_of(config.data).data_set(config.data)

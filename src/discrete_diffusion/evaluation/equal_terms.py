@@ -18,7 +18,7 @@ from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.sampling.drawing import draw_samples
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.domain import Report
+    from discrete_diffusion.evaluation.report import Report
     from discrete_diffusion.evaluation.trained_model import Model
 
 _ROWS, _ORDERS, _BOUND, _SIZES, _SAMPLES, _REAL = (30,), (31,), (32,), (33,), (34,), (35,)

@@ -15,9 +15,9 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.data.base import SPLITS, Dataset
 from discrete_diffusion.data.batches import SplitBatches
-from discrete_diffusion.domains import build_data
-from discrete_diffusion.evaluation.bound import BoundEstimate, estimate_bound
+from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.sampling.exactness import exactness
+from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -55,12 +55,12 @@ def checkpoint_data(trained: TrainedModel) -> Any:
 
     Raises ``UnreadableDataError``.
     """
-    path, checkpoint = trained.path, trained.checkpoint
+    path = trained.path
     try:
-        data = build_data(checkpoint.config)
+        data = trained.domain.data_set(trained.data_config)
     except (OSError, ValueError, OmegaConfBaseException) as error:
         raise UnreadableDataError(path, str(error).split("\n")[0]) from error
-    found, expected = data.fingerprint(), checkpoint.data_fingerprint
+    found, expected = data.fingerprint(), trained.data_fingerprint
     if expected is not None and found != expected:
         logger.warning(
             "this is not the data that %s was trained on (fingerprint %s, then %s): what is held "
@@ -120,7 +120,7 @@ def name_of_split(trained: TrainedModel, data: Dataset, split: str) -> str:
     """What the samples of a split of ``checkpoint_data`` are, in words."""
     name, expected = (
         f"the {split} split of the checkpoint's data",
-        trained.checkpoint.data_fingerprint,
+        trained.data_fingerprint,
     )
     if expected is None or data.fingerprint() == expected:
         return name
@@ -181,9 +181,9 @@ def checkpoint_facts(config: DictConfig, trained: TrainedModel, data: Dataset) -
     """What ``metrics.json`` says of the model measured and of the data it was measured on."""
     return {
         "checkpoint": trained.path,
-        "step": trained.checkpoint.step,
+        "step": trained.step,
         "data_fingerprint": data.fingerprint(),
-        "trained_on_fingerprint": trained.checkpoint.data_fingerprint,
+        "trained_on_fingerprint": trained.data_fingerprint,
         "seed": config.seed,
         "precision": str(config.precision),
         "ema": config.ema,

@@ -14,7 +14,6 @@ from omegaconf.errors import OmegaConfBaseException
 from discrete_diffusion.config.files import config_dir, plain
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.options import check_kinds
-from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.evaluation.held_out import (
     UnreadableDataError,
     checkpoint_data,
@@ -27,8 +26,7 @@ from discrete_diffusion.evaluation.held_out import (
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.domains.domain import Domain
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.evaluation.trained_model import KindOfData, TrainedModel
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +122,8 @@ def measured_data(
         if whole:
             data = trained.domain.test_data(changed.data)
         else:
-            data = build_data(complete_data(changed))
+            trained.domain.complete(changed.data)
+            data = trained.domain.data_set(changed.data)
     except OmegaConfBaseException as error:
         raise ValueError(str(error).split("\n")[0]) from error
     _check_vocabulary(data, changed.data, trained, file)
@@ -171,13 +170,13 @@ def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[Dict
         raise ValueError("give data.path=FILE or data.test_path=FILE, not both")
     if files:
         data.update({key: None for key in _PATHS if key in data} | {"path": files[0]})
-    config = trained.checkpoint.config.copy()
+    config = trained.config.copy()
     OmegaConf.set_struct(config, False)
     config.data = data
     return config, files[0] if files else None
 
 
-def _of_files(domain: Domain, was: DictConfig) -> DictConfig:
+def _of_files(domain: KindOfData, was: DictConfig) -> DictConfig:
     """The ``config.data`` of files that hold samples like those of ``was``, which may be of a data
     set without files: then the keys that both have are as there."""
     name = domain.data_sets_of_files.get(str(was.get("name")))
@@ -189,7 +188,7 @@ def _of_files(domain: Domain, was: DictConfig) -> DictConfig:
     return found  # type: ignore[return-value]
 
 
-def _check(changes: dict[str, Any], domain: Domain, data: DictConfig) -> None:
+def _check(changes: dict[str, Any], domain: KindOfData, data: DictConfig) -> None:
     """``data``: what the ``changes`` are of."""
     for key, value in changes.items():
         given = f"data.{key}={value}"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.evaluation.calibration import MASKED_SHARES
 from discrete_diffusion.evaluation.held_out import (
     BOUND_DRAWS,
@@ -19,6 +18,7 @@ from discrete_diffusion.evaluation.held_out import (
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
 from discrete_diffusion.evaluation.pictures import draw_model_pictures
+from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.table import (
     TableRow,
     TableSection,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.data.base import TokenDataset
-    from discrete_diffusion.domains.domain import Report
+    from discrete_diffusion.evaluation.report import Report
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ def evaluate_token_model(
     if report is None:
         name = trained.data_config.name
         logger.info("no metrics of samples exist for data=%s; measuring the model", name)
-    made = None if report is None else report(data, split, trained.checkpoint.config)
+    made = None if report is None else report(data, split, trained.config)
     with trained.sharing() as shard:
         model = trained.on(shard)
         tokens = None if made is None else draw_samples(config, model, made)

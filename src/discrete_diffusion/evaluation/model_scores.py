@@ -11,15 +11,11 @@ import torch
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.data.batches import SplitBatches
-from discrete_diffusion.evaluation.bound import (
-    BoundBySize,
-    BoundEstimate,
-    blind_bounds,
-    sample_bounds,
-)
+from discrete_diffusion.evaluation.bound import BoundBySize, blind_bounds, sample_bounds
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
 from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.types import BoundEstimate
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 """Keep the draws of the measurements apart from each other, and from batches and samples."""

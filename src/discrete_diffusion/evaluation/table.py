@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from discrete_diffusion.evaluation.bound import BoundBySize, BoundEstimate
+from discrete_diffusion.evaluation.bound import BoundBySize
 from discrete_diffusion.evaluation.intervals import error_text
 from discrete_diffusion.evaluation.model_scores import ModelScores
+from discrete_diffusion.types import BoundEstimate
 
 COLUMNS = ("metric", "value", "real data", "ratio")
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
-from discrete_diffusion.domains.domain import Report
-from discrete_diffusion.evaluation.bound import BoundEstimate, blind_bounds
+from discrete_diffusion.evaluation.bound import blind_bounds
 from discrete_diffusion.evaluation.comparison import Column
+from discrete_diffusion.evaluation.report import Report
 from discrete_diffusion.evaluation.token_samples import draw_token_samples
+from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from discrete_diffusion.data.base import TokenDataset

@@ -76,7 +76,7 @@ def draw_fresh(
         model,
         lambda sizes: domain.real_positions(data, sizes),
         num,
-        size_counts=trained.checkpoint.size_counts,
+        size_counts=trained.size_counts,
         entropy=(seed, *stream),
         size=size,
         trajectories=trajectories,
@@ -94,7 +94,7 @@ def asked_sizes(
     ((name, asked),) = key.items()
     one = asked if isinstance(asked, int) else None
     several = [] if asked is None or isinstance(asked, int) else [*asked]
-    domain, seen = trained.domain, trained.checkpoint.size_counts
+    domain, seen = trained.domain, trained.size_counts
     samples, nodes = domain.title, domain.group_titles["node"]
     for size in several or ([] if one is None else [one]):
         if size > n_max:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
-    from discrete_diffusion.checkpoints.contents import Checkpoint
-    from discrete_diffusion.domains.domain import Domain
+    from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.layout import TokenLayout
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,47 @@ class Model:
         return self.batch_size or rows_at_once(self.device)
 
 
+class KindOfData(Protocol):
+    """What evaluation asks of the kind of data of a model; ``domains.domain.Domain`` has it."""
+
+    title: ClassVar[str]
+    group_titles: ClassVar[Mapping[str, str]]
+    data_sets_of_files: ClassVar[Mapping[str, str]]
+    fixed_keys: ClassVar[tuple[str, ...]]
+
+    def complete(self, data: DictConfig) -> None: ...
+
+    def data_set(self, data: DictConfig) -> Dataset: ...
+
+    def test_data(self, data: DictConfig) -> Dataset: ...
+
+    def layout(self, data: Mapping[str, Any]) -> TokenLayout: ...
+
+    def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]: ...
+
+    def real_positions(self, data: Mapping[str, Any], sizes: Tensor) -> Tensor: ...
+
+
 @dataclass(frozen=True)
 class TrainedModel:
-    """A checkpoint with a sampler, as ``sample`` and ``evaluate`` use it.
+    """The model of a checkpoint with a sampler, as ``sample`` and ``evaluate`` use it.
 
-    ``path``: of the checkpoint. ``sampling``: name and arguments of the sampler. ``device``: where
-    it is. ``sharing``: a block inside which processes share the work, at the asked precision.
-    ``append``: writes samples as they are drawn; if a process by itself has it, a ``Stop`` ends the
-    drawing with those that are finished. ``stop_asked``: what comes after the drawing asks it
-    between its parts, and ends with what it has.
+    ``algorithm``, ``config``, ``size_counts``, ``step``, ``data_fingerprint``, ``path``: as in
+    ``Checkpoint``. ``domain``: the kind of data that it was trained on. ``sampling``: name and
+    arguments of the sampler. ``device``: where it is. ``sharing``: a block inside which processes
+    share the work, at the asked precision. ``append``: writes samples as they are drawn; if a
+    process by itself has it, a ``Stop`` ends the drawing with those that are finished.
+    ``stop_asked``: what comes after the drawing asks it between its parts, and ends with what it
+    has.
     """
 
     path: str
-    checkpoint: Checkpoint
+    algorithm: Any
+    config: DictConfig
+    domain: KindOfData
+    size_counts: list[int]
+    step: int
+    data_fingerprint: str
     sampler: Any
     sampling: dict[str, Any]
     device: str
@@ -86,20 +114,9 @@ class TrainedModel:
     stop_asked: Callable[[], bool] = lambda: False
 
     @property
-    def algorithm(self) -> Any:
-        return self.checkpoint.algorithm
-
-    @property
     def data_config(self) -> DictConfig:
         """The ``config.data`` that it was trained with."""
-        return self.checkpoint.config.data
-
-    @property
-    def domain(self) -> Domain:
-        """The kind of data that it was trained on."""
-        from discrete_diffusion.domains import domain_of
-
-        return domain_of(self.data_config)
+        return self.config.data
 
     def on(self, shard: Shard, text: Callable[[Tensor, Any], str] | None = None) -> Model:
         """Its share of the work of a process. ``text``: what ``append`` is to write of rows Int[b]

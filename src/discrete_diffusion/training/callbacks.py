@@ -14,7 +14,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.domain import Headline, Report
+from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.training.sharding import whole_weights
 

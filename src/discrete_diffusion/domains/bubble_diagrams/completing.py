@@ -36,7 +36,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way, check_par
 from discrete_diffusion.domains.bubble_diagrams.sampling import check_directions, sampled
 from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
-from discrete_diffusion.domains.domain import Drawn, Sampled
+from discrete_diffusion.evaluation.report import Drawn, Sampled
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:

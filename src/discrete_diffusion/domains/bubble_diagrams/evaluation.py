@@ -30,9 +30,9 @@ from discrete_diffusion.domains.bubble_diagrams.sample_scores import (
 )
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.told_scores import ToldScores, measure_told
-from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
+from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.sample_sets import (
     draw_and_measure,
     facts_of_files,

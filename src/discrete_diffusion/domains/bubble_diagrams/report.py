@@ -18,11 +18,11 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAW
 from discrete_diffusion.domains.bubble_diagrams.plans.scores import plan_shares
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
-from discrete_diffusion.domains.domain import Headline
-from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.comparison import Column
+from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.types import BoundEstimate
 
 NUM_LARGE_VERDICTS = 40
 """Samples that are decided, if nothing else is said, where plans have more than eight rooms: the

@@ -36,7 +36,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     DIRECTIONS,
     vocabulary_named,
 )
-from discrete_diffusion.domains.domain import Drawn, Sampled
+from discrete_diffusion.evaluation.report import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
 from discrete_diffusion.sampling.exactness import exactness
 

@@ -12,8 +12,6 @@ from discrete_diffusion.domains.dialogue.sampling import warn_of_stage
 from discrete_diffusion.domains.dialogue.summarising import Summaries
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
 from discrete_diffusion.domains.dialogue.summary_scores import SourceGap, score_summarising
-from discrete_diffusion.domains.domain import Evaluation
-from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
     BOUND_DRAWS,
     checkpoint_facts,
@@ -22,6 +20,7 @@ from discrete_diffusion.evaluation.held_out import (
     sampling_facts,
 )
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
+from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.table import (
     TableRow,
     TableSection,
@@ -30,6 +29,7 @@ from discrete_diffusion.evaluation.table import (
     metric_rows,
 )
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -15,8 +15,8 @@ from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.domains.dialogue.reading import read_given_dialogues
 from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, Summaries, summarise_held_out
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
-from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
+from discrete_diffusion.evaluation.report import Drawn, Sampled
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

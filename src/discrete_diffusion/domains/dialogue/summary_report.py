@@ -16,10 +16,10 @@ from discrete_diffusion.domains.dialogue.summary_scores import (
     score_summarising,
     source_gap,
 )
-from discrete_diffusion.domains.domain import Headline, Report
-from discrete_diffusion.evaluation.bound import BoundEstimate
+from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.evaluation.table import known_numbers
 from discrete_diffusion.runtime.atomic_files import write_text
+from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.image_scores import score_reconstructions
 from discrete_diffusion.domains.eit.reconstructing import DRAWS, Reconstructions
-from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     held_out_bound,
@@ -19,8 +17,10 @@ from discrete_diffusion.evaluation.held_out import (
     sampling_facts,
 )
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
+from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.table import TableSection, bound_row, metric_row, metric_rows
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

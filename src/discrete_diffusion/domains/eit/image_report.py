@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.domains.domain import Headline, Report
 from discrete_diffusion.domains.eit.image_scores import (
     FieldBaselines,
     fit_field_baselines,
@@ -20,6 +19,7 @@ from discrete_diffusion.domains.eit.reconstructing import (
     Reconstructions,
     reconstruct_held_out,
 )
+from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.evaluation.table import known_numbers
 
 if TYPE_CHECKING:

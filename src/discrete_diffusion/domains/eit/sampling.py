@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.reconstructing import DRAWS
 from discrete_diffusion.evaluation.measured_data import measured_data
+from discrete_diffusion.evaluation.report import Drawn, Sampled
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

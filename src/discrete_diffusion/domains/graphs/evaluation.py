@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.files import as_list
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
-from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.graphs.drawing import MAX_DRAWN, draw_graphs
 from discrete_diffusion.domains.graphs.files.writers import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes, Untyped
@@ -29,6 +28,7 @@ from discrete_diffusion.domains.graphs.sample_scores import (
 )
 from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
+from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.sample_sets import draw_and_measure, facts_of_files, model_parts
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Drawn, Evaluation, Report, SubCommand
+from discrete_diffusion.domains.domain import Domain, SubCommand
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
+from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

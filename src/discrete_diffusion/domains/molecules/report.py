@@ -7,13 +7,13 @@ from pathlib import Path
 
 from torch import Tensor
 
-from discrete_diffusion.domains.domain import Headline
 from discrete_diffusion.domains.molecules.dataset import MoleculeDataset
 from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import decode
 from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, draw_molecules
 from discrete_diffusion.domains.molecules.writing import write_molecules
 from discrete_diffusion.evaluation.comparison import Column
+from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.domains.molecules.completion import PROPOSALS, complete
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
@@ -22,6 +21,7 @@ from discrete_diffusion.domains.molecules.writing import (
     lines_of,
     write_molecules,
 )
+from discrete_diffusion.evaluation.report import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
 from discrete_diffusion.sampling.exactness import exactness
 
@@ -84,7 +84,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             scaffolds,
             vocab,
             node_order=data.node_order,
-            size_counts=trained.checkpoint.size_counts,
+            size_counts=trained.size_counts,
             completions=each,
             size=size,
             seed=config.seed,

@@ -9,13 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.domains.domain import Evaluation
 from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.domains.regions.row_report import RowReport
 from discrete_diffusion.domains.regions.row_scores import FillingScores
 from discrete_diffusion.domains.regions.sampling import MASK_RATE
 from discrete_diffusion.domains.regions.score_chart import draw_row_scores
-from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     held_out_bound,
@@ -25,8 +23,10 @@ from discrete_diffusion.evaluation.held_out import (
 )
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
+from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.table import TableRow, TableSection, bound_row, four_decimals
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.data.stored_arrays import write_npz
-from discrete_diffusion.domains.domain import Headline, Report
 from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.filling import Filling, fill_held_out
 from discrete_diffusion.domains.regions.metrics import RowScores
 from discrete_diffusion.domains.regions.region_maps import draw_region_maps
 from discrete_diffusion.domains.regions.row_scores import FillingScores, fit_baselines
+from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.evaluation.table import known_numbers
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import torch
 from einops import rearrange, repeat
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.domains.regions.filling import Filling, fill_rows, predict_rows
 from discrete_diffusion.domains.regions.given_rows import GivenRows, read_given_rows
 from discrete_diffusion.domains.regions.region_maps import draw_region_maps
@@ -25,6 +24,7 @@ from discrete_diffusion.evaluation.held_out import (
     held_out_split,
     readable_data,
 )
+from discrete_diffusion.evaluation.report import Drawn, Sampled
 from discrete_diffusion.evaluation.table import known_numbers
 
 if TYPE_CHECKING:

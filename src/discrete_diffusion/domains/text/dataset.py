@@ -16,7 +16,7 @@ from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.layout import TokenLayout, sequence_positions
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.bound import BoundEstimate
+    from discrete_diffusion.types import BoundEstimate
 
 
 class TextDataset(TokenDataset):

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, Drawn, Report, Sampled
+from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import DATA, TIME_BINS
+from discrete_diffusion.evaluation.report import Drawn, Report, Sampled
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -10,13 +10,13 @@ from typing import Any
 from torch import Tensor
 
 from discrete_diffusion.domains.cell_measurement import TokenCells
-from discrete_diffusion.domains.domain import Headline
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.metrics import character_distance, share_known, words_of
-from discrete_diffusion.evaluation.bound import BoundEstimate
 from discrete_diffusion.evaluation.comparison import Column
+from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
 from discrete_diffusion.runtime.atomic_files import write_text
+from discrete_diffusion.types import BoundEstimate
 
 SAMPLE_TEXTS = "samples.txt"
 _SHOWN = 36

@@ -34,8 +34,8 @@ from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
 from discrete_diffusion.domains.bubble_diagrams.sampling import NUM_SAMPLES, sampled
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
-from discrete_diffusion.domains.domain import Drawn, Sampled
 from discrete_diffusion.evaluation.intervals import share_error
+from discrete_diffusion.evaluation.report import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.drawing import draw_seeds
@@ -135,7 +135,7 @@ class Asked:
     def __post_init__(self) -> None:
         self.constraint = BriefConstraint(self.brief, self.vocab)
         self.meets = Meets(self.brief, self.shard)
-        counts = self.trained.checkpoint.size_counts
+        counts = self.trained.size_counts
         self.sizes = [n for n, count in enumerate(counts) if count and n in self.brief.num_rooms]
         if not self.sizes:
             seen = [n for n, count in enumerate(counts) if count]
@@ -233,10 +233,7 @@ class Asked:
     def _particles(self, num: int) -> list[SampleOutput]:
         """``REPEATS`` independent sets of ``num`` particles, their sizes as in training."""
         trained, device = self.trained, self.model.device
-        counts = [
-            count if n in self.sizes else 0
-            for n, count in enumerate(trained.checkpoint.size_counts)
-        ]
+        counts = [count if n in self.sizes else 0 for n, count in enumerate(trained.size_counts)]
         real = [
             trained.domain.real_positions(
                 trained.data_config,

@@ -19,7 +19,6 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from discrete_diffusion import __version__
 from discrete_diffusion.domains.bubble_diagrams.studio import answering
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
 from discrete_diffusion.domains.bubble_diagrams.studio.command import LOCAL
@@ -41,6 +40,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio.requests import (
     SampleBody,
 )
 from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
+from discrete_diffusion.runtime.version import __version__
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,116 @@
+"""What is measured and what comes of it: reports of samples, samples to be written, evaluations."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from discrete_diffusion.evaluation.json_values import write_metrics
+from discrete_diffusion.evaluation.table import TableSection, markdown
+from discrete_diffusion.runtime.atomic_files import write_text
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.types import BoundEstimate
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A number of samples that is said while a model trains. ``share``: shown as percent."""
+
+    name: str
+    share: bool = False
+
+    def said(self, value: float) -> str:
+        """``transitive 98.7 %``, or ``rouge l 0.412``."""
+        shown = f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
+        return f"{self.name.replace('_', ' ')} {shown}"
+
+
+class Report(ABC):
+    """Samples of a model beside one split of a data set: drawn, measured, written, pictured.
+
+    ``headlines``: what is said of samples while a model trains.
+    """
+
+    headlines: ClassVar[tuple[Headline, ...]] = ()
+
+    @abstractmethod
+    def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Any:
+        """``num`` samples, a function of weights, ``seed`` and ``stream``, which keeps them apart
+        from other draws with that seed. The processes of ``model.shard`` share the work and all
+        get the samples."""
+
+    @abstractmethod
+    def measure(self, samples: Any) -> dict[str, float]:
+        """Numbers by name; none of no sample."""
+
+    @abstractmethod
+    def save(self, samples: Any, folder: Path) -> None:
+        """Write them, and a picture if there is one, into a folder."""
+
+    @abstractmethod
+    def draw(self, samples: Any, path: Path) -> None:
+        """Picture the first ones; what is text is written beside ``path``, as ``.txt``."""
+
+    def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
+        """What else held-out data says of a model: of ``num`` samples, with ``draws`` noise draws
+        each. Every process asks for it."""
+        return {}
+
+    def findings(self, bound: BoundEstimate, samples: Any) -> dict[str, Any]:
+        """What ``metrics.json`` of a run says of the bound and of the samples."""
+        return {**bound.as_dict(), **self.measure(samples)}
+
+    @abstractmethod
+    def summary(self, metrics: Mapping[str, Any]) -> str:
+        """The last line of a run, from its ``metrics.json``."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What ``sample`` drew and wrote. ``facts``: for ``metrics.json``; ``said``: for the log."""
+
+    facts: dict[str, Any]
+    said: str
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Samples before any file. ``samples``: what Python is handed; ``write``: write them into
+    ``config.out``, measured."""
+
+    samples: Any
+    write: Callable[[], Sampled]
+
+
+class Evaluation(ABC):
+    """All that ``evaluate`` measured."""
+
+    @abstractmethod
+    def metrics(self) -> dict[str, Any]:
+        """What ``metrics.json`` holds."""
+
+    @abstractmethod
+    def sections(self) -> list[TableSection]:
+        """The tables."""
+
+    @abstractmethod
+    def notes(self) -> list[str]:
+        """How to read them."""
+
+    def save(self, folder: Path) -> None:
+        """Write the samples."""
+
+    def draw(self, folder: Path) -> None:
+        """Write the pictures."""
+
+    def write(self, folder: Path, facts: Mapping[str, Any], head: str) -> None:
+        """``metrics.json``, with further ``facts``, ``table.md``, below ``head``, and the samples;
+        warns of numbers that are not finite."""
+        write_metrics(folder, {**facts, **self.metrics()})
+        write_text(folder / "table.md", markdown(self.sections(), self.notes(), head))
+        self.save(folder)
