@@ -28,11 +28,11 @@ from discrete_diffusion import (
     domains,
     forward_process,
     noise_schedules,
-    plugins,
     sampling,
 )
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.parts import PART_GROUPS
+from discrete_diffusion.config import plugins
 from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.domains.bubble_diagrams.pictures import drawing
 from discrete_diffusion.models import registry

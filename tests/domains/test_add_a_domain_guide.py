@@ -14,8 +14,9 @@ import torch
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
 
-from discrete_diffusion import domains, load, plugins
+from discrete_diffusion import domains, load
 from discrete_diffusion.cli import compose, main
+from discrete_diffusion.config import plugins
 from discrete_diffusion.data.graph_tokens import encode_graphs
 from discrete_diffusion.domains import build_layout, complete_data, domain_of
 from fake_packages import forget_imports

@@ -15,7 +15,7 @@ from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import are_whole_numbers, check_whole_number
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import nn
 
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.models.dtn_encoder import DtNEncoder
     from discrete_diffusion.models.dtn_unet import DtNUNet
 

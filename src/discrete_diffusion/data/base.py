@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import draw
-from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.types import Batch
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.data.automorphisms import label_canonically
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]

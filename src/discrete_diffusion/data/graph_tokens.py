@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 
 
 class TypedGraph(NamedTuple):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.domain import Domain
-    from discrete_diffusion.layout import TokenLayout
+    from discrete_diffusion.layout.token_layout import TokenLayout
 
 ENTRY_POINT_GROUP = "discrete_diffusion.domains"
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.option import Option
     from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import TokenLayout, VocabConfig
+    from discrete_diffusion.layout.token_layout import TokenLayout
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Domain(ABC):
 
         Raises ``ValueError`` naming the keys that are not set.
         """
-        from discrete_diffusion.layout import sequence_layout
+        from discrete_diffusion.layout.token_layout import sequence_layout
 
         graph = self.graph(data)
         return sequence_layout(data) if graph is None else graph.layout()
@@ -127,7 +128,7 @@ class Domain(ABC):
     def real_positions(self, data: Mapping[str, Any], sizes: Tensor) -> Tensor:
         """Int[B] sizes -> Bool[B, L], the positions that carry data; of a graph the size is its
         number of nodes."""
-        from discrete_diffusion.layout import sequence_positions
+        from discrete_diffusion.layout.token_layout import sequence_positions
 
         graph = self.graph(data)
         return sequence_positions(data, sizes) if graph is None else graph.real_positions(sizes)

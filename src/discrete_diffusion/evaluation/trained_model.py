@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.layout import TokenLayout
+    from discrete_diffusion.layout.token_layout import TokenLayout
 
 
 @dataclass(frozen=True)

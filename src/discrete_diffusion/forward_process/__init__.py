@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.forward_process.matrix import Matrix as Matrix
     from discrete_diffusion.forward_process.uniform import Marginal as Marginal
     from discrete_diffusion.forward_process.uniform import Uniform as Uniform
-    from discrete_diffusion.layout import TokenLayout
+    from discrete_diffusion.layout.token_layout import TokenLayout
     from discrete_diffusion.noise_schedules.base import Schedule
 
 

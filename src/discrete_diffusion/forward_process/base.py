@@ -17,7 +17,7 @@ from discrete_diffusion.categorical import (
     uniform_draws,
 )
 from discrete_diffusion.forward_process.mixtures import log_columns, log_mixture, log_rows
-from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
 from discrete_diffusion.noise_schedules.checking import check_schedule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.layout.token_layout import TokenLayout
 
 REACH = 8.0
 """Widths beyond which the Gaussian has no jumps: their rates would be below 1e-13 of all."""

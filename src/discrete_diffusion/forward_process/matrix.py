@@ -11,7 +11,7 @@ from discrete_diffusion.config.options import is_number
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.exponential import Exponential
 from discrete_diffusion.forward_process.generators import checked, on_legal_ids, slowest_rate
-from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
 
 KINDS = ("neighbours", "gaussian")

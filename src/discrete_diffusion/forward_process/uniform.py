@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
-from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule
 
 

@@ -16,7 +16,7 @@ from discrete_diffusion.config.options import check_options
 from discrete_diffusion.config.plugins import LazyEntry, Registry
 
 if TYPE_CHECKING:
-    from discrete_diffusion.layout import TokenLayout
+    from discrete_diffusion.layout.token_layout import TokenLayout
     from discrete_diffusion.noise_schedules.base import SMALLEST_TIME as SMALLEST_TIME
     from discrete_diffusion.noise_schedules.base import Schedule as Schedule
     from discrete_diffusion.noise_schedules.base import per_token as per_token

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import is_number
-from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
 
 SHARED_BY = ("group", "token")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.types import SampleOutput

@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.arrangement import (
     as_numbered,
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.calls import time_of_masked_share
 from discrete_diffusion.sampling.scoring import first_unseen, log_prob_of
 

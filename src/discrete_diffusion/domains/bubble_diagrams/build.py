@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams.procedural.generator import PlanArrays
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.intervals import share_error
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.sampling.tokens import TokenSampler
 
 logger = logging.getLogger(__name__)

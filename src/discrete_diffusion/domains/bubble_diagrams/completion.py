@@ -20,7 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams.arranging import (
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.sampling.drawing import draw_samples, draw_seeds, rows_at_once

@@ -10,7 +10,7 @@ from discrete_diffusion.data.base import SPLITS, Examples
 from discrete_diffusion.data.graph_dataset import GraphDataset, without_held_out
 from discrete_diffusion.data.graph_tokens import EncodedGraphs, joined
 from discrete_diffusion.domains.bubble_diagrams.symmetries import images
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 
 BUILDABLE = (False, True, "narrowing", "lookahead")

@@ -40,7 +40,7 @@ from discrete_diffusion.evaluation.sample_sets import (
     shown_sizes,
 )
 from discrete_diffusion.evaluation.table import TableSection, model_notes
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 logger = logging.getLogger(__name__)
 

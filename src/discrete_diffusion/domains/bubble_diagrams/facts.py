@@ -25,7 +25,7 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import UNITS, in_metres
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, Point
 from discrete_diffusion.domains.bubble_diagrams.scales import check_metres
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:

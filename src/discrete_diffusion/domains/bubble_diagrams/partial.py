@@ -44,7 +44,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     ROOM_TYPES,
     PlanVocabulary,
 )
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 
 _MASTER = "MasterRoom"
 _FIELDS = ("rooms", "relations")

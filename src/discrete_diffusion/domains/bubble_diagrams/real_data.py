@@ -27,7 +27,7 @@ from discrete_diffusion.evaluation.held_out import (
     some_held_out,
 )
 from discrete_diffusion.evaluation.measured_data import MeasuredData, other_data
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram

@@ -21,7 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.types import BoundEstimate
 
 NUM_LARGE_VERDICTS = 40

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 logger = logging.getLogger(__name__)
 

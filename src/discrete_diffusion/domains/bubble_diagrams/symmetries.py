@@ -12,7 +12,7 @@ from torch import Tensor
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
 from discrete_diffusion.domains.bubble_diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 
 Motion = tuple[bool, bool, bool]
 """Mirror left to right, mirror top to bottom, then exchange the two axes."""

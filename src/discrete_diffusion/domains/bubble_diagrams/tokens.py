@@ -17,7 +17,7 @@ from discrete_diffusion.data.graph_tokens import (
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_TYPES
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 
 
 def encode(

@@ -15,7 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import (
     animate,
     draw_film_strip,
 )
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
 if TYPE_CHECKING:
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 ROOM_TYPES = (*rooms.ROOM_TYPES, "Bedroom", "Outdoor", "Garage", "Other")
 """Room codes 0..16: those of RPLAN, then coarser ones. A Bedroom is any bedroom, Outdoor a balcony,
@@ -52,7 +52,7 @@ class PlanVocabulary:
 
     def graph(self, n_max: int) -> VocabConfig:
         """Slots and token ids of diagrams with at most ``n_max`` rooms."""
-        from discrete_diffusion.layout import VocabConfig
+        from discrete_diffusion.layout.vocab_config import VocabConfig
 
         edge_types = (*self.relations, RELATIONS[NO_EDGE])
         return VocabConfig(n_max=n_max, node_types=self.room_types, edge_types=edge_types)

@@ -16,7 +16,7 @@ from discrete_diffusion.data.base import SPLITS, Dataset, Examples, TokenDataset
 from discrete_diffusion.domains.dialogue.grammar import DialoguePair
 from discrete_diffusion.domains.dialogue.splitting import Splits, nearest_other
 from discrete_diffusion.domains.dialogue.words import Tokenizer, WordVocabulary, tokens_of
-from discrete_diffusion.layout import sequence_layout, sequence_positions
+from discrete_diffusion.layout.token_layout import sequence_layout, sequence_positions
 
 _MAX_NAMED = 8
 """Unknown words that are named."""

@@ -22,7 +22,7 @@ from discrete_diffusion.domains.graphs.symmetries import canonical_key
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from discrete_diffusion.domains.graphs.symmetries import (
     canonical_key,
     label,
 )
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 
 
 class GraphFileDataset(GraphDataset):

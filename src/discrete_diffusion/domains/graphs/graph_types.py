@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from discrete_diffusion.domains.graphs.files.records import (
     parse_size,
 )
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 
 UNKNOWN = -1
 

@@ -14,7 +14,7 @@ from discrete_diffusion.domains.molecules.reading import ReadMolecules, read_mol
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from discrete_diffusion.data.base import SPLITS, TokenDataset
 from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.domains.molecules.metrics.validity import judge
 from discrete_diffusion.domains.molecules.molecule import Molecule, decode, encode
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 
 SMILES_ORDER = "smiles"
 """Atoms as the canonical SMILES writes them, neighbours mostly side by side."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 _SAMPLE = (
     Option(
@@ -102,7 +102,7 @@ class Molecules(Domain):
                     f"data.{key} is not set; complete_data(config) reads it off the training file"
                 )
         from discrete_diffusion.domains.molecules.molecule import BONDS
-        from discrete_diffusion.layout import VocabConfig
+        from discrete_diffusion.layout.vocab_config import VocabConfig
 
         return VocabConfig(n_max=data["n_max"], node_types=tuple(data["atoms"]), edge_types=BONDS)
 

@@ -17,7 +17,7 @@ from discrete_diffusion.data.graph_tokens import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 BONDS = ("single", "double", "triple", "none")
 """Edge types. There is no aromatic bond: rings are Kekulised."""

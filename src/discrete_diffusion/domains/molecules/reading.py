@@ -35,7 +35,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     with_charged_atoms,
 )
 from discrete_diffusion.domains.molecules.smiles_files import Row, read_rows
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
 
 logger = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     objection,
 )
 from discrete_diffusion.domains.molecules.smiles_files import read_rows
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 
 MOL_FILES = (".mol", ".sdf")
 """Endings of files of mol blocks; any other is one of SMILES."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import TokenLayout
+    from discrete_diffusion.layout.token_layout import TokenLayout
 
 
 _MASK_RATE = Option(
@@ -68,7 +68,7 @@ class Regions(Domain):
         complete_regions(data)
 
     def layout(self, data: Mapping[str, Any]) -> TokenLayout:
-        from discrete_diffusion.layout import row_layout
+        from discrete_diffusion.layout.token_layout import row_layout
 
         return row_layout(data["rows"])
 

@@ -11,7 +11,7 @@ from discrete_diffusion.data.base import SPLITS, shares_of
 from discrete_diffusion.data.text_files import TextSource, read_text
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
-from discrete_diffusion.layout import sequence_layout
+from discrete_diffusion.layout.token_layout import sequence_layout
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

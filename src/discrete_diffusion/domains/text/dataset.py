@@ -13,7 +13,7 @@ from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
-from discrete_diffusion.layout import TokenLayout, sequence_positions
+from discrete_diffusion.layout.token_layout import TokenLayout, sequence_positions
 
 if TYPE_CHECKING:
     from discrete_diffusion.types import BoundEstimate

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import BDDenoiser
 from discrete_diffusion.models.blocks.components import Component, by_component
 from discrete_diffusion.models.blocks.packing import ColumnPacking

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.blocks.components import Component, ComponentHead, of_component
 from discrete_diffusion.models.blocks.facts import Facts, attended, told
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns

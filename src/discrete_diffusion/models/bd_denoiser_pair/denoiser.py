@@ -10,7 +10,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import check_graph
 from discrete_diffusion.models.blocks.components import Component, ComponentHead, of_component
 from discrete_diffusion.models.blocks.facts import Facts, attended, told

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
 
 

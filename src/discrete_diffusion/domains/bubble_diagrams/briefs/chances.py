@@ -21,7 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
 )
 from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import INVERSE
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.particles import Constraint
 
 MOST_STATES = 4096

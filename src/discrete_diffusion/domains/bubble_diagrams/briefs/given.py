@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.domains.bubble_diagrams.completion import Completions
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
 
 PARTICLES = 512

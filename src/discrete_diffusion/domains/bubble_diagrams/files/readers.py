@@ -46,7 +46,7 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import (
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, PlanVocabulary
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import progress
 
 logger = logging.getLogger(__name__)

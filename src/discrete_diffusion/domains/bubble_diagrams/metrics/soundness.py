@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import (
     NO_EDGE,
     SURROUNDING,
 )
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -13,7 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import (
     RELATIONS,
     SURROUNDING,
 )
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.narrowing import Narrowing
 
 _NESTING = [{INSIDE: -1, SURROUNDING: 1}.get(code, 0) for code in range(len(RELATIONS))]

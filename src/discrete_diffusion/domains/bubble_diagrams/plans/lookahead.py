@@ -18,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes, bo
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.circles import NoCircles
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout.vocab_config import VocabConfig
 
 EFFORT = 0.3
 """Of the solver for a partial diagram, about a CPU-second."""

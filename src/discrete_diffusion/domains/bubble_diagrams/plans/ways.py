@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.evaluation.trained_model import Model
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
     from discrete_diffusion.sampling.narrowing import Narrowing
 

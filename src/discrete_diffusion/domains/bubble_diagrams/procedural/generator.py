@@ -36,7 +36,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
 from discrete_diffusion.domains.bubble_diagrams.procedural.ring import RING, Ring, ring_for
 from discrete_diffusion.domains.bubble_diagrams.procedural.siting import choose_sites
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.runtime import progress
 
 GENERATOR_VERSION = 1

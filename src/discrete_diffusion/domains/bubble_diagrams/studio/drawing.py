@@ -30,7 +30,7 @@ from discrete_diffusion.sampling.first_hitting import FirstHitting
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.sampling.draft import Draft
 
 Revealed = dict[str, Any]
