@@ -2,7 +2,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from discrete_diffusion.domains import build_layout, data_state, domain_of
+from discrete_diffusion.domains import build_layout
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 
@@ -33,9 +33,3 @@ def test_a_config_that_names_no_domain_is_refused_with_those_there_are():
         build_layout({"name": "words", "length": 7, "vocab_size": 6, "mask_id": 5})
     with pytest.raises(ValueError, match=r"unknown domain 'txt'; did you mean 'text'"):
         build_layout({"domain": "txt"})
-
-
-def test_earlier_configs_are_known_by_their_data_set():
-    assert domain_of({"name": "plans", "n_max": 8}).name == "bubble_diagrams"
-    assert data_state({"name": "eit-levels"}) == "tokens"
-    assert data_state({"name": "eit"}) == "field"

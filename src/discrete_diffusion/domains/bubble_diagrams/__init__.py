@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
     from discrete_diffusion.domains.bubble_diagrams.procedural.generator import generate_plans
     from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
+    from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 
 __all__ = [
+    "RPLAN_VOCAB_CONFIG",
     "BubbleDiagram",
     "Diagrams",
     "PartialDiagram",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "RPLAN_VOCAB_CONFIG": "tokens",
     "BubbleDiagram": "diagram",
     "Diagrams": "diagram",
     "PartialDiagram": "partial",

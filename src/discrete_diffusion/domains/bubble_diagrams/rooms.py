@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.layout.vocab_config import (
+from discrete_diffusion.layout.room_tables import (
     RELATION_X_ORDER,
     RELATION_Y_ORDER,
     RELATIONS,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from discrete_diffusion import rooms
 from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.domains.bubble_diagrams import rooms
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
 if TYPE_CHECKING:
