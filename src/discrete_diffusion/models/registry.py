@@ -187,7 +187,7 @@ def _registry() -> Registry[Builder]:
     return Registry("backbone", ENTRY_POINT_GROUP, _BACKBONE_BUILDERS)
 
 
-_TOLD = ("condition", "keep", "component")
+_TOLD = ("condition", "keep")
 register_backbone("bd-denoiser", conditions=_TOLD, default_model="bd_small", graph=True)(
     builders.build_bd_denoiser
 )
@@ -197,7 +197,7 @@ register_backbone("bd-denoiser-pair", conditions=_TOLD, default_model="bd_pair_s
 register_backbone(
     "dit",
     causal=True,
-    conditions=("group_idxs", "context", "cache", "component"),
+    conditions=("group_idxs", "context", "cache"),
     default_model="dit_small",
 )(builders.build_dit)
 register_backbone("my-transformer", default_model="my_transformer_small")(
