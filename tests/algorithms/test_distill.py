@@ -272,7 +272,7 @@ def test_another_number_of_components_than_the_backbone_has_is_found_before_trai
     world = ToyWorld.make()
     process = Absorbing(world.layout, LogLinear())
     algorithm = Distill(TabularMixture(2), process, calls=2, components=3)
-    shapes = r"shape \(4, 2, 3, 5\); expected .* \(4, 3, 3, 5\) \(samples, components, "
+    shapes = r"shape \(4, 2, 3, 6\); expected .* \(4, 3, 3, 6\) \(samples, components, "
     with pytest.raises(ValueError, match=shapes):
         try_backbone(algorithm, Batch(world.x0[:4], world.real.expand(4, -1)))
 
