@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM, Distill
+from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
@@ -265,6 +266,15 @@ def test_components_need_a_backbone_that_has_them():
         build_sampler({"name": "few-call"}).check(MDLM(ExactBackbone(process), process))
     with pytest.raises(ValueError, match="calls=5"):
         build_sampler({"name": "few-call"}).check(student(2), steps=5)
+
+
+def test_another_number_of_components_than_the_backbone_has_is_found_before_training():
+    world = ToyWorld.make()
+    process = Absorbing(world.layout, LogLinear())
+    algorithm = Distill(TabularMixture(2), process, calls=2, components=3)
+    shapes = r"shape \(4, 2, 3, 6\); expected .* \(4, 3, 3, 6\) \(samples, components, "
+    with pytest.raises(ValueError, match=shapes):
+        try_backbone(algorithm, Batch(world.x0[:4], world.real.expand(4, -1)))
 
 
 def test_uniform_predictions_cost_log_k():

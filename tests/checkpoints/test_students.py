@@ -22,7 +22,7 @@ from discrete_diffusion.checkpoints import (
 from discrete_diffusion.checkpoints.initialising import initialise
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
-from discrete_diffusion.models.blocks.components import ComponentHead
+from discrete_diffusion.models.mixtures import ComponentHead
 
 TINY = ["algo=distill", "algo.components=4", "model.d_model=16", "model.cond_dim=16"]
 PLANS = [*TINY, "model=bd_tiny", "data.n_max=4", "data.num_rooms=[4]"]

@@ -26,7 +26,7 @@ def build_toy(config, vocab_size):
 
 def test_built_in_names_and_specs():
     assert {"bd-denoiser", "dit", "my-transformer", "get-region"} <= set(_BACKBONE_BUILDERS)
-    told = ("condition", "keep", "component")
+    told = ("condition", "keep")
     graphs = BackboneSpec("bd-denoiser", conditions=told, default_model="bd_small", graph=True)
     assert backbone_spec("bd-denoiser") == graphs
     assert backbone_spec("dit").causal

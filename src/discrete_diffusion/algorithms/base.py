@@ -210,6 +210,10 @@ class Algorithm(nn.Module, ABC):
         ``sigma``: Float[B], or None."""
         return self.call(self.backbone, x_t, sigma, self.accepted(conditions)).float()
 
+    def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
+        """The shape that ``ask`` expects of the backbone's output."""
+        return tuple(x_t.shape)
+
     def accepted(self, conditions: Conditions | None) -> dict[str, Any]:
         """Those of the ``conditions`` that the backbone takes; others are for other backbones."""
         return {name: x for name, x in (conditions or {}).items() if self.takes(name)}

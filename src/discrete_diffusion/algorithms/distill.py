@@ -116,6 +116,12 @@ class Distill(TokenAlgorithm):
         log_p = log_p.index_add(0, rows, log_d0.gather(-1, tokens).squeeze(-1))  # (B, M)
         return math.log(logits.shape[1]) - log_p.logsumexp(dim=1)
 
+    def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
+        """(B, L, V), or (B, M, L, V) of all components."""
+        num, *rest = super().output_shape(x_t, conditions)
+        every = conditions.get("component") == "all"
+        return (num, self.components, *rest) if every else (num, *rest)
+
     def by_component(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:

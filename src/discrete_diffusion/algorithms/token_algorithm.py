@@ -65,6 +65,10 @@ class TokenAlgorithm(Algorithm):
         """
         return batch.conditions
 
+    def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
+        """(B, L, V)."""
+        return (*x_t.shape, self.layout.vocab_size)
+
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:

@@ -103,14 +103,12 @@ class _Noting(AbstractContextManager[None]):
 
 def _check_output(algorithm: Algorithm, call: Asked, output: Tensor, batch: Batch) -> None:
     """``ValueError`` for another shape or type than expected, or numbers that are not finite."""
-    expected = tuple(call.x_t.shape)
+    expected = algorithm.output_shape(call.x_t, call.conditions)
     shape = tuple(output.shape)
     name, told = described(algorithm.backbone), "as x_t"
     if isinstance(algorithm, TokenAlgorithm):
-        expected = (*expected, algorithm.layout.vocab_size)
-        told = "samples, positions, ids"
-        if call.conditions.get("component") == "all":  # (B, M, L, V)
-            shape = shape[:1] + shape[2:]
+        mixed = "components, " if len(expected) == 4 else ""
+        told = f"samples, {mixed}positions, ids"
     if not output.is_floating_point() or shape != expected:
         raise ValueError(
             f"{name} returned {str(output.dtype).removeprefix('torch.')} of shape "

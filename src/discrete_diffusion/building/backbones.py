@@ -101,18 +101,17 @@ def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
 def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: int) -> nn.Module:
     from discrete_diffusion.domains import domain_of
     from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
+    from discrete_diffusion.models.mixtures import GraphMixture
 
-    options = _options(config, build, "vocab_config", "condition", "components")
+    options = _options(config, build, "vocab_config", "condition")
     vocab_config = _graph_vocabulary(config, vocab_size)
     data = section(config, "data")
     condition = domain_of(data).condition_sizes(data)
-    denoiser = build(
-        vocab_config=vocab_config,
-        condition=condition,
-        components=_components(config),
-        **options,
-    )
-    return BDDenoiserBackbone(denoiser, legal_only=section(config, "model").get("legal_only", True))
+    denoiser = build(vocab_config=vocab_config, condition=condition, **options)
+    legal_only = section(config, "model").get("legal_only", True)
+    if (num := _components(config)) > 1:
+        return GraphMixture(denoiser, components=num, legal_only=legal_only)
+    return BDDenoiserBackbone(denoiser, legal_only=legal_only)
 
 
 def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
@@ -138,22 +137,22 @@ def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
 def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.dit import DiT
+    from discrete_diffusion.models.mixtures import DiTMixture
 
-    options = _options(config, DiT, "vocab_size", "causal", "pad_id", "components")
-    return DiT(
-        vocab_size=vocab_size,
-        causal=section(config, "algo").get("causal_attention", False),
-        pad_id=build_layout(section(config, "data")).pad_id,
-        components=_components(config),
-        **options,
-    )
+    options = _options(config, DiT, "vocab_size", "causal", "pad_id")
+    options["vocab_size"] = vocab_size
+    options["causal"] = section(config, "algo").get("causal_attention", False)
+    options["pad_id"] = build_layout(section(config, "data")).pad_id
+    if (num := _components(config)) > 1:
+        return DiTMixture(components=num, **options)
+    return DiT(**options)
 
 
 def _components(config: DictConfig) -> int:
-    """``algo.components``, of a student of few calls; 0 for a product, and for other algorithms."""
+    """``algo.components``, of a student of few calls; 1 for other algorithms."""
     num = section(config, "algo").get("components", 1)
     check_whole_number("algo.components", num, least=1)
-    return num if num > 1 else 0
+    return int(num)
 
 
 def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:

@@ -8,12 +8,6 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.models.blocks.attention import LayerCache, RotaryEmbedding
-from discrete_diffusion.models.blocks.components import (
-    Component,
-    ComponentHead,
-    by_component,
-    of_component,
-)
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
     AdaLNFinal,
@@ -39,7 +33,6 @@ class DiT(nn.Module):
     ``tie_word_embeddings``: the head shares the embedding's weights; otherwise it starts at 0.
     ``pad_id``: an id that is neither attended nor predicted; None if there is no such id.
     ``cond_dim``: width of c; None means ``hidden_size``.
-    ``components``: of a mixture (``ComponentHead``); 0: none. With or without, it starts the same.
     """
 
     def __init__(
@@ -57,7 +50,6 @@ class DiT(nn.Module):
         causal: bool = False,
         tie_word_embeddings: bool = False,
         pad_id: int | None = None,
-        components: int = 0,
     ) -> None:
         super().__init__()
         cond_dim = hidden_size if cond_dim is None else cond_dim
@@ -86,9 +78,6 @@ class DiT(nn.Module):
             # Small, or the first logits would have the scale of sqrt(hidden_size).
             nn.init.normal_(self.token_embedding.weight, std=0.02)
             self.head.weight = self.token_embedding.weight
-        self.components = None
-        if components:
-            self.components = ComponentHead(components, hidden_size, vocab_size)
 
     def forward(
         self,
@@ -98,7 +87,6 @@ class DiT(nn.Module):
         group_idxs: Tensor | None = None,
         context: Tensor | None = None,
         cache: KeyValueCache | None = None,
-        component: Component = None,
         packing: ColumnPacking | None = None,
     ) -> Tensor:
         """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V].
@@ -111,44 +99,73 @@ class DiT(nn.Module):
         earlier blocks is their clean tokens instead of x_t (block diffusion, arXiv 2503.09573). It
         gives the logits of every block at once that x_t with clean earlier blocks gives for one.
         ``cache``: of ``new_cache``, for a causal network; x_t then holds the new columns, no PAD.
-        ``component``: of the mixture, see ``Component``; of ``all`` M, (B, M, L, V) comes back.
         ``packing``: which columns hold PAD, if it is known already.
         """
         self._check(x_t, group_idxs, context, cache)
-        if cache is not None or self.pad_id is None:
-            packing = ColumnPacking.full(x_t.shape[1])
-        elif packing is None:
-            packing = pack_columns(x_t != self.pad_id)
+        packing = self.packed(x_t, packing, whole=cache is not None)
+        x = self.features(x_t, sigma, packing, group_idxs=group_idxs, context=context, cache=cache)
+        return self.scatter(self.head(x), packing)
+
+    def packed(
+        self, x_t: Tensor, packing: ColumnPacking | None, *, whole: bool = False
+    ) -> ColumnPacking:
+        """Which K of the L columns are computed: ``packing`` if it is known already; all if PAD
+        does not exist or cannot be left out (``whole``)."""
+        if whole or self.pad_id is None:
+            return ColumnPacking.full(x_t.shape[1])
+        return pack_columns(x_t != self.pad_id) if packing is None else packing
+
+    def features(
+        self,
+        x_t: Tensor,
+        sigma: Tensor | None,
+        packing: ColumnPacking,
+        *,
+        group_idxs: Tensor | None = None,
+        context: Tensor | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """Features of the columns kept, Float[B, K, D]; the arguments of ``forward``."""
         tokens, mask = packing.pack(x_t), packing.key_mask  # (B, K)
-        num_columns = tokens.shape[1]
-        positions = packing.columns  # a column keeps its own position
+        num_columns, num_queries = tokens.shape[1], None
         if cache is not None:
             positions = cache.take(num_columns)
-        elif positions is None:
+        elif packing.columns is not None:
+            positions = packing.columns  # a column keeps its own position
+        else:
             positions = torch.arange(num_columns, device=x_t.device)
         if group_idxs is not None:
-            if group_idxs.ndim == 1 or group_idxs.stride(0) == 0:  # the samples share one row
-                group_idxs = group_idxs.expand(x_t.shape[0], -1)[:1]
-            groups = packing.pack(group_idxs)  # (B or 1, K)
-            mask = block_causal_mask(groups, mask, with_context=context is not None)
+            mask = self._block_causal(group_idxs, packing, with_context=context is not None)
         if context is not None:  # the clean columns stand behind the noisy ones: (B, 2K)
             tokens = torch.cat([tokens, packing.pack(context)], dim=1)
             positions = positions.repeat(2)
         x = self.token_embedding(tokens)  # (B, K or 2K, D)
         rotary = self.rotary(positions)
-        t = distinct_time(process_t(corrupted_share(sigma), x_t.shape[0], x_t.device))  # (B or 1,)
-        c = F.silu(self.timestep_embedder(t))
+        times = distinct_time(process_t(corrupted_share(sigma), len(x_t), x_t.device))  # (B or 1,)
+        c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
         for k, block in enumerate(self.blocks):
-            num_queries = None
-            if context is not None and mask is not None and block is self.blocks[-1]:
+            if mask is not None and context is not None and k == len(self.blocks) - 1:
                 num_queries = num_columns  # nothing reads what becomes of the clean columns
                 mask = mask[:, :, :num_queries]
             x = block(x, c, mask, rotary, None if cache is None else cache.layers[k], num_queries)
-        x = self.final(x, c)
-        logits = packing.unpack(of_component(self.components, self.head(x), x, component))
+        return self.final(x, c)
+
+    def scatter(self, logits: Tensor, packing: ColumnPacking) -> Tensor:
+        """Logits of the columns kept at their places, none for PAD: (B, K, V) -> (B, L, V)."""
+        logits = packing.unpack(logits)
         if self.pad_id is not None:
             logits[..., self.pad_id] = neg_inf(logits.dtype)
-        return by_component(logits, x_t.shape[0], component)  # (B, L, V) or (B, M, L, V)
+        return logits
+
+    @staticmethod
+    def _block_causal(group_idxs: Tensor, packing: ColumnPacking, *, with_context: bool) -> Tensor:
+        """``block_causal_mask`` of the columns kept."""
+        if group_idxs.ndim == 1:
+            group_idxs = group_idxs.unsqueeze(0)
+        elif group_idxs.stride(0) == 0:  # the samples share one row
+            group_idxs = group_idxs[:1]
+        groups = packing.pack(group_idxs)  # (B or 1, K)
+        return block_causal_mask(groups, packing.key_mask, with_context=with_context)
 
     def new_cache(self, positions: Tensor) -> KeyValueCache:
         """An empty cache for the columns at ``positions`` Int[K], given in that order.

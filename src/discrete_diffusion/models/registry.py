@@ -191,7 +191,7 @@ def _ours(name: str, **spec: Any) -> None:
     register_backbone(name, **spec)(LazyEntry(f"discrete_diffusion.building.backbones:{builder}"))
 
 
-_TOLD = ("condition", "keep", "component")
+_TOLD = ("condition", "keep")
 _ours("bd-denoiser", conditions=_TOLD, default_model="bd_small", graph=True)
 _ours(
     "bd-denoiser-pair",
@@ -202,7 +202,7 @@ _ours(
 _ours(
     "dit",
     causal=True,
-    conditions=("group_idxs", "context", "cache", "component"),
+    conditions=("group_idxs", "context", "cache"),
     default_model="dit_small",
 )
 _ours("my-transformer", default_model="my_transformer_small")

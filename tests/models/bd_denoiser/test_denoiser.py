@@ -5,6 +5,7 @@ from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser
 from discrete_diffusion.models.bd_denoiser.denoiser import CompositePositionalEncoding
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
+from discrete_diffusion.models.blocks.packing import pack_columns
 
 TINY = {"d_model": 32, "n_layers": 2, "n_heads": 4, "vocab_config": RPLAN_VOCAB_CONFIG}
 OWN = {BDDenoiser: {}, BDDenoiserPair: {"d_pair": 16}}
@@ -100,6 +101,23 @@ def test_what_stands_at_pad_positions_does_not_matter(build, randomise):
     before, after = model(tokens, pad_mask, 0.4), model(other, pad_mask, 0.4)
     for one, two, real in zip(before, after, (pad_mask[:, :8], pad_mask[:, 8:]), strict=True):
         torch.testing.assert_close(one[real], two[real], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("num_nodes", [[8, 8], [6, 4]])
+def test_heads_are_linear_in_the_features(build, randomise, num_nodes):
+    """So what reads the same features beside them, a mixture, can add to their logits."""
+    model, (tokens, pad_mask) = randomise(build()), diagrams(num_nodes)
+    packing = pack_columns(pad_mask)
+    nodes, edges = model.features(tokens, 0.4, packing)
+    assert nodes.shape == (2, max(num_nodes), 32)
+    expected = model(tokens, pad_mask, 0.4)
+    for a, b in zip(model.scatter(*model.head(nodes, edges), packing), expected, strict=True):
+        assert torch.equal(a, b)
+    for head in (model.node_head, model.edge_head):
+        torch.nn.init.zeros_(head.bias)
+    once, twice = (model.scatter(*model.head(k * nodes, k * edges), packing) for k in (1, 2))
+    for a, b in zip(once, twice, strict=True):
+        torch.testing.assert_close(2 * a, b)
 
 
 @pytest.mark.parametrize("num_nodes", [[1, 1], [6, 6], [4, 6], [7, 3]])

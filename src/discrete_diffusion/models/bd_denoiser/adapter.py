@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.models.bd_denoiser.denoiser import BDDenoiser
-from discrete_diffusion.models.blocks.components import Component, by_component
-from discrete_diffusion.models.blocks.packing import ColumnPacking
+from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import corrupted_share
 
-if TYPE_CHECKING:
-    from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
+
+class GraphDenoiser(Protocol):
+    """A denoiser of graphs in three steps, such as ``BDDenoiser``; an ``nn.Module``."""
+
+    vocab_config: VocabConfig
+    node_head: nn.Linear
+    edge_head: nn.Linear
+
+    def features(
+        self,
+        tokens: Tensor,
+        t: Tensor | float,
+        packing: ColumnPacking,
+        condition: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Features of nodes, (B, N, D), and of edges or of pairs of nodes, (B, ..., D')."""
+
+    def head(self, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of ``features``, from ``node_head`` and ``edge_head``."""
+
+    def scatter(
+        self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
+    ) -> tuple[Tensor, Tensor]:
+        """Logits of ``head`` as those of every column: (B, n_max, 15) and (B, E, 13)."""
 
 
 def separate_ids(vocab_config: VocabConfig) -> Tensor:
@@ -50,7 +72,7 @@ class BDDenoiserBackbone(nn.Module):
     lookup: Tensor
     position: Tensor
 
-    def __init__(self, denoiser: BDDenoiser | BDDenoiserPair, *, legal_only: bool = True) -> None:
+    def __init__(self, denoiser: GraphDenoiser, *, legal_only: bool = True) -> None:
         super().__init__()
         self.denoiser = denoiser
         self.legal_only = legal_only
@@ -67,40 +89,42 @@ class BDDenoiserBackbone(nn.Module):
         *,
         condition: Tensor | None = None,
         keep: Tensor | None = None,
-        component: Component = None,
         packing: ColumnPacking | None = None,
     ) -> Tensor:
         """x_t Int[B, L] concatenated ids, sigma Float[B] or None (read as 0) -> Float[B, L, V].
 
         ``condition``, ``keep``: what the denoiser is told, see ``BDDenoiser``.
-        ``component``: of its mixture, see ``Component``; of ``all`` M, Float[B, M, L, V].
-
         ``packing``: which columns hold PAD, if it is known already.
         """
+        tokens, packing = self.read(x_t, packing)
+        t = corrupted_share(sigma)
+        nodes, edges = self.denoiser.features(tokens, t, packing, condition, keep=keep)
+        return self.write(*self.denoiser.head(nodes, edges), packing)
+
+    def read(self, x_t: Tensor, packing: ColumnPacking | None) -> tuple[Tensor, ColumnPacking]:
+        """Ids of the separate vocabularies, Int[B, L], and which columns hold PAD."""
         vocab = self.denoiser.vocab_config
         if x_t.ndim != 2 or x_t.shape[1] != vocab.length:
             raise ValueError(
                 f"x_t has shape {tuple(x_t.shape)}; expected (B, {vocab.length}) "
                 f"for n_max={vocab.n_max}"
             )
-        pad_mask = (x_t != vocab.pad_id) & (x_t != vocab.edge_offset + vocab.edge_pad_id)
-        tokens = self.lookup[self.position, x_t]  # (B, L), separate vocabularies
-        node_logits, edge_logits = self.denoiser(
-            tokens,
-            pad_mask,
-            corrupted_share(sigma),
-            condition,
-            keep=keep,
-            component=component,
-            packing=packing,
-        )
+        if packing is None:
+            edge_pad_id = vocab.edge_offset + vocab.edge_pad_id
+            packing = pack_columns((x_t != vocab.pad_id) & (x_t != edge_pad_id))
+        return self.lookup[self.position, x_t], packing
 
+    def write(self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking) -> Tensor:
+        """Logits of the denoiser's ``head`` in the columns of the ids that they are of, in one
+        tensor over the concatenated vocabulary: Float[B, L, V]."""
+        vocab = self.denoiser.vocab_config
+        node_logits, edge_logits = self.denoiser.scatter(node_logits, edge_logits, packing)
         nodes, edges = vocab.num_node_types, vocab.num_edge_types
         if not self.legal_only:
             nodes, edges = vocab.node_vocab_size, vocab.edge_vocab_size
         n_max, first = vocab.n_max, vocab.edge_offset
-        shape = (node_logits.shape[0], vocab.length, vocab.vocab_size)
+        shape = (len(node_logits), vocab.length, vocab.vocab_size)
         logits = node_logits.new_full(shape, neg_inf(node_logits.dtype))
         logits[:, :n_max, :nodes] = node_logits[..., :nodes]
         logits[:, n_max:, first : first + edges] = edge_logits[..., :edges]
-        return by_component(logits, x_t.shape[0], component)
+        return logits

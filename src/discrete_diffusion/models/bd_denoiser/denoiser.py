@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.models.blocks.components import Component, ComponentHead, of_component
-from discrete_diffusion.models.blocks.facts import Facts, attended, told
+from discrete_diffusion.models.blocks.facts import Facts, NoFacts
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
     AdaLNFinal,
@@ -66,6 +65,9 @@ class BDDenoiser(nn.Module):
         x = block(x + attention to facts, c)                             n_layers times
         node_logits, edge_logits = heads(final(x, c))
 
+    Columns that are PAD in the whole batch are left out (``ColumnPacking``): K of L are kept, N of
+    them nodes.
+
     Node and edge ids are those of the two *separate* vocabularies of ``vocab_config``. Blocks start
     as the identity and the heads at 0, so every logit is exactly 0 at initialisation.
 
@@ -74,7 +76,6 @@ class BDDenoiser(nn.Module):
     ``condition``: the numbers of every fact that it can be told of a sample, see ``FactTokens``, of
     which training hides a share ``fact_dropout``; None: it is told nothing. Told or not, it starts
     as the same function, bit for bit.
-    ``components``: of a mixture (``ComponentHead``); 0: none. With or without, it starts the same.
 
     Deviation: ``time_scale`` is 1000, not the literal 1, with which t = 0 and t = 1 look alike.
     Deviation: embeddings start at std 0.2, not at PyTorch's 1, and learn faster in short runs.
@@ -97,7 +98,6 @@ class BDDenoiser(nn.Module):
         time_scale: float = 1000.0,
         condition: Sequence[int] | None = None,
         fact_dropout: float = 0.3,
-        components: int = 0,
     ) -> None:
         super().__init__()
         cond_dim = d_model if cond_dim is None else cond_dim
@@ -118,15 +118,11 @@ class BDDenoiser(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.2)
-        self.facts = None
+        self.facts: Facts | NoFacts = NoFacts(n_layers)
         if condition is not None:  # last, so that all else starts as without
             self.facts = Facts(
                 condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
             )
-        self.node_components = self.edge_components = None
-        if components:
-            self.node_components = ComponentHead(components, d_model, vocab_config.node_vocab_size)
-            self.edge_components = ComponentHead(components, d_model, vocab_config.edge_vocab_size)
 
     def forward(
         self,
@@ -136,8 +132,6 @@ class BDDenoiser(nn.Module):
         condition: Tensor | None = None,
         *,
         keep: Tensor | None = None,
-        component: Component = None,
-        packing: ColumnPacking | None = None,
     ) -> tuple[Tensor, Tensor]:
         """(node_logits (B, n_max, 15), edge_logits (B, E, 13)), sizes of the room vocabularies.
 
@@ -145,33 +139,48 @@ class BDDenoiser(nn.Module):
         ``pad_mask``: Bool[B, L], True at real positions. Logits at the others are unspecified.
         ``t``: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
         ``condition``, ``keep``: what it is told, as for ``FactTokens``.
-        ``component``: of the mixture, see ``Component``; of ``all`` M, logits are (B M, ...).
-
-        ``packing``: that of ``pad_mask``, if it is known already.
-
-        Columns that are PAD in the whole batch are left out of the computation.
         """
         check_graph(self.vocab_config, tokens, pad_mask)
-        n_max, length = self.vocab_config.n_max, self.vocab_config.length
-        packing = pack_columns(pad_mask) if packing is None else packing
-        num_nodes = packing.num_kept_before(n_max)
+        packing = pack_columns(pad_mask)
+        nodes, edges = self.features(tokens, t, packing, condition, keep=keep)
+        return self.scatter(*self.head(nodes, edges), packing)
 
-        kept = packing.pack(tokens)  # (B, K)
-        positions = self.positional_encoding()  # (L, D)
-        if packing.columns is not None:
-            positions = positions.index_select(0, packing.columns)  # (K, D)
-        nodes = self.node_embedding(kept[:, :num_nodes])
-        edges = self.edge_embedding(kept[:, num_nodes:])
-        x = torch.cat([nodes, edges], dim=1) + positions  # (B, K, D)
-        times = distinct_time(self._process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
+    def features(
+        self,
+        tokens: Tensor,
+        t: Tensor | float,
+        packing: ColumnPacking,
+        condition: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Features of the columns kept: nodes (B, N, D) and edges (B, K - N, D)."""
+        x = self.embed(tokens, packing)  # (B, K, D)
+        times = distinct_time(self._process_t(t, len(tokens), tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
-        facts = told(self.facts, condition, keep, tokens.shape[0])
-        for k, block in enumerate(self.blocks):
-            x = block(attended(self.facts, x, facts, k), c, packing.key_mask)
+        attend_facts = self.facts(condition, keep, len(tokens))  # a function for every block
+        for attend, block in zip(attend_facts, self.blocks, strict=True):
+            x = block(attend(x), c, packing.key_mask)
         x = self.final(x, c)
-        nodes, edges = x[:, :num_nodes], x[:, num_nodes:]
-        node_logits = of_component(self.node_components, self.node_head(nodes), nodes, component)
-        edge_logits = of_component(self.edge_components, self.edge_head(edges), edges, component)
+        n = packing.num_kept_before(self.vocab_config.n_max)
+        return x[:, :n], x[:, n:]
+
+    def embed(self, tokens: Tensor, packing: ColumnPacking) -> Tensor:
+        """Ids of the columns kept and their positions: tokens Int[B, L] -> (B, K, D)."""
+        kept, n = packing.pack(tokens), packing.num_kept_before(self.vocab_config.n_max)
+        nodes, edges = self.node_embedding(kept[:, :n]), self.edge_embedding(kept[:, n:])
+        positions = packing.pack(self.positional_encoding().unsqueeze(0))  # (1, K, D)
+        return torch.cat([nodes, edges], dim=1) + positions
+
+    def head(self, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of ``features``: (B, N, 15) and (B, K - N, 13)."""
+        return self.node_head(nodes), self.edge_head(edges)
+
+    def scatter(
+        self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
+    ) -> tuple[Tensor, Tensor]:
+        """Logits of the columns kept at their places: (B, n_max, 15) and (B, E, 13), else 0."""
+        n_max, length = self.vocab_config.n_max, self.vocab_config.length
         return packing.unpack(node_logits, 0, n_max), packing.unpack(edge_logits, n_max, length)
 
     @staticmethod

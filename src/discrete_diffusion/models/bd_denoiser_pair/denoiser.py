@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import check_graph
-from discrete_diffusion.models.blocks.components import Component, ComponentHead, of_component
-from discrete_diffusion.models.blocks.facts import Facts, attended, told
+from discrete_diffusion.models.blocks.facts import Facts, NoFacts
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
     MLP,
@@ -175,7 +174,6 @@ class BDDenoiserPair(nn.Module):
         time_scale: float = 1000.0,
         condition: Sequence[int] | None = None,
         fact_dropout: float = 0.3,
-        components: int = 0,
     ) -> None:
         super().__init__()
         if unknown := [name for name in triangles if name not in TRIANGLES]:
@@ -215,15 +213,11 @@ class BDDenoiserPair(nn.Module):
         self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
         self.edge_head = zero_linear(d_pair, vocab_config.edge_vocab_size)
         self._register_pairs(vocab_config)
-        self.facts = None
+        self.facts: Facts | NoFacts = NoFacts(n_layers)
         if condition is not None:  # last, so that all else starts as without
             self.facts = Facts(
                 condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
             )
-        self.node_components = self.edge_components = None
-        if components:
-            self.node_components = ComponentHead(components, d_model, vocab_config.node_vocab_size)
-            self.edge_components = ComponentHead(components, d_pair, vocab_config.edge_vocab_size)
 
     def _register_pairs(self, vocab: VocabConfig) -> None:
         """The tables of pairs: where (i, j) stands in a sequence, and how an id is read there."""
@@ -252,8 +246,6 @@ class BDDenoiserPair(nn.Module):
         condition: Tensor | None = None,
         *,
         keep: Tensor | None = None,
-        component: Component = None,
-        packing: ColumnPacking | None = None,
     ) -> tuple[Tensor, Tensor]:
         """(node_logits (B, n_max, 15), edge_logits (B, E, 13)) of ids Int[B, L], with the arguments
         of ``BDDenoiser.forward``.
@@ -261,41 +253,64 @@ class BDDenoiserPair(nn.Module):
         Nodes that are PAD in the whole batch are left out of the computation, with their pairs.
         """
         check_graph(self.vocab_config, tokens, pad_mask)
-        n_max = self.vocab_config.n_max
-        packing = pack_columns(pad_mask) if packing is None else packing
-        n = packing.num_kept_before(n_max)
-        nodes = torch.arange(n_max, device=tokens.device)
-        if packing.columns is not None:
-            nodes = packing.columns[:n]  # (N,)
-        real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, :n]  # (B, N)
+        packing = pack_columns(pad_mask)
+        h, z = self.features(tokens, t, packing, condition, keep=keep)
+        return self.scatter(*self.head(h, z), packing)
 
-        h, z, position = self._embed(tokens, nodes)
-        times = distinct_time(process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
+    def features(
+        self,
+        tokens: Tensor,
+        t: Tensor | float,
+        packing: ColumnPacking,
+        condition: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Features of the nodes kept, h (B, N, D), and of their pairs, z (B, N N, P)."""
+        nodes = self._nodes(packing)  # (N,)
+        real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, : len(nodes)]
+        h, z = self.embed(tokens, nodes)  # (B, N, D), (B, N N, P)
+        times = distinct_time(process_t(t, len(tokens), tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
-        facts = told(self.facts, condition, keep, tokens.shape[0])
-        for k, block in enumerate(self.blocks):
-            h, z = block(attended(self.facts, h, facts, k), z, c, real)
-        h, z = self.node_final(h, c), self.pair_final(z, c)  # (B, N, D), (B, N N, P)
-        # (B or B M, N, 15), (B or B M, N N, 13)
-        node_logits = of_component(self.node_components, self.node_head(h), h, component)
-        pairs = of_component(self.edge_components, self.edge_head(z), z, component)
+        attend_facts = self.facts(condition, keep, len(tokens))  # a function for every block
+        for attend, block in zip(attend_facts, self.blocks, strict=True):
+            h, z = block(attend(h), z, c, real)
+        return self.node_final(h, c), self.pair_final(z, c)
 
-        first, second = torch.triu_indices(n, n, offset=1, device=tokens.device)
-        ahead, back = pairs[:, first * n + second], pairs[:, second * n + first]
-        edge_logits = ahead + back[..., self.inverse]  # (B, N (N - 1) / 2, 13)
-        if packing.columns is not None:
-            num, edge_ids = edge_logits.shape[0], edge_logits.shape[-1]
-            shape = (num, self.vocab_config.num_edges, edge_ids)
-            slots = position[first, second] - n_max
-            edge_logits = edge_logits.new_zeros(shape).index_copy(1, slots, edge_logits)
-        return packing.unpack(node_logits, 0, n_max), edge_logits
-
-    def _embed(self, tokens: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """tokens (B, L), nodes (N,) -> h (B, N, D), z (B, N N, P), columns of the pairs (N, N)."""
+    def embed(self, tokens: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """tokens (B, L), nodes (N,) -> h (B, N, D), z (B, N N, P)."""
         position = self.position[nodes][:, nodes]  # (N, N)
         ids = self.directed[self.side[nodes][:, nodes], tokens[:, position]]  # (B, N, N)
         h, z = self.node_embedding(tokens[:, nodes]), self.edge_embedding(ids)
         if self.index_embeddings:
             h = h + self.node_index(nodes)
             z = z + (self.first_index(nodes).unsqueeze(1) + self.second_index(nodes))
-        return h, rearrange(z, "b i j p -> b (i j) p"), position
+        return h, rearrange(z, "b i j p -> b (i j) p")
+
+    def head(self, h: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of ``features``: nodes (B, N, 15), pairs in either direction (B, N N, 13)."""
+        return self.node_head(h), self.edge_head(z)
+
+    def scatter(
+        self, node_logits: Tensor, pair_logits: Tensor, packing: ColumnPacking
+    ) -> tuple[Tensor, Tensor]:
+        """Add up both directions of a pair, and put the logits of the nodes kept and of their pairs
+        at their places: (B, n_max, 15) and (B, E, 13), else 0."""
+        nodes, n_max = self._nodes(packing), self.vocab_config.n_max
+        n = len(nodes)
+        first, second = torch.triu_indices(n, n, offset=1, device=nodes.device)
+        ahead, back = pair_logits[:, first * n + second], pair_logits[:, second * n + first]
+        edge_logits = ahead + back[..., self.inverse]  # (B, N (N - 1) / 2, 13)
+        if packing.columns is not None:
+            every = edge_logits.new_zeros(
+                len(edge_logits), self.vocab_config.num_edges, edge_logits.shape[-1]
+            )
+            slots = self.position[nodes[first], nodes[second]] - n_max
+            edge_logits = every.index_copy(1, slots, edge_logits)
+        return packing.unpack(node_logits, 0, n_max), edge_logits
+
+    def _nodes(self, packing: ColumnPacking) -> Tensor:
+        """Int[N]: the nodes kept, ascending."""
+        if packing.columns is None:
+            return torch.arange(self.vocab_config.n_max, device=self.position.device)
+        return packing.columns[: packing.num_kept_before(self.vocab_config.n_max)]

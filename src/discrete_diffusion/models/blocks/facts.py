@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -95,12 +96,8 @@ class FactAttention(nn.Module):
         return x + self.attention(self.norm(x), tokens, seen)
 
 
-Told = tuple[Tensor, Tensor] | None
-"""What ``FactTokens`` gives, or None for a network that is told nothing."""
-
-
 class Facts(nn.Module):
-    """What a network of ``n_layers`` blocks needs to be told facts: ``tokens``, read once, and an
+    """Facts as a network of ``n_layers`` blocks reads them: ``tokens``, made once, and an
     ``attention`` to them before every block.
 
     ``sizes``, ``dropout``: of ``FactTokens``.
@@ -113,21 +110,35 @@ class Facts(nn.Module):
         self.tokens = FactTokens(sizes, d_model, dropout=dropout)
         self.attention = nn.ModuleList(FactAttention(d_model, n_heads) for _ in range(n_layers))
 
+    def forward(
+        self, condition: Tensor | None, keep: Tensor | None, batch_size: int
+    ) -> Sequence[Callable[[Tensor], Tensor]]:
+        """A function of every block, (B, L, D) -> (B, L, D): what the block reads instead of x.
 
-def told(
-    facts: Facts | None, condition: Tensor | None, keep: Tensor | None, batch_size: int
-) -> Told:
-    """The tokens of a network's ``facts``; ``ValueError`` if it has none and is told something."""
-    if facts is not None:
-        return facts.tokens(condition, keep, batch_size)
-    if condition is not None or keep is not None:
-        raise ValueError(
-            "this denoiser is unconditional; build it with condition=[...], the numbers of each "
-            "fact, or pass condition=None"
-        )
-    return None
+        ``condition``, ``keep``: as for ``FactTokens``.
+        """
+        facts = self.tokens(condition, keep, batch_size)
+        return [partial(attention, facts=facts) for attention in self.attention]
 
 
-def attended(facts: Facts | None, x: Tensor, found: Told, block: int) -> Tensor:
-    """x (B, L, D) after the attention to the facts before a block; x itself without facts."""
-    return x if facts is None else facts.attention[block](x, found)
+class NoFacts(nn.Module):
+    """The place of ``Facts`` in a network that is told nothing: every block reads x itself."""
+
+    def __init__(self, n_layers: int) -> None:
+        super().__init__()
+        self.n_layers = n_layers
+
+    def forward(
+        self, condition: Tensor | None, keep: Tensor | None, batch_size: int
+    ) -> Sequence[Callable[[Tensor], Tensor]]:
+        """The functions of ``Facts``, here identities; ``ValueError`` if it is told something."""
+        if condition is not None or keep is not None:
+            raise ValueError(
+                "this denoiser is unconditional; build it with condition=[...], the numbers of "
+                "each fact, or pass condition=None"
+            )
+        return [_unchanged] * self.n_layers
+
+
+def _unchanged(x: Tensor) -> Tensor:
+    return x

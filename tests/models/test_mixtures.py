@@ -1,4 +1,4 @@
-"""Networks with components: at first the network without, later a mixture."""
+"""Networks as mixtures: at first the network without components, later one that has them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import torch
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
-from discrete_diffusion.models.registry import build_backbone, usable_backbones
+from discrete_diffusion.models.calling import BackboneCall
+from discrete_diffusion.models.mixtures import DiTMixture, GraphMixture
+from discrete_diffusion.models.registry import build_backbone
 
 TINY = {
     "bd-denoiser": ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"],
@@ -36,8 +38,11 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
     return x_t, torch.full((4,), 0.7)
 
 
-def test_these_are_the_backbones_that_have_them():
-    assert usable_backbones(["component"]) == sorted(TINY)
+@pytest.mark.parametrize("name", TINY)
+def test_a_network_is_told_a_component_only_if_it_has_several(name):
+    assert BackboneCall.of(network(name, 6)).takes("component")
+    assert not BackboneCall.of(network(name, 1)).takes("component")
+    assert not isinstance(network(name, 1), DiTMixture | GraphMixture)
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -79,8 +84,24 @@ def test_components_differ_after_two_steps_and_one_is_that_of_all(name):
         torch.testing.assert_close(one, every[torch.arange(4), which][real], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", TINY)
-def test_a_network_without_them_says_so(name):
+@pytest.mark.parametrize("name", sorted(TINY)[:2])
+def test_components_change_what_a_network_says_of_its_facts_too(name):
+    """``condition`` and ``component`` meet in one call, of samples of mixed sizes."""
+    words = [f"algo.backbone={name}", *TINY[name], "data.condition=[num_rooms,counts]"]
+    words += ["algo=distill", "algo.components=3"]
+    mixed = build_backbone(compose("train", words), VOCAB.vocab_size).eval()
     x_t, sigma = inputs()
-    with pytest.raises(ValueError, match="no components"):
-        network(name, 1)(x_t, sigma, component="all")
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for value in mixed.parameters():
+            value.copy_(0.3 * torch.randn(value.shape, generator=generator))
+        sizes = mixed.denoiser.facts.tokens.sizes
+        first, second = torch.randn(2, 4, sum(sizes), generator=generator)
+        every = mixed(x_t, sigma, condition=first, component="all")
+        other = mixed(x_t, sigma, condition=second, component="all")
+        one = mixed(x_t, sigma, condition=first, component=torch.tensor([2, 0, 1, 2]))
+    real = x_t != VOCAB.pad_id
+    for found in (every[:, 0] - every[:, 1], every[:, 0] - other[:, 0]):
+        assert float(found[real].abs().max()) > 1e-3
+    expected = every[torch.arange(4), torch.tensor([2, 0, 1, 2])]
+    torch.testing.assert_close(one[real], expected[real], rtol=1e-5, atol=1e-5)
