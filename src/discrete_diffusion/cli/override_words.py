@@ -1,8 +1,9 @@
 """Words ``key=value`` in Hydra's grammar, and values of paths, which are taken as they are typed.
 
 Of a key that names a file or folder all that stands after the first ``=`` is its name:
-``checkpoint=epoch=3-step=6.ckpt``, ``samples=plans (1).jsonl``, ``given=007``. What a person quotes,
-``null``, ``[A,B]`` for a key that takes several and ``${...}`` mean what they mean to Hydra.
+``checkpoint=epoch=3-step=6.ckpt``, ``samples=plans (1).jsonl``, ``given=007``. What a person
+quotes, ``null``, ``[A,B]`` for a key that takes several and ``${...}`` mean what they mean to
+Hydra.
 """
 
 from __future__ import annotations
