@@ -23,6 +23,7 @@ from discrete_diffusion.cli.override_words import (
 )
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
 
+NUMBERS = ["12.jsonl", "3", "007", "1e3"]
 NAMES = [
     "epoch=3-step=6",
     "plans (1)",
@@ -40,27 +41,27 @@ NAMES = [
     "-a",
     "$HOME",
     "計画",
-    "007",
-    "1e3",
+    *NUMBERS,
+    *("-1", "+5", "1_000", "0.50", ".5", "nan", "-inf", "true", "[1]"),
 ]
-NOT_ASKED = {("given", "007"), ("given", "1e3"), ("given", "{a}")}
-"""Options of kinds of data, which are not asked whether a number or a list is a name."""
+OFTEN = ("checkpoint", "samples", "data.path", "hydra.run.dir", "given")
 
 
 def value(word: str):
     return OverridesParser.create().parse_override(word).value()
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("key", ["checkpoint", "samples", "data.path", "hydra.run.dir", "given"])
-def test_a_path_is_what_is_typed(tmp_path, key, name):
-    Path(name).touch()
-    (word,) = paths_as_typed([f"{key}={name}"])
-    assert (key, name) in NOT_ASKED or value(word) == name
-    assert paths_as_typed([word]) == [word]
-    assert text_of(word.partition("=")[2]) in (name, word.partition("=")[2])
-    (word,) = paths_as_typed([f"++{key}={name}.x"])
-    assert value(word) == f"{name}.x" or ("," in name and key == "samples")
+@pytest.mark.parametrize("key", sorted(path_keys()))
+def test_a_path_is_what_is_typed(key):
+    for name in NAMES if key in OFTEN else NUMBERS:
+        Path(name).touch()
+        (word,) = paths_as_typed([f"{key}={name}"])
+        assert value(word) == name
+        assert type(value(word)) is str
+        assert paths_as_typed([word]) == [word]
+        assert text_of(word.partition("=")[2]) in (name, word.partition("=")[2])
+        (word,) = paths_as_typed([f"++{key}={name}.x"])
+        assert value(word) == f"{name}.x" or ("," in name and key == "samples")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import resource
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +39,7 @@ from discrete_diffusion.runtime.atomic_files import (
 from discrete_diffusion.training import MetricsLog
 from discrete_diffusion.training.run_checkpoints import CheckpointFiles, _copy
 from discrete_diffusion.viz import chart_style
+from full_disk import FullDisk
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
 
@@ -124,31 +123,8 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.fixture
-def full_disk(monkeypatch):
-    """Inside the block the disk is full: nothing is longer than so many bytes, or none reaches it.
-
-    The first is the system's word, whatever library writes; the second what a network disk says
-    after it has taken everything."""
-
-    class Full:
-        def __init__(self, size: int | None) -> None:
-            self.size = size
-
-        def __enter__(self) -> None:
-            self.former = resource.getrlimit(resource.RLIMIT_FSIZE)
-            if self.size is None:
-                error = OSError(errno.ENOSPC, "No space left on device")
-                self.patch = pytest.MonkeyPatch()
-                self.patch.setattr(os, "fsync", lambda number: (_ for _ in ()).throw(error))
-            else:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, self.former[1]))
-
-        def __exit__(self, *_: object) -> None:
-            if self.size is None:
-                self.patch.undo()
-            resource.setrlimit(resource.RLIMIT_FSIZE, self.former)
-
-    return Full
+def full_disk():
+    return FullDisk
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -1,14 +1,16 @@
 """Words ``key=value`` in Hydra's grammar, and values of paths, which are taken as they are typed.
 
 Of a key that names a file or folder all that stands after the first ``=`` is its name:
-``checkpoint=epoch=3-step=6.ckpt``, ``samples=plans (1).jsonl``, ``out=1e3``. What a person quotes,
-``null``, ``[A,B]`` for a key that takes several and ``${...}`` mean what they mean to Hydra.
+``checkpoint=epoch=3-step=6.ckpt``, ``samples=plans (1).jsonl``, ``given=007``. What a person
+quotes, ``null``, ``[A,B]`` for a key that takes several and ``${...}`` mean what they mean to
+Hydra.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,6 @@ SEVERAL = ("samples",)
 
 _PLAIN = re.compile(r"(?:\.{0,2}/|[a-z_])[\w./-]*", re.ASCII | re.IGNORECASE)
 _CONSTANTS = ("null", "true", "false", "inf", "nan")
-_ORDINARY = re.compile(r"[\w.+-]*|\[.*\]|\{.*\}", re.ASCII | re.DOTALL)
 _QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
 _PART = re.compile(rf"\s*({_QUOTED.pattern}|[^,]*)(?:,|$)", re.DOTALL)
 _CALL = re.compile(r"(choice|glob|range|interval|shuffle|sort|tag|extend_list)\(.*\)", re.DOTALL)
@@ -46,12 +47,13 @@ def paths_as_typed(overrides: Sequence[str], *, sweeps: bool = False) -> list[st
     """The overrides such that Hydra reads the value of a path as it is typed. ``sweeps``: commas
     part the values of a sweep, unless there is a file of that name. Words that it has returned stay
     as they are."""
-    return [_as_typed(word, sweeps=sweeps) for word in overrides]
+    keys = cache(path_keys)  # asks kinds of data, where a value needs it
+    return [_as_typed(word, keys, sweeps=sweeps) for word in overrides]
 
 
-def _as_typed(word: str, *, sweeps: bool) -> str:
+def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
     key, equals, value = word.partition("=")
-    if not equals or _is_plain(value) or not _names_path(key.lstrip("+"), value):
+    if not equals or _is_plain(value) or not _names_path(key.lstrip("+"), keys):
         return word
     if value.lower() in ("", "null") or _QUOTED.fullmatch(value):
         return word
@@ -71,12 +73,12 @@ def _is_plain(value: str) -> bool:
     return bool(_PLAIN.fullmatch(value)) and value.lower() not in _CONSTANTS
 
 
-def _names_path(key: str, value: str) -> bool:
-    """Whether a key is one of a path. Kinds of data are not asked for ordinary values, as they
-    would have to be imported."""
+def _names_path(key: str, keys: Callable[[], set[str]]) -> bool:
+    """Whether a key is one of a path. Kinds of data, which have to be imported for it, are asked
+    about keys that may be theirs alone."""
     if key in _PATHS or re.search(r"(^|[._])path$", key):
         return True
-    return not _ORDINARY.fullmatch(value) and key in path_keys()
+    return ("." not in key or key.startswith("data.")) and key in keys()
 
 
 def _exists(value: str) -> bool:

@@ -37,7 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
     check_metadata,
     check_spelling,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.records import Plan
+from discrete_diffusion.domains.bubble_diagrams.files.records import Note, Plan
 from discrete_diffusion.domains.bubble_diagrams.geometry import (
     metres_per,
     relations_from_boxes,
@@ -46,6 +46,9 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import (
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import Drawing
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.geojson import read_geojson
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import FRAME, read_frame
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp_floors import (
+    read_outlines,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.rlvr import read_rlvr
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
@@ -53,7 +56,7 @@ _FIELDS = ("rooms", "relations", "boxes", "room_type")
 """Of plans of any format: those that a misspelt key may be meant for."""
 
 WALLS = "walls"
-"""What a House-GAN++ plan holds that its diagram does not."""
+"""What a House-GAN++ plan holds that its diagram does not: those that close no outline."""
 
 
 def room_codes(data: object) -> RoomCodes:
@@ -151,8 +154,8 @@ def _pixels(areas: object, num_rooms: int) -> list[float]:
 def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
     """Relations are measured on the boxes, (x0, y0, x1, y1), y downwards.
 
-    Doors are no rooms: they are kept in the metadata, as ``doors``. The walls of a House-GAN++
-    plan (``edges`` and the rooms beside them, ``ed_rm``) are not part of a diagram.
+    Doors are no rooms: they are kept in the metadata, as ``doors``. So are the ``floors`` of a
+    House-GAN++ plan that its walls (``edges`` and the rooms beside them, ``ed_rm``) enclose.
     """
     walls = ("edges", "ed_rm", FRAME) if "ed_rm" in data else ()
     key = "rooms" if "rooms" in data and not walls else "room_type"
@@ -171,9 +174,11 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
     types = room_types(given, table, places, partial(areas_of, boxes), doors=True)
     rooms, room_boxes, doors = [], [], []
     checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
-    if walls:
-        checked = read_frame(data, checked)
     is_door = [room in table.doors.values() for room in types]
+    outlines = read_outlines(data, read_frame(data, checked), is_door) if walls else None
+    if outlines is not None:
+        checked = [*outlines.boxes]
+        types = room_types(given, table, places, outlines.areas, doors=True)
     for k, (room, sides) in enumerate(zip(types, checked, strict=True)):
         if is_door[k]:
             leads = _rooms_of_door(k, is_door, data["ed_rm"]) if walls else {}
@@ -187,16 +192,28 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
     check_size(len(rooms), n_max, key)
     if doors:
         metadata["doors"] = doors
+    notes: tuple[Note, ...] = ()
+    if outlines is not None:
+        nodes = (k for k, door in enumerate(is_door) if not door)
+        floors, notes = outlines.floors(dict(zip(nodes, rooms, strict=True)))
+        metadata |= {} if floors is None else {"floors": floors}
     bare = BubbleDiagram(tuple(rooms), (), tuple(room_boxes), metadata)
-    if walls:  # pixels that were metres
+    related = replace(bare, relations=_measured(bare, threshold, were_metres=bool(walls)))
+    num_open = 0 if outlines is None else outlines.num_open
+    return Plan(related, (WALLS,) * num_open, measured=True, notes=notes)
+
+
+def _measured(
+    bare: BubbleDiagram, threshold: float, *, were_metres: bool
+) -> tuple[tuple[int, int, int], ...]:
+    """The relations of its boxes. ``were_metres``: they are in pixels that were metres."""
+    boxes = np.array(bare.boxes)
+    if were_metres:
         factor = metres_per("pixels")
-        measured = relations_in_metres(np.array(bare.boxes) * factor, threshold * factor)
+        found = relations_in_metres(boxes * factor, threshold * factor)
     else:
-        measured = relations_from_boxes(np.array(bare.boxes), threshold)
-    related = np.argwhere(measured != NO_EDGE).tolist()
-    diagram = replace(bare, relations=tuple((i, j, int(measured[i, j])) for i, j in related))
-    listed = data.get("edges", data["ed_rm"]) if walls else []
-    return Plan(diagram, (WALLS,) * (len(listed) if isinstance(listed, list) else 1), measured=True)
+        found = relations_from_boxes(boxes, threshold)
+    return tuple((i, j, int(found[i, j])) for i, j in np.argwhere(found != NO_EDGE).tolist())
 
 
 def _rooms_of_door(node: int, is_door: Sequence[bool], walls: object) -> dict[str, Any]:

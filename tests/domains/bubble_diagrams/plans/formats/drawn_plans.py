@@ -87,9 +87,7 @@ def nearest_types(plan: FloorPlan) -> tuple[int, ...]:
         BEDROOM if name in beds else "Storage" if name == "Wall-in" else name
         for name in plan.diagram.room_names
     ]
-    assert plan.diagram.boxes is not None
-    areas = [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in plan.diagram.boxes]
-    return tuple(ROOM_TYPES.index(str(name)) for name in with_master_bedroom(names, areas))
+    return tuple(ROOM_TYPES.index(str(name)) for name in with_master_bedroom(names, plan.areas))
 
 
 def expected_of(format: str, plan: FloorPlan) -> FloorPlan:

@@ -150,7 +150,7 @@ class Drawing:
             bare,
             doors=doors,
             boundary=self._boundary(written),
-            floors=drawn_floors(self._floors(written, same), bare.boxes, _left_of(bare)),
+            floors=drawn_floors(self._floors(written, same), bare.boxes, left_of_boxes(bare)),
         )
         return Plan(
             read.to_diagram(),
@@ -171,8 +171,8 @@ class Drawing:
     def _loose(self, boxes: Sequence[Box], same: Mapping[int, int]) -> Iterator[Note]:
         for k, (room, (x0, y0, x1, y1)) in enumerate(zip(self.rooms, boxes, strict=True)):
             share = room.floor.area / ((x1 - x0) * (y1 - y0))
-            if k not in same and room.box is None and share < _LEAST_FILL:
-                yield Note(LOOSE, f"rooms[{k}], {ROOM_TYPES[room.room]}, fills {share:.0%}")
+            if k not in same and room.box is None:
+                yield from note_of_fill(k, room.room, share)
 
     def _door(self, door: DrawnDoor, plan: FloorPlan, written: FloorPlan | None) -> Door:
         """The one that was written there; else with the rooms that the file says, or nearest."""
@@ -236,7 +236,14 @@ def check_installed() -> None:
             )
 
 
-def _left_of(plan: FloorPlan) -> list[BaseGeometry]:
+def note_of_fill(number: int, room: int, share: float) -> Iterator[Note]:
+    """One for a room of that type that fills only so much of its box."""
+    if share < _LEAST_FILL:
+        yield Note(LOOSE, f"rooms[{number}], {ROOM_TYPES[room]}, fills {share:.0%}")
+
+
+def left_of_boxes(plan: FloorPlan) -> list[BaseGeometry]:
+    """What smaller rooms leave of the box of each; of a plan without ``floors``."""
     return [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
 
 

@@ -1,0 +1,34 @@
+"""A disk that is full, for tests of what writes files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+
+import pytest
+
+
+class FullDisk:
+    """Inside the block the disk is full: nothing is longer than ``size`` bytes, or for None no byte
+    reaches it.
+
+    The first is the system's word, whatever library writes; the second what a network disk says
+    after it has taken everything."""
+
+    def __init__(self, size: int | None) -> None:
+        self.size = size
+
+    def __enter__(self) -> None:
+        self.former = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if self.size is None:
+            error = OSError(errno.ENOSPC, "No space left on device")
+            self.patch = pytest.MonkeyPatch()
+            self.patch.setattr(os, "fsync", lambda number: (_ for _ in ()).throw(error))
+        else:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, self.former[1]))
+
+    def __exit__(self, *_: object) -> None:
+        if self.size is None:
+            self.patch.undo()
+        resource.setrlimit(resource.RLIMIT_FSIZE, self.former)
