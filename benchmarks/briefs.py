@@ -29,8 +29,8 @@ from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
 from discrete_diffusion.published import published
-from evaluations import evaluate
-from record import DOCS, RESULTS, ROOT, Record, Sections, markdown_table, publish
+from record import DOCS, RESULTS, ROOT, Page, Record, Sections, markdown_table, publish
+from runs import evaluate
 
 EXAMPLES = ROOT / "examples" / "briefs"
 BRIEFS = ("family", "family_placed", "hard", "hard_placed")
@@ -84,11 +84,11 @@ def picture(found: Path, name: str) -> None:
 def sections(record: Record) -> Sections:
     """A row per brief and method; per kind of rule; and per brief that is measured."""
     found = record.results
-    made = {("briefs.md", "briefs"): _costs(record)}
+    made = {(Page.BRIEFS, "briefs"): _costs(record)}
     if "kinds" in found:
-        made["briefs.md", "brief kinds"] = _kinds(found["kinds"])
+        made[Page.BRIEFS, "brief kinds"] = _kinds(found["kinds"])
     if "measured" in found:
-        made["briefs.md", "brief distances"] = _distances(found["measured"])
+        made[Page.BRIEFS, "brief distances"] = _distances(found["measured"])
     return made
 
 

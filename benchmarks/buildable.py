@@ -45,7 +45,7 @@ from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.rooms import NO_EDGE
 from discrete_diffusion.shards import Shard
-from record import RESULTS, Record, Sections, markdown_table, percent, publish
+from record import RESULTS, Page, Record, Sections, markdown_table, percent, publish
 
 REFERENCE, FLOOR_DRAWS = 1000, 20
 WAYS = {
@@ -237,7 +237,7 @@ def table(found: Mapping[str, Any]) -> str:
 
 def sections(record: Record) -> Sections:
     return {
-        ("floor_plans.md", f"buildable {name}"): table(found)
+        (Page.FLOOR_PLANS, f"buildable {name}"): table(found)
         for name, found in record.results.items()
     }
 

@@ -23,9 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluations import evaluate
-from kept_runs import kept_run, validations
-from record import Record, Sections, markdown_table, publish
+from record import Page, Record, Sections, markdown_table, publish
+from runs import evaluate, kept_run, validations
 
 BATCH_SIZE = 64
 SHORT_RUN = (
@@ -179,7 +178,7 @@ def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> 
 
 
 def sections(record: Record) -> Sections:
-    return {("results_networks.md", record.name): table(COLUMNS[record.name], record.results)}
+    return {(Page.NETWORKS, record.name): table(COLUMNS[record.name], record.results)}
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX, PAD
 from discrete_diffusion.rooms import INSIDE, NO_EDGE, ROOM_TYPES, SURROUNDING
-from record import Record, Sections, publish
+from record import Page, Record, Sections, markdown_table, publish
 
 COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])
 """The codes of the real file, where dining and entrance are "living", and 6: master bedrooms."""
@@ -162,11 +162,9 @@ def cell(value: Any) -> str:
 
 
 def table(columns: dict[str, dict[str, Any]]) -> str:
-    lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
-    for row in next(iter(columns.values())):
-        values = [cell(column[row]) for column in columns.values()]
-        lines.append(f"| {row} | " + " | ".join(values) + " |")
-    return "\n".join(lines)
+    names = next(iter(columns.values()))
+    rows = [[name, *(cell(column[name]) for column in columns.values())] for name in names]
+    return markdown_table(["", *columns], rows)
 
 
 def sections(record: Record) -> Sections:
@@ -189,7 +187,7 @@ def sections(record: Record) -> Sections:
         )
         parts.append(table(sides))
     parts.append(table({"rooms per generated plan": results["rooms per plan"]}))
-    return {("generator.md", "statistics"): "\n\n".join(parts)}
+    return {(Page.GENERATOR, "statistics"): "\n\n".join(parts)}
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_m
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import generate_plans
-from record import Record, Sections, markdown_table, publish
+from record import Page, Record, Sections, markdown_table, publish
 
 SIZES = (9, 20)
 PICTURED = 36
@@ -123,7 +123,7 @@ def sections(record: Record) -> Sections:
         f"{found['real plans']:,} of CubiGraph5K:",
         markdown_table(["", "generator", "CubiGraph5K"], steps),
     ]
-    return {("generator.md", "large_plans"): "\n\n".join(parts)}
+    return {(Page.GENERATOR, "large_plans"): "\n\n".join(parts)}
 
 
 def _cell(value: float) -> str:

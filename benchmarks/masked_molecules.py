@@ -21,11 +21,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from evaluations import evaluate
-from kept_runs import facts, kept_run
-from record import RESULTS, Record, Sections, markdown_table, publish
+from record import RESULTS, Page, Record, Sections, markdown_table, publish
+from runs import evaluate, facts, kept_run
 
-NAME, PAGE = "masked_molecules", "standard_sets.md"
+NAME, PAGE = "masked_molecules", Page.STANDARD_SETS
 PAIR = "algo.backbone=bd-denoiser-pair"
 RUNS: dict[str, tuple[str, ...]] = {
     "mdlm": (),

@@ -24,7 +24,7 @@ from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.molecules.round_trip import changed_rows
 from discrete_diffusion.domains.molecules.scores import score_molecules
 from discrete_diffusion.domains.molecules.smiles_files import read_rows
-from record import Record, Sections, markdown_table, publish
+from record import Page, Record, Sections, markdown_table, publish
 
 QM9_MOLECULES = 133_885
 """Of the published data set; the file of SMILES lacks those that could not be written as SMILES."""
@@ -115,7 +115,7 @@ def sections(record: Record) -> Sections:
             f"scaffolds {found['scaffold_similarity']:.3f}.",
         ]
     )
-    return {("molecules.md", "round trips"): trips, ("molecules.md", "training line"): text}
+    return {(Page.MOLECULES, "round trips"): trips, (Page.MOLECULES, "training line"): text}
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from matplotlib.ticker import NullFormatter
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling.particles import Particles
 from discrete_diffusion.viz import chart_style
-from record import Record, Sections, publish
+from record import Page, Record, Sections, publish
 from sampler_distances import mean_floor
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
@@ -68,7 +68,7 @@ def sections(record: Record) -> Sections:
         f"The mean of {len(cells)} estimates of p(C) is at most {off:.1f} standard errors from the "
         "enumerated one, whatever the number of particles and the look-ahead."
     )
-    return {("briefs.md", "particle errors"): text}
+    return {(Page.BRIEFS, "particle errors"): text}
 
 
 def figures(record: Record) -> dict[str, Callable[[Path], object]]:

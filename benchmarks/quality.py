@@ -22,10 +22,9 @@ from typing import Any
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data
-from evaluations import NETWORKS, evaluate, table
-from kept_runs import facts as cost
-from kept_runs import kept_run
-from record import DOCS, RESULTS, Record, Sections, publish
+from record import DOCS, RESULTS, Page, Record, Sections, publish
+from runs import NETWORKS, evaluate, kept_run, table
+from runs import facts as cost
 
 NUM, SEEDS = 2000, 5
 PICTURES = ("adjacency.png", "histograms.png", "calibration.png", "nelbo_by_t.png")
@@ -65,8 +64,8 @@ def earlier(asked: str) -> dict[str, Any]:
 def sections(record: Record) -> Sections:
     evaluations = {network: found["evaluation"] for network, found in record.results.items()}
     return {
-        ("results.md", "quality facts"): facts(record.results, record.hardware),
-        ("results.md", "quality"): table(evaluations, AIMS),
+        (Page.RESULTS, "quality facts"): facts(record.results, record.hardware),
+        (Page.RESULTS, "quality"): table(evaluations, AIMS),
     }
 
 

@@ -32,10 +32,9 @@ from discrete_diffusion.viz.chart_style import (
     save,
     style_axes,
 )
-from evaluations import NETWORKS, by_size_table, evaluate, table
-from kept_runs import facts as cost
-from kept_runs import kept_run, validations
-from record import Figures, Record, Sections, markdown_table, publish
+from record import Figures, Page, Record, Sections, markdown_table, publish
+from runs import NETWORKS, by_size_table, evaluate, kept_run, table, validations
+from runs import facts as cost
 
 WATCHED = ("trainer.val_check_interval=100", "callbacks.num_samples=200", "logger=csv")
 CURVES = {"nelbo_unordered": "held-out NELBO, nats", "transitive": "transitive, % of 200 samples"}
@@ -171,11 +170,11 @@ def sections(record: Record) -> Sections:
     found = record.results["networks"]
     evaluations = {network: results["evaluation"] for network, results in found.items()}
     return {
-        ("results_networks.md", "real plans facts"): facts(found),
-        ("results_networks.md", "real plans"): table(evaluations),
-        ("results_networks.md", "real plans by rooms"): by_size_table(evaluations),
-        ("results_networks.md", "real plans transitive by rooms"): transitive_table(found),
-        ("pair_denoiser.md", "flat and pair"): summary(found),
+        (Page.NETWORKS, "real plans facts"): facts(found),
+        (Page.NETWORKS, "real plans"): table(evaluations),
+        (Page.NETWORKS, "real plans by rooms"): by_size_table(evaluations),
+        (Page.NETWORKS, "real plans transitive by rooms"): transitive_table(found),
+        (Page.PAIR_DENOISER, "flat and pair"): summary(found),
     }
 
 

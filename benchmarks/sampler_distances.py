@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from record import Record, Sections, publish
+from record import Page, Record, Sections, markdown_table, publish
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "sampling")]
@@ -83,14 +83,14 @@ def mean_floor(prob: torch.Tensor, num: int, draws: int = 20) -> float:
 
 
 def table(rows: dict[str, dict[str, dict[str, float]]]) -> str:
-    lines = [f"| | {' | '.join(PROCESSES)} |", f"|---|{'---:|' * len(PROCESSES)}"]
+    lines = []
     for name, row in rows.items():  # calls in brackets
         cells = [
             f"{row[p]['total_variation']:.4f} ({row[p]['calls']:.1f})" if p in row else ""
             for p in PROCESSES
         ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([name, *cells])
+    return markdown_table(["", *PROCESSES], lines)
 
 
 def sections(record: Record) -> Sections:
@@ -98,7 +98,7 @@ def sections(record: Record) -> Sections:
     drawn = "Samplers without steps, and `remdm` by confidence or in a loop: "
     drawn += f"{found['samples']:,} samples, of which exact ones have a total variation of "
     drawn += f"{found['floor']:.4f}. The rest is enumerated."
-    return {("results_samplers.md", "sampler distances"): f"{table(found['rows'])}\n\n{drawn}"}
+    return {(Page.SAMPLERS, "sampler distances"): f"{table(found['rows'])}\n\n{drawn}"}
 
 
 def main() -> None:

@@ -25,12 +25,11 @@ from typing import Any
 from PIL import Image
 
 from discrete_diffusion.cli import compose
-from evaluations import evaluate
-from kept_runs import facts as cost
-from kept_runs import kept_run, validations
-from record import DOCS, RESULTS, Record, Sections, markdown_table, publish
+from record import DOCS, RESULTS, Page, Record, Sections, markdown_table, publish
+from runs import evaluate, kept_run, validations
+from runs import facts as cost
 
-PAGE = "standard_sets.md"
+PAGE = Page.STANDARD_SETS
 
 _COLOURS = 48
 """Of pictures of samples, which makes them a third as large."""

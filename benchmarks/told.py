@@ -18,8 +18,8 @@ from typing import Any
 from briefs import BRIEFS, answer
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.published import published
-from evaluations import evaluate
-from record import Record, Sections, markdown_table, publish
+from record import Page, Record, Sections, markdown_table, publish
+from runs import evaluate
 
 NAME = "told"
 MODELS = ("told", "plain")
@@ -72,8 +72,8 @@ def sections(record: Record) -> Sections:
     heads = ["", "model", f"effective of {4 * record.results['particles']} particles"]
     heads += ["calls a diagram", "distinct", "CPU-seconds"]
     return {
-        ("briefs.md", "told"): f"{about}\n\n{markdown_table(['', 'nats more'], facts)}",
-        ("briefs.md", "told briefs"): markdown_table(heads, rows, left=2),
+        (Page.BRIEFS, "told"): f"{about}\n\n{markdown_table(['', 'nats more'], facts)}",
+        (Page.BRIEFS, "told briefs"): markdown_table(heads, rows, left=2),
     }
 
 

@@ -25,7 +25,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 from discrete_diffusion.rooms import NO_EDGE, RELATIONS
-from record import RESULTS, Record, Sections, markdown_table, percent, publish
+from record import RESULTS, Page, Record, Sections, markdown_table, percent, publish
 
 _NUM_EXPLAINED = 12
 _EFFORT = 0.3
@@ -131,7 +131,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
 
 
 def sections(record: Record) -> Sections:
-    return {("floor_plans.md", "unbuildable"): table(record.results)}
+    return {(Page.FLOOR_PLANS, "unbuildable"): table(record.results)}
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import EFFORT, LEVELS, find_boxes
-from record import Record, Sections, markdown_table, percent, publish
+from record import Page, Record, Sections, markdown_table, percent, publish
 
 COARSE = BoxRule(grid=96, threshold=2, min_side=3, max_aspect=8)
 """A grid of 0.19 m, whose boxes need not be those of a plan on RPLAN's grid."""
@@ -139,7 +139,7 @@ def sections(record: Record) -> Sections:
         f"`{record.command}`, seed {record.seed}, {record.hardware}; others kept {min(loads):.0f} "
         f"to {max(loads):.0f} processes busy meanwhile:\n\n{table(record.results)}"
     )
-    return {("floor_plans.md", "verdicts"): text}
+    return {(Page.FLOOR_PLANS, "verdicts"): text}
 
 
 def main() -> None:
