@@ -4,7 +4,7 @@
 
 RUN is a run of the recipe below; without it, the recipe is trained first, half an hour. The weights
 go into ``src/discrete_diffusion/box/plans-small`` in bfloat16, with a card. Writes
-``benchmarks/results/boxed.json`` and a section of ``docs/sharing.md``.
+``benchmarks/results/boxed.json`` and its section of the docs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python benchmarks/floors.py plans.jsonl [--draws 20]
 
-Writes ``benchmarks/results/floors.json`` and two tables of ``docs/results.md``. Structural metrics
+Writes ``benchmarks/results/floors.json`` and two tables of the docs. Structural metrics
 are of the diagrams as they are read. Distances use seven coarse room types, the ones the real file
 tells apart: living, dining and entrance are one, all bedrooms but the largest are one.
 """

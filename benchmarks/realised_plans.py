@@ -4,7 +4,7 @@
 
 Diagrams of the embedded generator and of a file of real plans; target areas are drawn from other
 plans of the same set, rooms of the same type, once: no other areas are tried. Writes
-``benchmarks/results/realised_plans.json`` and a table of ``docs/floor_plans.md``.
+``benchmarks/results/realised_plans.json`` and its table in the docs.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -112,6 +115,12 @@ def write_result(name: str, *, command: str, seed: int | Sequence[int], results:
     record = {"command": command, "seed": seed, "hardware": hardware(), "results": results}
     path.write_text(json.dumps(record, indent=1) + "\n")
     return path
+
+
+def typed() -> str:
+    """The command of this process, its files without their folders."""
+    words = [re.sub(r"[^=]*/", "", word) for word in sys.argv[1:]]
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
 def hardware() -> str:

@@ -4,7 +4,7 @@
         [--only recipe arms early] [--quick]
 
 Writes ``benchmarks/results/regions.json``, after every run, and its tables in
-``docs/results_other_data.md``. Everything is measured on the test split, of which nothing is
+the docs. Everything is measured on the test split, of which nothing is
 chosen, under masks that are the same for all. ``--quick`` makes a few steps of everything once and
 writes nothing.
 """

@@ -70,6 +70,11 @@ def evaluate(folder: Path, *overrides: str) -> dict[str, Any]:
     return {name: value for name, value in metrics.items() if name != "checkpoint"}
 
 
+def evaluate_run(run: Path, *overrides: str, name: str = "evaluation") -> dict[str, Any]:
+    """``evaluate`` of the averaged weights of a run's last step, into its folder ``name``."""
+    return evaluate(run / name, f"checkpoint={run / 'checkpoints' / 'last.ckpt'}", *overrides)
+
+
 def table(models: Mapping[str, Mapping[str, Any]], aims: Mapping[str, str] | None = None) -> str:
     """A row per metric, a column per model, beside the floor or, for properties of a set, what real
     data scores; all models on one reference."""

@@ -4,7 +4,7 @@
 
 The model of plans is ``plans-small``. With ``--text`` a ``dit_tiny`` that is not told t is trained
 on the characters of FILE, in FOLDER, unless it is there. Writes
-``benchmarks/results/speculative.json`` and tables of ``docs/results_samplers.md``.
+``benchmarks/results/speculative.json`` and its tables in the docs.
 """
 
 from __future__ import annotations
