@@ -169,17 +169,8 @@ def score_samples(
     sizes, reference, training = [len(s) for s in sample_sets], real.reference, real.training
     if not sizes or not all([*sizes, len(reference)]):
         raise ValueError("no graphs to measure: give at least one sample and one reference graph")
-    kernel, floors = kernel or default_kernel(kind), None
-    num = len(sample_sets[0].graphs)
-    if floor_draws and len(real.known) > 1 and num:
-        floors = metric_floors(
-            real.known,
-            partial(squared_mmds, kernel=kernel),
-            num_samples=num,
-            num_reference=len(reference),
-            draws=floor_draws,
-            seed=seed,
-        )
+    kernel = kernel or default_kernel(kind)
+    floors = _floors(real, len(sample_sets[0].graphs), kernel, draws=floor_draws, seed=seed)
     of_real = dict(own_metrics(reference if training is None else training, kind=kind))
     of_real |= {} if floors is None else floors.mean
     if training is not None:
@@ -205,6 +196,16 @@ def score_samples(
         real=of_real,
         floors=floors,
     )
+
+
+def _floors(real: RealData, num: int, kernel: str, *, draws: int, seed: int) -> Floors | None:
+    """Distances of ``num`` real graphs from as many others as the reference has; None without
+    draws or graphs."""
+    if not draws or not num or len(real.known) < 2:
+        return None
+    distances = partial(squared_mmds, kernel=kernel)
+    sizes = {"num_samples": num, "num_reference": len(real.reference)}
+    return metric_floors(real.known, distances, **sizes, draws=draws, seed=seed)
 
 
 def _scores_of_set(

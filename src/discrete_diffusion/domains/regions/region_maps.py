@@ -77,6 +77,12 @@ def draw_region_maps(
     _title(grid[0][2], f"{title} (bars: hidden rows)")
     for axes in grid[-1]:
         _name_columns(axes, names)
+    _add_colours(figure, grid, norm)
+    return save(figure, path)
+
+
+def _add_colours(figure: Figure, grid: NDArray[np.object_], norm: Normalize) -> None:
+    """One bar of colours for all maps of ``grid``."""
     add_colour_bar(
         figure,
         DIFFERENCE_MAP,
@@ -89,7 +95,6 @@ def draw_region_maps(
         fraction=0.03,
         pad=0.015,
     )
-    return save(figure, path)
 
 
 def _draw_window(
