@@ -4,7 +4,7 @@
 
 RUN is a run of the recipe below; without it, the recipe is trained first, half an hour. The weights
 go into ``src/discrete_diffusion/box/plans-small`` in bfloat16, with a card. Writes
-``benchmarks/results/boxed.json`` and a section of ``docs/sharing.md``.
+``benchmarks/results/boxed.json`` and its section of the docs.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import Any
 
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_checkpoint
-from evaluations import evaluate, table
-from kept_runs import kept_run
-from record import ROOT, Record, Sections, publish
+from record import ROOT, Page, Record, Sections, publish
+from runs import evaluate, kept_run, table
 
 NAME = "plans-small"
 BOX = ROOT / "src" / "discrete_diffusion" / "box" / NAME
@@ -62,7 +61,7 @@ def sections(record: Record) -> Sections:
         f"unordered diagram, {found['nelbo_in_float32']:.3f} in float32; "
         f"{boxed['network_calls_per_sample']:.1f} network calls a sample."
     )
-    return {("sharing.md", "boxed"): f"{about}\n\n{table({NAME: boxed})}"}
+    return {(Page.BOXED, "boxed"): f"{about}\n\n{table({NAME: boxed})}"}
 
 
 def main() -> None:

@@ -2,13 +2,18 @@
 
     python benchmarks/briefs.py --checkpoint RUN [--num 16] [--particles 256] [--threads 1]
         [--briefs family hard ...] [--kinds counts group ...] [--measured family ...]
+    python benchmarks/briefs.py told --told RUN --plain RUN [--num 16] [--particles 256] ...
 
 RUN: a model of the embedded plans, such as ``plans-small``, or what ``make demo`` leaves.
 ``--briefs`` are answered by particles, and by rejection where more than one sample in fifty meets
 them; ``--kinds``, a brief for each kind of rule, by the method that ``sample`` chooses;
-``--measured`` are compared with the data that meet them, 256 samples each. Writes
-``benchmarks/results/briefs.json``, sections of ``docs/briefs.md`` and pictures. What the options
-leave out stays as it is.
+``--measured`` are compared with the data that meet them, 256 samples each. What the options leave
+out stays as it is.
+
+``told``: the briefs by particles of two models, ``experiment=bubble_told`` and
+``experiment=bubble_mdlm``, and what the first makes of the facts that it is told, as ``evaluate``
+measures it: nats with right and wrong facts, and counts obeyed. Writes
+``benchmarks/results/briefs.json`` or ``told.json``, their sections of the docs, and pictures.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from evaluations import evaluate
 from PIL import Image
 
 from discrete_diffusion.checkpoints import read_checkpoint
@@ -29,14 +35,17 @@ from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
 from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
 from discrete_diffusion.hub.published import published
-from evaluations import evaluate
-from record import DOCS, RESULTS, ROOT, Record, Sections, markdown_table, publish
+from record import DOCS, ROOT, Page, Record, Sections, earlier, markdown_table, publish
+from runs import evaluate
 
 EXAMPLES = ROOT / "examples" / "briefs"
 BRIEFS = ("family", "family_placed", "hard", "hard_placed")
 KINDS = tuple(sorted(path.stem for path in (EXAMPLES / "kinds").glob("*.yaml")))
 MEASURED = BRIEFS[:2]
 COMMON = 0.02
+MODELS = ("told", "plain")
+ASKED = (*BRIEFS, "kinds/counts")
+"""Of ``told``; the last says exact counts, which are facts."""
 KEPT = (
     *("distinct", "probability", "probability_standard_error", "network_calls_per_sample"),
     *("effective_samples", "moves_accepted", "num_samples", "method"),
@@ -73,6 +82,20 @@ def measure(name: str, words: list[str], out: Path) -> dict[str, Any]:
     return {"reference": metrics["reference"], "num": metrics["num_reference"], "methods": methods}
 
 
+def measure_told(run: Path, threads: int, folder: Path) -> dict[str, Any]:
+    """What ``evaluate`` says of facts, and what the model is."""
+    options = ("num_samples=200", "seeds=1", "floor_draws=0", "verdicts=0", "pictures=false")
+    found = evaluate(folder, f"checkpoint={run}", f"threads={threads}", *options)
+    config = read_checkpoint(run).config
+    kept = ("told", "told_num_held_out", "nelbo_unordered")
+    kept += tuple(key for key in found if key.startswith("obeyed"))
+    return {
+        "backbone": config.algo.backbone,
+        "steps": found["step"],
+        **{key: found[key] for key in kept if key in found},
+    }
+
+
 def picture(found: Path, name: str) -> None:
     """The first diagrams of a kind side by side."""
     path = DOCS / "images" / f"brief_{name}.png"
@@ -84,11 +107,13 @@ def picture(found: Path, name: str) -> None:
 def sections(record: Record) -> Sections:
     """A row per brief and method; per kind of rule; and per brief that is measured."""
     found = record.results
-    made = {("briefs.md", "briefs"): _costs(record)}
+    if record.name == "told":
+        return _told_sections(record)
+    made = {(Page.BRIEFS, "briefs"): _costs(record)}
     if "kinds" in found:
-        made["briefs.md", "brief kinds"] = _kinds(found["kinds"])
+        made[Page.BRIEFS, "brief kinds"] = _kinds(found["kinds"])
     if "measured" in found:
-        made["briefs.md", "brief distances"] = _distances(found["measured"])
+        made[Page.BRIEFS, "brief distances"] = _distances(found["measured"])
     return made
 
 
@@ -154,9 +179,90 @@ def _times(of: dict[str, Any], key: str) -> str:
     return f"{of['metrics'][key] / floor:.1f}" if floor else "no floor"
 
 
+def _told_sections(record: Record) -> Sections:
+    """Facts right, hidden and wrong; then a row per brief and model."""
+    told = record.results["models"]["told"]
+    facts = [
+        [name, f"{each['nats_more']:.2f} ± {each['standard_error']:.2f}"]
+        for name, each in told["told"].items()
+    ]
+    obeyed = ", ".join(
+        f"{100 * value:.1f} % at guidance {key.rpartition('_')[2]}"
+        for key, value in told.items()
+        if key.startswith("obeyed")
+    )
+    about = (
+        f"`{record.command}`, {record.hardware}: {told['backbone']}, {told['steps']:,} steps; "
+        f"{told['told_num_held_out']} held-out diagrams. All counts that it was told: {obeyed}."
+    )
+    rows = [
+        [
+            f"[{name.rpartition('/')[2]}](../examples/briefs/{name}.yaml)",
+            model,
+            f"{found['effective_samples']:.0f}",
+            f"{found['network_calls_per_sample']:,.0f}",
+            f"{found['distinct']} of {found['num_samples']}",
+            f"{found['cpu_seconds']:.0f}",
+        ]
+        for name, models in record.results["briefs"].items()
+        for model, found in models.items()
+    ]
+    heads = ["", "model", f"effective of {4 * record.results['particles']} particles"]
+    heads += ["calls a diagram", "distinct", "CPU-seconds"]
+    return {
+        (Page.BRIEFS, "told"): f"{about}\n\n{markdown_table(['', 'nats more'], facts)}",
+        (Page.BRIEFS, "told briefs"): markdown_table(heads, rows, left=2),
+    }
+
+
+def costs(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """What the briefs, kinds and measurements that are asked for cost, beside those of before."""
+    words = [f"checkpoint={published(given.checkpoint).absolute()}", f"threads={given.threads}"]
+    num = [*words, f"num_samples={given.num}"]
+    particles = [*num, f"particles={given.particles}"]
+    found = earlier("briefs")
+    briefs, kinds, measured = (found.setdefault(key, {}) for key in ("briefs", "kinds", "measured"))
+    for name in given.briefs:
+        out = folder / f"{name}_particles"
+        briefs[name] = {"particles": answer(name, [*particles, "method=particles"], out)}
+        if briefs[name]["particles"]["probability"] > COMMON:
+            rejecting = [*num, "method=rejection"]
+            briefs[name]["rejection"] = answer(name, rejecting, folder / f"{name}_rejection")
+    if given.briefs:
+        drawn = Image.open(out / "samples.png").convert("RGB")
+        drawn.quantize(_COLOURS).save(DOCS / "images" / "brief.png", optimize=True)
+    for name in given.kinds:
+        kinds[name] = answer(f"kinds/{name}", particles, folder / f"kind_{name}")
+        picture(folder / f"kind_{name}", name)
+    for name in given.measured:
+        measured[name] = measure(name, words, folder / f"{name}_measured")
+    checkpoint = read_checkpoint(given.checkpoint)
+    counts, config = checkpoint.size_counts, checkpoint.config
+    calls = sum(n * (n + 1) / 2 * count for n, count in enumerate(counts)) / sum(counts)
+    model = {"algorithm": config.algo.name, "backbone": config.algo.backbone}
+    return {**found, "model": {**model, "steps": checkpoint.step, "calls": calls}}
+
+
+def told(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The two models, and each brief answered by particles of both."""
+    runs = {name: published(getattr(given, name)).absolute() for name in MODELS}
+    models = {k: measure_told(path, given.threads, folder / k) for k, path in runs.items()}
+    briefs: dict[str, Any] = {name: {} for name in ASKED}
+    for name in ASKED:
+        for model, folder_of_run in runs.items():
+            words = [f"checkpoint={folder_of_run}", f"num_samples={given.num}"]
+            words += [f"threads={given.threads}", f"particles={given.particles}"]
+            out = folder / f"{model}_{name.replace('/', '_')}"
+            briefs[name][model] = answer(name, [*words, "method=particles"], out)
+    return {"models": models, "briefs": briefs, "particles": given.particles}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("study", nargs="?", choices=("briefs", "told"), default="briefs")
+    parser.add_argument("--checkpoint", type=Path, help="of briefs: the model")
+    parser.add_argument("--told", type=Path, help="of told: a run that is told facts")
+    parser.add_argument("--plain", type=Path, help="of told: one that is not")
     parser.add_argument("--num", type=int, default=16)
     parser.add_argument("--particles", type=int, default=256)
     parser.add_argument("--threads", type=int, default=1)
@@ -164,36 +270,16 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--measured", nargs="*", choices=BRIEFS, default=list(MEASURED))
     given = parser.parse_args()
-    words = [f"checkpoint={published(given.checkpoint).absolute()}", f"threads={given.threads}"]
-    num = [*words, f"num_samples={given.num}"]
-    particles = [*num, f"particles={given.particles}"]
-    path = RESULTS / "briefs.json"
-    found = json.loads(path.read_text())["results"] if path.exists() else {"briefs": {}}
-    briefs, kinds, measured = (found.setdefault(key, {}) for key in ("briefs", "kinds", "measured"))
-    checkpoint = read_checkpoint(given.checkpoint)
-    counts, config = checkpoint.size_counts, checkpoint.config
-    calls = sum(n * (n + 1) / 2 * count for n, count in enumerate(counts)) / sum(counts)
+    study = given.study
+    needed = ("checkpoint",) if study == "briefs" else MODELS
+    if missing := [f"--{name}" for name in needed if getattr(given, name) is None]:
+        parser.error(f"{study} needs {' and '.join(missing)}")
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        for name in given.briefs:
-            out = folder / f"{name}_particles"
-            briefs[name] = {"particles": answer(name, [*particles, "method=particles"], out)}
-            if briefs[name]["particles"]["probability"] > COMMON:
-                rejecting = [*num, "method=rejection"]
-                briefs[name]["rejection"] = answer(name, rejecting, folder / f"{name}_rejection")
-        if given.briefs:
-            drawn = Image.open(out / "samples.png").convert("RGB")
-            drawn.quantize(_COLOURS).save(DOCS / "images" / "brief.png", optimize=True)
-        for name in given.kinds:
-            kinds[name] = answer(f"kinds/{name}", particles, folder / f"kind_{name}")
-            picture(folder / f"kind_{name}", name)
-        for name in given.measured:
-            measured[name] = measure(name, words, folder / f"{name}_measured")
-    model = {"algorithm": config.algo.name, "backbone": config.algo.backbone}
-    results = {**found, "model": {**model, "steps": checkpoint.step, "calls": calls}}
-    options = f"--num {given.num} --particles {given.particles} --threads {given.threads}"
-    command = f"python benchmarks/briefs.py --checkpoint {given.checkpoint.name} {options}"
-    publish("briefs", command=command, seed=0, results=results)
+        results = (costs if study == "briefs" else told)(given, Path(scratch))
+    command = "python benchmarks/briefs.py" + (" told" if study == "told" else "")
+    command += "".join(f" --{name} {getattr(given, name).name}" for name in needed)
+    command += f" --num {given.num} --particles {given.particles} --threads {given.threads}"
+    publish(study, command=command, seed=0, results=results)
 
 
 if __name__ == "__main__":

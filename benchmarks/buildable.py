@@ -2,7 +2,7 @@
 
     python benchmarks/buildable.py NAME=CHECKPOINT ... [--num 400] [--seed 0] [--ways WAY ...]
 
-Writes ``benchmarks/results/buildable.json`` and tables of ``docs/floor_plans.md``. The reference is
+Writes ``benchmarks/results/buildable.json`` and tables of the docs. The reference is
 what the checkpoint held out, at most 1,000 plans, of which those count that the same verdict finds
 buildable; floors are of such plans against others, at the same sizes. Checkpoints and ways that are
 not named keep what the results hold.
@@ -11,7 +11,6 @@ not named keep what the results hold.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
@@ -45,7 +44,7 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.runtime.shards import Shard
-from record import RESULTS, Record, Sections, markdown_table, percent, publish
+from record import Page, Record, Sections, earlier, markdown_table, percent, publish
 
 REFERENCE, FLOOR_DRAWS = 1000, 20
 WAYS = {
@@ -237,7 +236,7 @@ def table(found: Mapping[str, Any]) -> str:
 
 def sections(record: Record) -> Sections:
     return {
-        ("floor_plans.md", f"buildable {name}"): table(found)
+        (Page.FLOOR_PLANS, f"buildable {name}"): table(found)
         for name, found in record.results.items()
     }
 
@@ -250,17 +249,16 @@ def main() -> None:
     ways = ["rejection", "narrowing", "lookahead"]
     parser.add_argument("--ways", nargs="+", choices=ways, default=ways)
     arguments = parser.parse_args()
-    path = RESULTS / "buildable.json"
     torch.set_num_threads(1)
     for word in arguments.checkpoints:
         name, _, checkpoint = word.partition("=")
         command = f"python benchmarks/buildable.py {name}=CHECKPOINT --num {arguments.num}"
         command += f" --seed {arguments.seed}"
         new = measured(checkpoint, arguments.num, arguments.seed, arguments.ways)
-        results = json.loads(path.read_text())["results"] if path.exists() else {}
-        earlier = results.get(name, {"command": ""})
-        if earlier["command"] == command:
-            both = earlier["ways"] | new["ways"]
+        results = earlier("buildable")
+        former = results.get(name, {"command": ""})
+        if former["command"] == command:
+            both = former["ways"] | new["ways"]
             new["ways"] = {way: both[way] for way in WAYS if way in both}
         results[name] = new | {"command": command}
         publish(

@@ -5,7 +5,7 @@
     python benchmarks/choices.py real_plan_choices --steps 1000 --plans plans.jsonl
     python benchmarks/choices.py half_hour_choices --steps 20000 --seeds 1
 
-Writes ``benchmarks/results/<study>.json`` and its table in ``docs/results_networks.md``. The runs
+Writes ``benchmarks/results/<study>.json`` and its table in the docs. The runs
 of a study take the same number of steps; the bound is per unordered diagram, so that node orders
 compare. With ``--keep FOLDER`` the runs are kept there, and those that are there are not trained
 again. Two processes can share a folder, one with ``--share 0/2``, one with ``--share 1/2``; the
@@ -23,9 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluations import evaluate
-from kept_runs import kept_run, validations
-from record import Record, Sections, markdown_table, publish
+from record import Page, Record, Sections, markdown_table, publish
+from runs import evaluate_run, kept_run, validations
 
 BATCH_SIZE = 64
 SHORT_RUN = (
@@ -152,8 +151,7 @@ def run_watched(folder: Path, words: Sequence[str], steps: int) -> dict[str, Any
     held-out bound was lowest."""
     length = [f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps // 10}"]
     kept_run(folder, [*words, *length])
-    checkpoint = f"checkpoint={folder / 'checkpoints' / 'last.ckpt'}"
-    found = evaluate(folder / "evaluation", checkpoint, *EVALUATED)
+    found = evaluate_run(folder, *EVALUATED)
     watched = validations(folder, ["nelbo_unordered"])
     lowest = min(zip(watched["nelbo_unordered"], watched["step"], strict=True))[1]
     return found | {"lowest_at": lowest, "nelbo_by_rooms": found["nelbo_by_size"]["nelbo"]}
@@ -179,7 +177,7 @@ def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> 
 
 
 def sections(record: Record) -> Sections:
-    return {("results_networks.md", record.name): table(COLUMNS[record.name], record.results)}
+    return {(Page.NETWORKS, record.name): table(COLUMNS[record.name], record.results)}
 
 
 def main() -> None:

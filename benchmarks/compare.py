@@ -20,15 +20,28 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import compare
-from discrete_diffusion.domains import build_data, complete_data
-from record import publish
+from discrete_diffusion.cli.compare.results import draw_comparison
+from discrete_diffusion.domains import build_data, complete_data, get_domain
+from discrete_diffusion.domains.cell_measurement import CellMeasurement
+from discrete_diffusion.evaluation.comparison import (
+    Baseline,
+    ComparedModel,
+    Comparison,
+    PairedDifference,
+)
+from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells
+from record import Figures, Page, Record, Sections, publish
 
 QUIET = ("callbacks.num_samples=0", "logger=none")
 SHARED = (
@@ -69,6 +82,12 @@ STUDIES: dict[str, tuple[str, ...]] = {
 }
 STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000, "early": 1500}
 STEPS |= {"levels": 600, "levels_gaussian": 600}
+Row = Mapping[str, Any]
+_OF_OTHER_DATA = dict.fromkeys(
+    (f"comparison {study}" for study in ("early", "dialogue", "levels", "levels_gaussian")),
+    Page.OTHER_DATA,
+)
+"""Sections that stand beside what else was measured on their data."""
 
 
 def run(study: str, words: list[str], folder: Path) -> dict[str, Any]:
@@ -94,6 +113,97 @@ def blind_note() -> str:
         f"An image costs {uniform:.1f} nats if nothing is known, {blind:.1f} by how frequent each "
         "level is at each pixel of the training images."
     )
+
+
+def sections(record: Record) -> Sections:
+    results = record.results
+    heads, rows = table_cells(_comparison(results), results["real_data"].get("metrics", {}))
+    minutes = sum(cell["metrics"]["seconds_training"] for cell in results["cells"].values()) / 60
+    notes = [*results["notes"], f"Training took {minutes:.0f} minutes in all."]
+    listed = "\n".join(f"* {note}" for note in notes)
+    shown = f"![Bounds and samples by algorithm](images/{record.name}.png)"
+    text = f"{markdown_table(heads, rows)}\n{listed}\n\n{shown}"
+    name = record.name.replace("_", " ", 1)
+    return {(_OF_OTHER_DATA.get(name, Page.ALGORITHMS), name): text}
+
+
+def figures(record: Record) -> Figures:
+    results, axes = record.results, _measurement(record.results).axes
+    draw = partial(draw_comparison, _comparison(results), axes, setting=results["setting"])
+    return {f"{record.name}.png": draw}
+
+
+@dataclass(frozen=True)
+class RecordedComparison(Comparison):
+    """A comparison without the values of its samples: means and errors are those of ``found``, the
+    rows of ``results.json``, by ``_key``."""
+
+    found: Mapping[tuple[str, ...], Row] = field(default_factory=dict)
+
+    def value(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+        return self._recorded(model, measure) if measure in model.values else None
+
+    def difference(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+        of = "difference" if measure == "nelbo" else f"{measure}_difference"
+        return self._recorded(model, of) if measure in model.values else None
+
+    def _recorded(self, model: ComparedModel | Baseline, name: str) -> PairedDifference | None:
+        row = self.found[_key(vars(model))]
+        if row[name] is None:
+            return None
+        return PairedDifference(row[name], row[f"{name}_standard_error"], over_seeds=None)
+
+
+def _key(of: Row) -> tuple[str, ...]:
+    """Of a model, or of a baseline."""
+    return (of["name"],) if "name" in of else (of["algorithm"], of["backbone"])
+
+
+def _measurement(results: Row) -> CellMeasurement:
+    return get_domain(results["domain"]).cell_measurement()
+
+
+def _comparison(results: Row) -> RecordedComparison:
+    measurement = _measurement(results)
+    models, baselines = results["models"], results.get("baselines", ())
+
+    def values(row: Row) -> dict[str, torch.Tensor]:
+        """Which measures there are of it."""
+        there = [name for name in measurement.measures if row.get(name) is not None]
+        return dict.fromkeys(there, torch.empty(0))
+
+    return RecordedComparison(
+        models=tuple(
+            ComparedModel(
+                **{key: row[key] for key in ("algorithm", "backbone", "model", "instead_of")},
+                parameters=row["parameters"],
+                quantity=row["quantity"],
+                values=values(row),
+                metrics=_metrics(results, row),
+                config=OmegaConf.create(),
+                folder=Path(),
+            )
+            for row in models
+        ),
+        seeds=tuple(results["seeds"]),
+        measured=measurement.measures,
+        columns=measurement.columns,
+        split=results["split"],
+        bound_draws=results["terms"]["bound_draws"],
+        baselines=tuple(Baseline(row["name"], values(row), row) for row in baselines),
+        found={_key(row): row for row in (*models, *baselines)},
+    )
+
+
+def _metrics(results: Row, row: Row) -> dict[str, list[float]]:
+    """A number per seed, of those metrics that there are of all."""
+    names = (f"{row['algorithm']}-{row['backbone']}-seed{seed}" for seed in results["seeds"])
+    first, *others = [results["cells"][name]["metrics"] for name in names]
+    return {
+        name: [math.nan if (v := m[name]) is None else v for m in (first, *others)]
+        for name in first
+        if all(name in other for other in others)
+    }
 
 
 def main() -> None:

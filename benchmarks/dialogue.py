@@ -2,7 +2,7 @@
 
     python benchmarks/dialogue.py [--seeds 3] [--threads 1] [--runs runs/dialogue] [--quick]
 
-Writes ``benchmarks/results/dialogue.json`` and its tables in ``docs/results_other_data.md``.
+Writes ``benchmarks/results/dialogue.json`` and its tables in the docs.
 Everything is measured on the test split, of which nothing is chosen. Runs are kept in ``--runs``;
 one that is there and whole is measured again and not made again. ``--quick`` makes a few steps of
 everything in a temporary folder and writes nothing.
@@ -24,8 +24,8 @@ from discrete_diffusion.domains.dialogue.summarising import Summaries, summarise
 from discrete_diffusion.domains.dialogue.summary_scores import score_summarising, source_gap
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler
-from kept_runs import facts, kept_run
-from record import Record, Sections, percent, publish
+from record import Page, Record, Sections, markdown_table, percent, publish
+from runs import facts, kept_run
 
 EXPERIMENT = "experiment=dialogue"
 VARIANTS: dict[str, tuple[str, ...]] = {
@@ -58,15 +58,15 @@ def table(results: dict[str, Any], hardware: str) -> str:
     """What is known without a network, then a line for every run."""
     heads = ("nats per token", "of another dialogue", "ROUGE-L", "of another dialogue")
     heads += ("exact match", "slots", "day and part of it", "CPU-minutes", "parameters")
-    lines = [f"| | seed | {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) + 1)]
-    first = results["runs"][0]["test"]
+    rows, first = [], results["runs"][0]["test"]
     for key, said in (("most_frequent", "most frequent summary"), ("another", "another summary")):
-        cells = ["", "", "", f"{first[f'{key}_rouge_l']:.3f}", ""]
+        cells = [said, "", "", "", f"{first[f'{key}_rouge_l']:.3f}", ""]
         cells += [percent(first[f"{key}_{name}"]) for name in ("exact_match", "slot_accuracy")]
-        lines.append(f"| {said} | {' | '.join([*cells, '', '', ''])} |")
+        rows.append([*cells, "", "", ""])
     for run in results["runs"]:
         test = run["test"]
         cells = [
+            run["name"],
             str(run["seed"]),
             f"{test['nelbo_own_source_per_token']:.4f}",
             f"{test['nelbo_shuffled_source_per_token']:.2f}",
@@ -76,16 +76,16 @@ def table(results: dict[str, Any], hardware: str) -> str:
             f"{run['cpu_seconds'] / 60:.1f}",
             f"{run['parameters']:,}",
         ]
-        lines.append(f"| {run['name']} | {' | '.join(cells)} |")
+        rows.append(cells)
     steps, num = results["runs"][0]["steps"], first["num_summaries"]
     said = f"{steps:,} steps, {num:,} dialogues of the test split, {hardware}."
-    return "\n".join([*lines, "", said])
+    return f"{markdown_table(['', 'seed', *heads], rows)}\n\n{said}"
 
 
 def sections(record: Record) -> Sections:
     return {
-        ("results_other_data.md", "dialogue"): table(record.results, record.hardware),
-        ("results_other_data.md", "dialogue examples"): f"```\n{record.results['examples']}\n```",
+        (Page.OTHER_DATA, "dialogue"): table(record.results, record.hardware),
+        (Page.OTHER_DATA, "dialogue examples"): f"```\n{record.results['examples']}\n```",
     }
 
 

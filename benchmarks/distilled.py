@@ -2,14 +2,12 @@
 
     python benchmarks/distilled.py [--teacher plans-small] [--calls 4 6] [--steps 4000 ...]
         [--seeds 5] [--threads 1] [--keep runs/distilled] [--quick]
-        [--students RUN ... [--cpu-minutes N ...]]
 
 Trains a student for each number of calls, from the teacher's weights on the teacher's data, all for
-``--steps`` or, of several, each for its own; unless ``--students`` names runs of the same words.
-``--cpu-minutes`` then says what each of them took, if its run does not. The reference is the test
-split, which training never saw. Every cell (sampler, steps, seed) is kept in ``--keep`` as soon as
-it is measured, so that a call that adds a student measures that alone. Writes
-``benchmarks/results/distilled.json``, the tables of ``docs/results_samplers.md`` and their figure;
+``--steps`` or, of several, each for its own. The reference is the test split, which training never
+saw. Runs, and every cell (sampler, steps, seed) as soon as it is measured, are kept in ``--keep``,
+so that a call that adds a student trains and measures that alone. Writes
+``benchmarks/results/distilled.json``, its tables in the docs and their figure;
 with ``--quick``, few steps and samples, into the folder only.
 """
 
@@ -17,13 +15,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from scipy.stats import binomtest
 
 from buildable import buildable
 from discrete_diffusion.data import SplitBatches
@@ -32,13 +30,15 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_m
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.evaluation import estimate_bound
 from discrete_diffusion.evaluation.floors import metric_floors
+from discrete_diffusion.evaluation.intervals import confidence_interval
 from discrete_diffusion.layout import VocabConfig
-from distilled_report import FIGURE, FLOORS, TEACHER, draw
-from kept_runs import kept_run
-from record import publish
-from sampler_cells import Cell
-from samplers import BATCH, NUM, QUICK_NUM, Model, fill
+from record import Figures, Page, Record, Sections, markdown_table, publish
+from runs import facts as cost
+from runs import kept_run
+from sampler_cells import BATCH, NUM, QUICK_NUM, Cell, Model, fill
+from sampler_figures import CostPanel, CostPoint, QualityRow, draw_costs
 
+TEACHER, FIGURE = "teacher", "distilled.png"
 STEPS = (12, 8, 6, 5, 4)
 """In which the teacher is sampled too."""
 RECIPE = (
@@ -47,39 +47,43 @@ RECIPE = (
 )
 BOUND_DRAWS, VERDICTS, KNOWN, FLOOR_DRAWS = 4, 300, 20_000, 20
 QUICK_STEPS, QUICK_VERDICTS = [4], 10
+FLOORS = ("relation_tv", "node_tv", "valid", "transitive", "mode_coverage_weighted")
+Cells = Sequence[Mapping[str, Any]]
+
+QUALITY = {
+    "relation_tv": "relation TV ↓",
+    "node_tv": "node TV ↓",
+    "valid": "valid, % ↑",
+    "transitive": "transitive, % ↑",
+    "mode_coverage_weighted": "coverage, % ↑",
+}
+NAMES = {"first-hitting": "teacher, first-hitting", "student": "student, few-call"}
+SERIES = {
+    "first-hitting": "teacher, first-hitting",
+    "entropy-bounded": "teacher, entropy-bounded",
+    "speculative": "teacher, speculative",
+    "student": "students, few-call",
+}
+COSTS = (
+    CostPanel("waits", "network calls one after the other"),
+    CostPanel("cpu_ms", "CPU-milliseconds per sample"),
+)
+ROWS = (
+    QualityRow("not_transitive", "Not transitive, %"),
+    QualityRow("relation_tv", "Relation TV"),
+)
 
 
-@dataclass(frozen=True)
-class Student:
-    """A run, and the CPU-minutes of its training, if they are known."""
-
-    run: Path
-    cpu_minutes: float | None
-
-    def read(self, teacher: Model) -> Model:
-        """Raises ``ValueError`` for one that was trained on other data than the teacher."""
-        model = Model.read(self.run / "checkpoints" / "last.ckpt")
-        if model.data.fingerprint() != teacher.data.fingerprint():
-            raise ValueError(f"{self.run} was not trained on the data of the teacher")
-        return model
-
-
-def trained(given: argparse.Namespace, folder: Path) -> list[Student]:
-    """A student for each number of calls."""
+def trained(given: argparse.Namespace, folder: Path) -> list[Path]:
+    """The run of a student for each number of calls."""
     found = []
     each = given.steps if len(given.steps) > 1 else given.steps * len(given.calls)
     for calls, steps in zip(given.calls, each, strict=True):
         words = (*RECIPE, f"init.checkpoint={given.teacher}", f"calls={calls}")
         words += (f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}")
-        run = kept_run(folder / f"calls_{calls}", (*words, f"threads={given.threads}"))
-        found.append(Student(run, cpu_minutes(run)))
+        words += (f"threads={given.threads}",)
+        found.append(kept_run(folder / f"calls_{calls}", words))
     return found
-
-
-def cpu_minutes(run: Path) -> float | None:
-    """What ``kept_run`` took down; None of another run."""
-    spent = run / "spent.json"
-    return json.loads(spent.read_text())["cpu_seconds"] / 60 if spent.exists() else None
 
 
 def cells_of(students: Sequence[str], num_seeds: int) -> list[Cell]:
@@ -136,18 +140,11 @@ def floors(model: Model, num: int, known: int, draws: int, verdicts: int) -> dic
 def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     num, verdicts = (QUICK_NUM, QUICK_VERDICTS) if given.quick else (NUM, VERDICTS)
     teacher = Model.read(given.teacher)
-    if given.students:
-        minutes = zip_longest(given.students, given.cpu_minutes[: len(given.students)])
-        students = [Student(run, cpu_minutes(run) or said) for run, said in minutes]
-    else:
-        students = trained(given, folder)
-    read: dict[str, tuple[Student, Model]] = {}
-    for student in students:
-        model = student.read(teacher)
-        read[str(model.checkpoint.algorithm.calls)] = student, model
-    models = {TEACHER: teacher} | {calls: model for calls, (_, model) in read.items()}
-    cells = cells_of(list(read), given.seeds)
-    asked = {cell: verdicts for cell in cells if is_judged(cell, [int(k) for k in read])}
+    runs = {str(calls): run for calls, run in zip(given.calls, trained(given, folder), strict=True)}
+    models = {TEACHER: teacher}
+    models |= {calls: Model.read(run / "checkpoints" / "last.ckpt") for calls, run in runs.items()}
+    cells = cells_of(list(runs), given.seeds)
+    asked = {cell: verdicts for cell in cells if is_judged(cell, given.calls)}
     found = fill(models, cells, folder, "0/1", num, asked)
     assert found is not None  # one share
     known, draws = (1000, 2) if given.quick else (KNOWN, FLOOR_DRAWS)
@@ -159,8 +156,12 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "models": {
             TEACHER: {"name": Path(given.teacher).name, **facts(teacher), **nats(teacher, folder)},
             **{
-                calls: {"cpu_minutes": s.cpu_minutes, **facts(model), **nats(model, folder)}
-                for calls, (s, model) in read.items()
+                calls: {
+                    "cpu_minutes": cost(run)["cpu_seconds"] / 60,
+                    **facts(models[calls]),
+                    **nats(models[calls], folder),
+                }
+                for calls, run in runs.items()
             },
         },
         "cells": found,
@@ -177,6 +178,130 @@ def facts(model: Model) -> dict[str, Any]:
     }
 
 
+def groups(results: Mapping[str, Any]) -> list[Cells]:
+    """Cells that differ in nothing but the seed."""
+    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for cell in results["cells"]:
+        found.setdefault((cell["model"], cell["line"], cell["steps"]), []).append(cell)
+    order = list(SERIES)
+    return sorted(found.values(), key=lambda g: (order.index(g[0]["line"]), -waits(g[0])))
+
+
+def waits(cell: Mapping[str, Any]) -> float:
+    """Calls of the network that wait for each other: those of all rows but for rounds."""
+    return cell.get("rounds", cell["calls"])
+
+
+def values(group: Cells, key: str, num: int) -> list[float]:
+    """A number per seed, in the unit that it is shown in."""
+    derived: dict[str, Callable[[Mapping[str, Any]], float]] = {
+        "waits": waits,
+        "cpu_ms": lambda cell: 1000 * cell["cpu_seconds"] / num,
+        "not_transitive": lambda cell: 100 * (1 - cell["transitive"]),
+    }
+    scale = 1 if key.endswith("_tv") or key in derived or key == "calls" else 100
+    return [derived[key](c) if key in derived else scale * c[key] for c in group]
+
+
+def shown(found: Sequence[float], digits: int) -> str:
+    """The mean, and half its interval where there are several seeds."""
+    interval = confidence_interval(found)
+    mean = f"{interval.mean:.{digits}f}"
+    return mean if interval.high is None else f"{mean} ± {interval.high - interval.mean:.{digits}f}"
+
+
+def name_of(cell: Mapping[str, Any]) -> str:
+    name = NAMES.get(cell["line"], f"teacher, {cell['line']}")
+    return name if cell["steps"] is None else f"{name}, steps={cell['steps']}"
+
+
+def shown_nats(model: Mapping[str, Any], of_teacher: bool) -> str:
+    bound = "≤ " if of_teacher else ""
+    return f"{bound}{model['nats']:.2f} ± {1.96 * model['nats_standard_error']:.2f}"
+
+
+def share(found: float, num: int) -> str:
+    interval = binomtest(round(found * num), num).proportion_ci(method="wilson")
+    return f"{100 * found:.1f} ({100 * interval.low:.1f} to {100 * interval.high:.1f})"
+
+
+def table(results: Mapping[str, Any]) -> str:
+    num, judged, floor = results["num_samples"], results["num_verdicts"], results["floors"]
+    heads = ["sampler", "calls", "evaluations", "nats ↓", *QUALITY.values()]
+    heads += ["buildable, % ↑", "CPU-s for 1,000 ↓"]
+    digits = {key: 4 if key.endswith("_tv") else 2 if key == "valid" else 1 for key in QUALITY}
+    rows = []
+    for group in groups(results):
+        first = group[0]
+        measured = first["steps"] is None and first["line"] in NAMES
+        model = results["models"][first["model"]]
+        buildable = [cell["buildable"] for cell in group if "buildable" in cell]
+        rows.append(
+            [
+                name_of(first),
+                f"{confidence_interval(values(group, 'waits', num)).mean:.1f}",
+                shown(values(group, "calls", num), 1) if "rounds" in first else "",
+                shown_nats(model, first["model"] == TEACHER) if measured else "",
+                *(shown(values(group, key, num), digits[key]) for key in QUALITY),
+                share(buildable[0], judged) if buildable else "",
+                shown(values(group, "cpu_ms", num), 1),
+            ]
+        )
+    real = [f"{(1 if d == 4 else 100) * floor[key]:.{d}f}" for key, d in digits.items()]
+    rows.append(["real plans", "", "", "", *real, share(floor["buildable"], judged), ""])
+    return markdown_table(heads, rows)
+
+
+def training(results: Mapping[str, Any]) -> str:
+    """What each student is, and took."""
+    lines = []
+    for calls, model in results["models"].items():
+        if calls == TEACHER:
+            continue
+        lines.append(
+            f"* {calls} calls: {model['parameters']:,} parameters, {model['steps']:,} steps of "
+            f"{model['batch_size']}, {model['cpu_minutes']:.0f} CPU-minutes with its own "
+            "evaluation."
+        )
+    return "\n".join(lines)
+
+
+def sections(record: Record) -> Sections:
+    results, page = record.results, Page.SAMPLERS
+    seeds = record.seed if isinstance(record.seed, list) else [record.seed]
+    said = (
+        f"{len(seeds)} sampling seeds of {results['num_samples']:,} samples, against "
+        f"{results['num_reference']:,} test diagrams; {record.hardware}, one thread."
+    )
+    return {
+        (page, "distilled"): f"{table(results)}\n\n{said}",
+        (page, "distilled training"): training(results),
+    }
+
+
+def draw(results: Mapping[str, Any], path: Path) -> None:
+    """Quality over cost, a curve per sampler, beside what real plans score."""
+    num, points = results["num_samples"], {}
+    keys = [panel.key for panel in (*COSTS, *ROWS)]
+    for group in groups(results):
+        intervals = {key: confidence_interval(values(group, key, num)) for key in keys}
+        points.setdefault(SERIES[group[0]["line"]], []).append(
+            CostPoint(
+                {key: found.mean for key, found in intervals.items()},
+                {
+                    key: 0.0 if found.high is None else found.high - found.mean
+                    for key, found in intervals.items()
+                },
+            )
+        )
+    floor = {"relation_tv": results["floors"]["relation_tv"]}
+    draw_costs(points, COSTS, ROWS, path, floors=floor)
+
+
+def figures(record: Record) -> Figures:
+    return {FIGURE: partial(draw, record.results)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--teacher", default="plans-small")
@@ -185,8 +310,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("runs/distilled"))
-    parser.add_argument("--students", type=Path, nargs="+", metavar="RUN")
-    parser.add_argument("--cpu-minutes", type=float, nargs="+", default=[], metavar="N")
     parser.add_argument("--quick", action="store_true", help="only check that it runs")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)

@@ -9,7 +9,7 @@ The teacher, masked diffusion, and a judge, an autoregressive model, are trained
 The judge says how many bits a character of generated text takes, which is also few of text that
 repeats itself: the entropy of the characters and the share of distinct runs of four say that,
 beside real windows, as many. Runs that are in ``--keep`` are not trained again. Writes
-``benchmarks/results/distilled_text.json`` and a table of ``docs/results_samplers.md``; with
+``benchmarks/results/distilled_text.json`` and its table in the docs; with
 ``--quick``, few steps and samples, into the folder only.
 """
 
@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from clock import Stopwatch
 from compare import SHARED
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
@@ -36,9 +37,8 @@ from discrete_diffusion.evaluation import estimate_bound
 from discrete_diffusion.evaluation.intervals import standard_error
 from discrete_diffusion.sampling import build_sampler, draw_samples
 from discrete_diffusion.types import Batch
-from kept_runs import facts, kept_run
-from record import Record, Sections, markdown_table, percent, publish
-from speed_clock import Stopwatch
+from record import Page, Record, Sections, markdown_table, percent, publish
+from runs import facts, kept_run
 
 SEED, BATCH, BOUND_DRAWS, RUN_OF, HELD_OUT = 0, 64, 4, 4, 256
 TEXT = (
@@ -192,7 +192,7 @@ def sections(record: Record) -> Sections:
         f"{results['components']} components, {students[0]['steps']:,} steps, {minutes} "
         f"CPU-minutes with the choice of their sets. {record.hardware}, one thread."
     )
-    return {("results_samplers.md", "distilled text"): f"{table(results)}\n\n{said}"}
+    return {(Page.SAMPLERS, "distilled text"): f"{table(results)}\n\n{said}"}
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
     python benchmarks/eit.py [--steps 1000] [--threads 1] [--runs runs/eit]
         [--only simulator recipes arms] [--quick]
 
-Writes ``benchmarks/results/eit.json`` and its tables in ``docs/results_other_data.md``. Everything
+Writes ``benchmarks/results/eit.json`` and its tables in the docs. Everything
 is measured on the test split, of which nothing is chosen. Runs are kept in ``--runs``; one that is
 there and whole is measured again and not made again. ``--quick`` makes a few steps of everything in
 a temporary folder and writes nothing.
@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from clock import Stopwatch
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
@@ -30,9 +31,8 @@ from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
 from discrete_diffusion.domains.eit.simulator import SimulationSettings, simulate_phantoms
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler
-from kept_runs import facts, kept_run
-from record import RESULTS, publish
-from speed_clock import Stopwatch
+from record import Page, Record, Sections, earlier, markdown_table, percent, publish
+from runs import facts, kept_run
 
 PARTS = ("simulator", "recipes", "arms")
 NUM_IMAGES, FEWER_IMAGES, DRAWS, BATCH = 200, 100, 8, 256
@@ -45,6 +45,8 @@ SHIFTS: dict[str, dict[str, Any]] = {
 }
 """What the recipes never saw, beside the same images of what they did."""
 FIELDS, IDS, PRETRAINED = "experiment=eit", "experiment=eit_levels", "pre-training"
+BASELINES = {"mean_image": "mean image", "ridge": "ridge regression"}
+SCORES = ("relative L2", "of one draw", "gap")
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,80 @@ def arms(benchmark: Benchmark, steps: int) -> dict[str, Any]:
     return found
 
 
+def sections(record: Record) -> Sections:
+    """What is there of the simulator's time, the two recipes and the variants."""
+    results, texts = record.results, dict[str, str]()
+    if "simulator" in results:
+        texts["eit simulator"] = _simulator(results["simulator"], record.hardware)
+    if "recipes" in results:
+        texts["eit recipes"] = _recipes(results)
+        texts["eit shifts"] = _shifts(results["recipes"])
+    if "arms" in results:
+        texts["eit arms"] = _arms(results)
+    return {(Page.OTHER_DATA, name): text for name, text in texts.items()}
+
+
+def _simulator(found: dict[str, float], hardware: str) -> str:
+    return (
+        f"{found['samples']:,} phantoms and their maps: {found['cpu_seconds']:.2f} CPU-seconds of "
+        f"one thread ({hardware})."
+    )
+
+
+def _recipes(results: dict[str, Any]) -> str:
+    first = next(iter(results["recipes"].values()))["test"]
+    heads = ["", *SCORES, "spread", "pixel accuracy", "CPU-minutes", "parameters"]
+    rows = []
+    for key, name in BASELINES.items():
+        accuracy = percent(first[f"{key}_pixel_accuracy"])
+        rows.append([name, f"{first[f'{key}_relative_l2']:.3f}", "", "", "", accuracy, "", ""])
+    for name, found in results["recipes"].items():
+        cells = [
+            name,
+            *_scores(found["test"]),
+            f"{found['test']['spread_ratio']:.2f}",
+            percent(found["test"]["pixel_accuracy"]),
+            f"{found['cpu_seconds'] / 60:.1f}",
+            f"{found['parameters']:,}",
+        ]
+        rows.append(cells)
+    return markdown_table(heads, rows)
+
+
+def _shifts(recipes: dict[str, Any]) -> str:
+    """Relative L2 of everybody, a shift per line."""
+    whose = [*BASELINES.values(), *recipes]
+    rows = []
+    for what in next(iter(recipes.values()))["shifts"]:
+        found = [recipe["shifts"][what] for recipe in recipes.values()]
+        cells = [f"{found[0][f'{key}_relative_l2']:.3f}" for key in BASELINES]
+        cells += [f"{each['relative_l2']:.3f}" for each in found]
+        rows.append([what, *cells])
+    return markdown_table(["relative L2", *whose], rows)
+
+
+def _arms(results: dict[str, Any]) -> str:
+    rows = [
+        [
+            name,
+            *_scores(found["test"]),
+            f"{found['steps']:,}",
+            f"{found['cpu_seconds'] / 60:.1f}",
+        ]
+        for name, found in results["arms"].items()
+    ]
+    return markdown_table(["", *SCORES, "steps", "CPU-minutes"], rows)
+
+
+def _scores(test: dict[str, float]) -> list[str]:
+    """The columns of ``SCORES``."""
+    return [
+        f"{test['relative_l2']:.3f} ± {test['relative_l2_standard_error']:.3f}",
+        f"{test['relative_l2_single']:.3f}",
+        f"{test['condition_gap']:.3f} ± {test['condition_gap_standard_error']:.3f}",
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
@@ -178,9 +254,7 @@ def main() -> None:
             benchmark = Benchmark(Path(folder), given.threads, quick=True)
             print(time_simulator(20), recipes(benchmark), arms(benchmark, 2))
         return
-    path = RESULTS / "eit.json"
-    results = json.loads(path.read_text())["results"] if path.exists() else {}
-    results |= {"threads": given.threads, "draws": DRAWS}
+    results = earlier("eit") | {"threads": given.threads, "draws": DRAWS}
     benchmark = Benchmark(given.runs, given.threads)
     if "simulator" in given.only:
         results["simulator"] = time_simulator()

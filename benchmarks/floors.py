@@ -2,7 +2,7 @@
 
     python benchmarks/floors.py plans.jsonl [--draws 20]
 
-Writes ``benchmarks/results/floors.json`` and two tables of ``docs/results.md``. Structural metrics
+Writes ``benchmarks/results/floors.json`` and two tables of the docs. Structural metrics
 are of the diagrams as they are read. Distances use seven coarse room types, the ones the real file
 tells apart: living, dining and entrance are one, all bedrooms but the largest are one.
 """
@@ -20,7 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import Diagr
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 from discrete_diffusion.evaluation.floors import metric_floors
-from record import Record, Sections, publish
+from record import Page, Record, Sections, markdown_table, publish
 
 SIZE, LARGE = 489, 2000
 COARSE = {
@@ -60,18 +60,15 @@ def across(ours: list[BubbleDiagram], theirs: list[BubbleDiagram], draws: int) -
 
 
 def table(columns: dict[str, dict[str, float]], names: tuple[str, ...]) -> str:
-    lines = [f"| | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
-    for name in names:
-        cells = (f"{column[name]:.4g}" for column in columns.values())
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [[name, *(f"{column[name]:.4g}" for column in columns.values())] for name in names]
+    return markdown_table(["", *columns], rows)
 
 
 def sections(record: Record) -> Sections:
     found = record.results
     return {
-        ("results.md", "floors of structure"): table(found["as_read"], STRUCTURE),
-        ("results.md", "floors of distances"): table(found["coarse_types"], PLAIN_DISTANCES),
+        (Page.RESULTS, "floors of structure"): table(found["as_read"], STRUCTURE),
+        (Page.RESULTS, "floors of distances"): table(found["coarse_types"], PLAIN_DISTANCES),
     }
 
 

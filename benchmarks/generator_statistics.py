@@ -1,28 +1,32 @@
 """Compare the procedural floor plans with real ones; write numbers and a table.
 
     python benchmarks/generator_statistics.py [--real plans.jsonl]
+    python benchmarks/generator_statistics.py large --real data.json.gz
 
-Writes ``benchmarks/results/generator_statistics.json`` and the tables of ``docs/generator.md``.
-Real plans come one JSON object per line with ``room_type`` (coarse codes: 0 living, 1 bedroom,
-2 kitchen, 3 bathroom, 4 balcony, 5 storage) and ``boxes``; lines with ``"duplicate": true`` are
-left out.
-Without a file, the real columns stay empty.
+Writes ``benchmarks/results/generator_statistics.json`` or ``large_plans.json``, and their tables in
+the docs. Real plans come one JSON object per line with ``room_type`` (coarse codes: 0 living,
+1 bedroom, 2 kitchen, 3 bathroom, 4 balcony, 5 storage) and ``boxes``; lines with
+``"duplicate": true`` are left out. Without a file, the real columns stay empty. ``large``: plans of
+9 to 20 rooms beside those of CubiGraph5K, rooms counted by its coarser types, and what they cost.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import shlex
-import sys
+import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, encode, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
@@ -30,6 +34,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     coverage_metrics,
 )
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     PlanArrays,
     draw_plans,
@@ -42,7 +47,7 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import (
     ROOM_TYPES,
     SURROUNDING,
 )
-from record import Record, Sections, publish
+from record import Page, Record, Sections, markdown_table, publish, typed
 
 COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])
 """The codes of the real file, where dining and entrance are "living", and 6: master bedrooms."""
@@ -57,6 +62,16 @@ DISTANCE_ROWS = {
     "type-conditioned degree TV": "degree_tv",
 }
 """Rows of the table of distances, and the metrics they hold."""
+LARGE = (9, 20)
+PICTURED = 36
+
+COARSE_OF_LARGE = {
+    **dict.fromkeys(("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom"), "Bedroom"),
+    "Balcony": "Outdoor",
+    "Wall-in": "Storage",
+    "StudyRoom": "Other",
+}
+"""What a type of the generator is in CubiGraph5K."""
 
 
 def read_real(path: Path, grown: bool) -> PlanArrays:
@@ -160,6 +175,64 @@ def measure(num: int, seed: int, draws: int, real_file: Path | None) -> dict[str
     return results
 
 
+def describe_large(plans: Sequence[BubbleDiagram]) -> dict[str, float]:
+    """Means per plan."""
+    types = Counter(COARSE_OF_LARGE.get(name, name) for plan in plans for name in plan.room_names)
+    structure = structure_metrics(plans)
+    return {
+        "plans": len(plans),
+        "rooms": float(np.mean([plan.num_rooms for plan in plans])),
+        "relations": structure["edges_per_diagram"],
+        "connected": structure["connected"],
+        "repeats up to relabelling": 1 - len(DiagramSet(plans).canonical_key_set) / len(plans),
+        **{name: count / len(plans) for name, count in sorted(types.items())},
+    }
+
+
+def seconds_of(act: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    act()
+    return time.perf_counter() - start
+
+
+def costs(plans: Sequence[BubbleDiagram]) -> dict[str, float]:
+    """Seconds that each step takes of as many plans."""
+    vocab = DiagramSet(plans).vocabulary.graph(max(plan.num_rooms for plan in plans))
+    encoded = encode(plans, vocab)
+    half = len(plans) // 2
+    with tempfile.TemporaryDirectory() as folder:
+        picture = Path(folder) / "plans.png"
+        return {
+            "canonical orders": seconds_of(
+                lambda: canonical_orders(encoded.x0, encoded.num_nodes, vocab)
+            ),
+            "metrics of one half against the other": seconds_of(
+                lambda: bubble_metrics(plans[:half], plans[half:])
+            ),
+            f"a picture of {PICTURED}": seconds_of(lambda: draw_grid(plans[:PICTURED], picture)),
+        }
+
+
+def measure_large(num: int, seed: int, real_file: Path) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    least, most = LARGE
+    start = time.perf_counter()
+    generated = generate_plans(num, seed, LARGE)
+    drawing = time.perf_counter() - start
+    start = time.perf_counter()
+    everything = read_diagrams(real_file, n_max=33)
+    reading = time.perf_counter() - start
+    real = [plan for plan in everything if least <= plan.num_rooms <= most]
+    return {
+        "sizes": list(LARGE),
+        "generated": describe_large(generated),
+        "real": describe_large(real),
+        "seconds of the generator": {"drawing": drawing, **costs(generated)},
+        "seconds of all real plans": {"reading": reading, **costs(everything)},
+        "real plans": len(everything),
+    }
+
+
 def cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(cell(v) for v in value)
@@ -167,15 +240,15 @@ def cell(value: Any) -> str:
 
 
 def table(columns: dict[str, dict[str, Any]]) -> str:
-    lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
-    for row in next(iter(columns.values())):
-        values = [cell(column[row]) for column in columns.values()]
-        lines.append(f"| {row} | " + " | ".join(values) + " |")
-    return "\n".join(lines)
+    names = next(iter(columns.values()))
+    rows = [[name, *(cell(column[name]) for column in columns.values())] for name in names]
+    return markdown_table(["", *columns], rows)
 
 
 def sections(record: Record) -> Sections:
     """The generator beside real plans, distances, rooms per plan."""
+    if record.name == "large_plans":
+        return _large_sections(record)
     results = record.results
     took = results["seconds"]
     columns = ("generator", "real", "real, boxes as drawn")
@@ -194,20 +267,50 @@ def sections(record: Record) -> Sections:
         )
         parts.append(table(sides))
     parts.append(table({"rooms per generated plan": results["rooms per plan"]}))
-    return {("generator.md", "statistics"): "\n\n".join(parts)}
+    return {(Page.GENERATOR, "statistics"): "\n\n".join(parts)}
+
+
+def _large_sections(record: Record) -> Sections:
+    """Plans of many rooms beside real ones, and seconds."""
+    found = record.results
+    columns = [found["generated"], found["real"]]
+    rows = [
+        [row, *("" if row not in column else cell(column[row]) for column in columns)]
+        for row in {**columns[1], **columns[0]}
+    ]
+    least, most = found["sizes"]
+    ours, theirs = (found[f"seconds of {name}"] for name in ("the generator", "all real plans"))
+    steps = [
+        [step, *(f"{took[step]:.2f}" if step in took else "" for took in (ours, theirs))]
+        for step in {**ours, **theirs}
+    ]
+    parts = [
+        f"`{record.command}`, seed {record.seed}, {record.hardware}, one thread. Plans of "
+        f"{least} to {most} rooms, means per plan:",
+        markdown_table(["", "generator", "CubiGraph5K"], rows),
+        "Seconds of each step, of these plans of the generator and of all "
+        f"{found['real plans']:,} of CubiGraph5K:",
+        markdown_table(["", "generator", "CubiGraph5K"], steps),
+    ]
+    return {(Page.GENERATOR, "large_plans"): "\n\n".join(parts)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--real", type=Path, default=None, help="real plans, one JSON per line")
-    parser.add_argument("--num", type=int, default=20_000)
+    parser.add_argument("plans", nargs="?", choices=("small", "large"), default="small")
+    parser.add_argument("--real", type=Path, help="plans, one JSON per line; data.json.gz of large")
+    parser.add_argument("--num", type=int, help="plans of the generator: 20,000, or 2,000 large")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--draws", type=int, default=20)
-    arguments = parser.parse_args()
-    words = [Path(word).name if os.sep in word else word for word in sys.argv[1:]]
-    command = shlex.join(["python", "benchmarks/generator_statistics.py", *words])
-    results = measure(arguments.num, arguments.seed, arguments.draws, arguments.real)
-    publish("generator_statistics", command=command, seed=arguments.seed, results=results)
+    given = parser.parse_args()
+    if given.plans == "small":
+        results = measure(given.num or 20_000, given.seed, given.draws, given.real)
+    elif given.real is None:
+        parser.error("large needs --real, the data.json.gz of CubiGraph5K")
+    else:
+        results = measure_large(given.num or 2_000, given.seed, given.real)
+    name = "generator_statistics" if given.plans == "small" else "large_plans"
+    publish(name, command=typed(), seed=given.seed, results=results)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ the order of the atoms, the network, or the sampler? One thing at a time, on QM9
 FILE: SMILES, as for ``experiment=qm9``. Short runs of that recipe, each but for one thing like the
 first; then one model by several samplers: that of ``--trained``, a run folder such as the one
 ``standard_sets.py --keep`` leaves, else the first of the short ones. Writes
-``benchmarks/results/masked_molecules.json`` and its sections of ``docs/standard_sets.md``. What
+``benchmarks/results/masked_molecules.json`` and its sections of the docs. What
 ``--keep FOLDER`` holds is not done again; ``--only`` does some runs, and leaves the others as the
 JSON has them.
 """
@@ -15,17 +15,15 @@ JSON has them.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from evaluations import evaluate
-from kept_runs import facts, kept_run
-from record import RESULTS, Record, Sections, markdown_table, publish
+from record import Page, Record, Sections, earlier, markdown_table, publish
+from runs import evaluate_run, facts, kept_run
 
-NAME, PAGE = "masked_molecules", "standard_sets.md"
+NAME = "masked_molecules"
 PAIR = "algo.backbone=bd-denoiser-pair"
 RUNS: dict[str, tuple[str, ...]] = {
     "mdlm": (),
@@ -70,9 +68,8 @@ def measure(
 
 
 def _measured(run: Path, sampler: str, options: tuple[str, ...], threads: int) -> dict[str, Any]:
-    folder = run / f"evaluation_{_folder(sampler)}"
-    checkpoint = f"checkpoint={run / 'checkpoints' / 'last.ckpt'}"
-    return evaluate(folder, checkpoint, f"threads={threads}", *MEASURED, *options)
+    name = f"evaluation_{_folder(sampler)}"
+    return evaluate_run(run, f"threads={threads}", *MEASURED, *options, name=name)
 
 
 def _folder(name: str) -> str:
@@ -105,11 +102,12 @@ def sections(record: Record) -> Sections:
     about += "2,000 held-out molecules (it grows as samples get fewer: compare it within this "
     about += f"table). The model of several samplers took {one['training']['steps']:,} steps."
     more = ["bound, nats", "CPU-minutes"]
-    return {
-        (PAGE, "masked molecules facts"): about,
-        (PAGE, "masked molecules"): markdown_table(["", "sampler", *heads, *more], by_run, left=2),
-        (PAGE, "masked molecules samplers"): markdown_table(["", *heads], by_sampler),
+    texts = {
+        "masked molecules facts": about,
+        "masked molecules": markdown_table(["", "sampler", *heads, *more], by_run, left=2),
+        "masked molecules samplers": markdown_table(["", *heads], by_sampler),
     }
+    return {(Page.STANDARD_SETS, name): text for name, text in texts.items()}
 
 
 def main() -> None:
@@ -124,9 +122,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = (given.keep or Path(scratch)).absolute()
         results = measure(given.file, given.steps, given.threads, folder, given.trained, given.only)
-    path = RESULTS / f"{NAME}.json"
-    before = json.loads(path.read_text())["results"] if path.exists() else {"runs": {}}
-    runs = before["runs"] | results["runs"]
+    before = earlier(NAME)
+    runs = before.get("runs", {}) | results["runs"]
     results = before | results | {"runs": {name: runs[name] for name in RUNS if name in runs}}
     command = f"python benchmarks/masked_molecules.py {given.file.name}"
     command += f" --steps {given.steps} --threads {given.threads}"

@@ -2,15 +2,12 @@
 
     python benchmarks/molecule_files.py --qm9 qm9.csv.gz --zinc valid.txt.gz test.txt.gz
 
-Writes ``benchmarks/results/molecule_files.json`` and the tables of ``docs/molecules.md``.
+Writes ``benchmarks/results/molecule_files.json`` and its tables in the docs.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,7 @@ from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.molecules.round_trip import changed_rows
 from discrete_diffusion.domains.molecules.scores import score_molecules
 from discrete_diffusion.domains.molecules.smiles_files import read_rows
-from record import Record, Sections, markdown_table, publish
+from record import Page, Record, Sections, markdown_table, publish, typed
 
 QM9_MOLECULES = 133_885
 """Of the published data set; the file of SMILES lacks those that could not be written as SMILES."""
@@ -115,7 +112,7 @@ def sections(record: Record) -> Sections:
             f"scaffolds {found['scaffold_similarity']:.3f}.",
         ]
     )
-    return {("molecules.md", "round trips"): trips, ("molecules.md", "training line"): text}
+    return {(Page.MOLECULES, "round trips"): trips, (Page.MOLECULES, "training line"): text}
 
 
 def main() -> None:
@@ -129,9 +126,7 @@ def main() -> None:
         "round_trips": [round_trip(path) for path in (arguments.qm9, *arguments.zinc)],
         "training": training_line(arguments.qm9, arguments.num_samples, arguments.seed),
     }
-    words = [re.sub(r".*/", "", word) for word in sys.argv[1:]]  # files without folders
-    command = shlex.join(["python", "benchmarks/molecule_files.py", *words])
-    publish("molecule_files", command=command, seed=arguments.seed, results=results)
+    publish("molecule_files", command=typed(), seed=arguments.seed, results=results)
 
 
 if __name__ == "__main__":

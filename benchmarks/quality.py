@@ -4,7 +4,7 @@
         [--networks NAME ...] [override ...]
 
 Five sampling seeds each, beside their floors. Writes ``benchmarks/results/quality.json``, a table
-of ``docs/results.md`` and the pictures of the recipe's network beside it. The reference is the test
+of the docs and the pictures of the recipe's network beside it. The reference is the test
 split, about 2,000 diagrams that training never saw. ``--keep FOLDER`` keeps the runs; those that
 are there are not trained again. With ``--networks`` the others keep what the results hold, if it is
 of the same seed and overrides.
@@ -22,10 +22,9 @@ from typing import Any
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data
-from evaluations import NETWORKS, evaluate, table
-from kept_runs import facts as cost
-from kept_runs import kept_run
-from record import DOCS, RESULTS, Record, Sections, publish
+from record import DOCS, RESULTS, Page, Record, Sections, publish
+from runs import NETWORKS, evaluate_run, kept_run, table
+from runs import facts as cost
 
 NUM, SEEDS = 2000, 5
 PICTURES = ("adjacency.png", "histograms.png", "calibration.png", "nelbo_by_t.png")
@@ -55,18 +54,19 @@ def facts(found: Mapping[str, Any], hardware: str) -> str:
     return "\n".join(lines)
 
 
-def earlier(asked: str) -> dict[str, Any]:
+def kept_results(asked: str) -> dict[str, Any]:
     """What the results hold, by network, if they are of the same options."""
-    path = RESULTS / "quality.json"
-    record = json.loads(path.read_text()) if path.exists() else {"command": "", "results": {}}
-    return dict(record["results"]) if f" {asked} --networks" in record["command"] else {}
+    if not (RESULTS / "quality.json").exists():
+        return {}
+    record = Record.read("quality")
+    return dict(record.results) if f" {asked} --networks" in record.command else {}
 
 
 def sections(record: Record) -> Sections:
     evaluations = {network: found["evaluation"] for network, found in record.results.items()}
     return {
-        ("results.md", "quality facts"): facts(record.results, record.hardware),
-        ("results.md", "quality"): table(evaluations, AIMS),
+        (Page.RESULTS, "quality facts"): facts(record.results, record.hardware),
+        (Page.RESULTS, "quality"): table(evaluations, AIMS),
     }
 
 
@@ -82,20 +82,18 @@ def main() -> None:
     words += [f"seed={arguments.seed}", f"threads={arguments.threads}"]
     build_data(compose("train", words))  # drawn and cached before the clock starts
     asked = [*arguments.overrides, f"--seed {arguments.seed} --threads {arguments.threads}"]
-    found = earlier(" ".join(asked))
+    found = kept_results(" ".join(asked))
     with tempfile.TemporaryDirectory() as scratch:
         folder = (arguments.keep or Path(scratch)).absolute()
         for network in arguments.networks:
             run = kept_run(folder / network, [*words, f"algo.backbone={network}"])
             options = (f"num_samples={NUM}", f"seeds={SEEDS}", f"threads={arguments.threads}")
-            checkpoint = f"checkpoint={run / 'checkpoints' / 'last.ckpt'}"
-            metrics = evaluate(run / "evaluation", checkpoint, *options)
             trained = json.loads((run / "metrics.json").read_text())
             training = {k: v for k, v in trained.items() if not isinstance(v, dict | list)}
             found[network] = {
                 "threads": arguments.threads,
                 "training": training | cost(run),
-                "evaluation": metrics,
+                "evaluation": evaluate_run(run, *options),
             }
         for name in PICTURES if NETWORKS[0] in arguments.networks else ():
             picture = folder / NETWORKS[0] / "evaluation" / name

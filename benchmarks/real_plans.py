@@ -3,8 +3,8 @@
     python benchmarks/real_plans.py plans.jsonl [--seeds 3] [--threads 2] [--keep FOLDER]
         [--networks NAME ...] [override ...]
 
-Writes ``benchmarks/results/real_plans.json``, tables of ``docs/results_networks.md``, a table and
-the figure of ``docs/pair_denoiser.md``; samples are of the first seed's models, beside the held-out
+Writes ``benchmarks/results/real_plans.json``, its tables in the docs and
+the figure of the curves; samples are of the first seed's models, beside the held-out
 plans. The held-out fifth is chosen by distinct diagram, up to relabelling; the bound is of the
 averaged weights at the end of training, so nothing is selected on the held-out plans.
 
@@ -32,10 +32,9 @@ from discrete_diffusion.viz.chart_style import (
     save,
     style_axes,
 )
-from evaluations import NETWORKS, by_size_table, evaluate, table
-from kept_runs import facts as cost
-from kept_runs import kept_run, validations
-from record import Figures, Record, Sections, markdown_table, publish
+from record import Figures, Page, Record, Sections, markdown_table, publish
+from runs import NETWORKS, by_size_table, evaluate_run, kept_run, table, validations
+from runs import facts as cost
 
 WATCHED = ("trainer.val_check_interval=100", "callbacks.num_samples=200", "logger=csv")
 CURVES = {"nelbo_unordered": "held-out NELBO, nats", "transitive": "transitive, % of 200 samples"}
@@ -77,15 +76,13 @@ def measured(folder: Path, network: str, seeds: Sequence[int], words: list[str])
         curves.append(validations(run, list(CURVES)))
     first = folder / f"{network}-{seeds[0]}"
     options = ("num_samples=1000", "bound_draws=16")
-    checkpoint = f"checkpoint={first / 'checkpoints' / 'last.ckpt'}"
-    evaluation = evaluate(first / "evaluation", checkpoint, *options)
     bounds = [run["nelbo_unordered"] for run in runs]
     return {
         "nelbo_unordered_mean": statistics.fmean(bounds),
         "nelbo_unordered_sd_over_seeds": statistics.stdev(bounds) if len(bounds) > 1 else None,
         "runs": runs,
         "curves": curves,
-        "evaluation": evaluation,
+        "evaluation": evaluate_run(first, *options),
         "by_rooms": transitive_by_rooms(read_diagrams(first / "evaluation" / "samples.jsonl")),
     }
 
@@ -171,11 +168,11 @@ def sections(record: Record) -> Sections:
     found = record.results["networks"]
     evaluations = {network: results["evaluation"] for network, results in found.items()}
     return {
-        ("results_networks.md", "real plans facts"): facts(found),
-        ("results_networks.md", "real plans"): table(evaluations),
-        ("results_networks.md", "real plans by rooms"): by_size_table(evaluations),
-        ("results_networks.md", "real plans transitive by rooms"): transitive_table(found),
-        ("pair_denoiser.md", "flat and pair"): summary(found),
+        (Page.NETWORKS, "real plans facts"): facts(found),
+        (Page.NETWORKS, "real plans"): table(evaluations),
+        (Page.NETWORKS, "real plans by rooms"): by_size_table(evaluations),
+        (Page.NETWORKS, "real plans transitive by rooms"): transitive_table(found),
+        (Page.PAIR_DENOISER, "flat and pair"): summary(found),
     }
 
 

@@ -4,7 +4,7 @@
 
 Diagrams of the embedded generator and of a file of real plans; target areas are drawn from other
 plans of the same set, rooms of the same type, once: no other areas are tried. Writes
-``benchmarks/results/realised_plans.json`` and a table of ``docs/floor_plans.md``.
+``benchmarks/results/realised_plans.json`` and its table in the docs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outli
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
-from record import Record, Sections, markdown_table, percent, publish
+from record import Page, Record, Sections, markdown_table, percent, publish
 
 SEED = 0
 RATIO, L_FILLED = 1.4, 0.7
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def sections(record: Record) -> Sections:
-    return {("floor_plans.md", "realised"): table(record.results)}
+    return {(Page.FLOOR_PLANS, "realised"): table(record.results)}
 
 
 def table(results: dict[str, Any]) -> str:

@@ -3,15 +3,15 @@
 A script measures and then calls ``publish("name", command=..., seed=..., results=...)``. That
 writes ``results/name.json``, and what two functions of the script make of it:
 
-* ``sections(record) -> {(page, section): text}``, what stands in ``docs/page`` between
+* ``sections(record) -> {(page, section): text}``, what stands in a ``Page`` of the docs between
   ``<!-- section: start -->`` and ``<!-- section: end -->``;
 * ``figures(record) -> {file: draw(path)}``, pictures of ``docs/images``; may be left out.
 
 They use the record alone, as it is read from the file (keys are strings): whatever a table says,
-threads and machine load included, is in it. The script is the one that ``command`` names; where
-that imports much, they are in ``<script>_report.py`` beside it. ``make results`` does the same for
-all files of ``results``, and measures nothing; a test compares pages and files. A new table is one
-line in a page, ``<!-- section: start --><!-- section: end -->``, and its text comes by itself.
+threads and machine load included, is in it. The script is the one that ``command`` names.
+``make results`` does the same for all files of ``results``, and measures nothing; a test compares
+pages and files. A new table is one line in a page,
+``<!-- section: start --><!-- section: end -->``, and its text comes by itself.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +35,26 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS, DOCS = ROOT / "benchmarks", ROOT / "docs"
 RESULTS = SCRIPTS / "results"
+
+
+class Page(StrEnum):
+    """The pages of ``docs`` that show results."""
+
+    ALGORITHMS = "results_algorithms.md"
+    BOXED = "sharing.md"
+    BRIEFS = "briefs.md"
+    FLOOR_PLANS = "floor_plans.md"
+    GENERATOR = "generator.md"
+    MOLECULES = "molecules.md"
+    NETWORKS = "results_networks.md"
+    OTHER_DATA = "results_other_data.md"
+    PAIR_DENOISER = "pair_denoiser.md"
+    RESULTS = "results.md"
+    SAMPLERS = "results_samplers.md"
+    SPEED = "results_speed.md"
+    STANDARD_SETS = "standard_sets.md"
+    STUDIO = "studio.md"
+
 
 Sections = Mapping[tuple[str, str], str]
 """Texts by page of ``docs`` and name of the section."""
@@ -54,10 +78,8 @@ class Record:
 
     @property
     def report(self) -> ModuleType:
-        """The module with ``sections`` and ``figures``."""
-        script = Path(self.command.split()[1]).stem
-        beside = f"{script}_report"
-        return import_module(beside if (SCRIPTS / f"{beside}.py").exists() else script)
+        """The script, with ``sections`` and ``figures``."""
+        return import_module(Path(self.command.split()[1]).stem)
 
     def sections(self) -> Sections:
         """None of a script without tables."""
@@ -65,6 +87,11 @@ class Record:
 
     def figures(self) -> Figures:
         return self.report.figures(self) if hasattr(self.report, "figures") else {}
+
+
+def earlier(name: str) -> Any:
+    """What ``results/<name>.json`` holds so far: its results, nothing where there is no file."""
+    return Record.read(name).results if (RESULTS / f"{name}.json").exists() else {}
 
 
 def publish(name: str, *, command: str, seed: int | Sequence[int], results: Any) -> Path:
@@ -88,6 +115,12 @@ def write_result(name: str, *, command: str, seed: int | Sequence[int], results:
     record = {"command": command, "seed": seed, "hardware": hardware(), "results": results}
     path.write_text(json.dumps(record, indent=1) + "\n")
     return path
+
+
+def typed() -> str:
+    """The command of this process, its files without their folders."""
+    words = [re.sub(r"[^=]*/", "", word) for word in sys.argv[1:]]
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
 def hardware() -> str:

@@ -4,7 +4,7 @@
         [--only recipe arms early] [--quick]
 
 Writes ``benchmarks/results/regions.json``, after every run, and its tables in
-``docs/results_other_data.md``. Everything is measured on the test split, of which nothing is
+the docs. Everything is measured on the test split, of which nothing is
 chosen, under masks that are the same for all. ``--quick`` makes a few steps of everything once and
 writes nothing.
 """
@@ -26,18 +26,19 @@ from torch import Tensor
 from discrete_diffusion import load
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.train import train
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.domains.regions.row_report import RowReport
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import RowAncestral
-from record import RESULTS, publish, write_result
-from regions_report import CONSTANT_ATAC, MEASURED, MEASURED_ATAC
-from speed_clock import Stopwatch
+from record import Page, Record, Sections, earlier, markdown_table, publish, write_result
+from runs import facts, kept_run
 
 PARTS = ("recipe", "arms", "early")
+MEASURED = ("per_motif_r", "per_motif_r2", "masked_mse", "flat_r")
+BASELINES = ("column_mean", "neighbour_mean", "window_mean", "oracle")
+MEASURED_ATAC, CONSTANT_ATAC = "accessibility measured", "accessibility 1 everywhere"
 EXPERIMENT = "experiment=regions"
 MASK_RATE, MASK_SEEDS = 0.5, range(4)
 DRAWS, DRAW_STEPS = 16, 20
@@ -142,19 +143,10 @@ def _means(found: list[dict[str, float]]) -> dict[str, float]:
 
 def run(held_out: HeldOut, words: list[str], *, draws: bool = False) -> dict[str, Any]:
     """Train, and measure the averaged weights (the last ones without averaging)."""
-    with tempfile.TemporaryDirectory() as folder:
-        watch = Stopwatch(torch.device("cpu"))
-        metrics = train(compose("train", words), Path(folder))
-        spent = watch.stop(1)
-        algorithm = load(Path(folder) / "checkpoints" / "last.ckpt")
-    found: dict[str, Any] = {
-        "seed": metrics["seed"],
-        "steps": metrics["steps"],
-        "parameters": metrics["parameters"],
-        "cpu_seconds": spent.cpu,
-        "seconds": spent.wall,
-        "test": held_out.measure(algorithm),
-    }
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = kept_run(Path(scratch) / "run", words)
+        algorithm = load(folder / "checkpoints" / "last.ckpt")
+        found = facts(folder) | {"test": held_out.measure(algorithm)}
     if draws:
         found["test_of_drawn"] = held_out.measure_draws(algorithm)
     return found
@@ -183,9 +175,7 @@ class Benchmark:
             name: held_out_of([EXPERIMENT, f"data.quantitative_atac={value}"])
             for name, value in ((MEASURED_ATAC, "true"), (CONSTANT_ATAC, "false"))
         }
-        former = {}
-        if set(only) != set(PARTS) and not quick:
-            former = json.loads((RESULTS / "regions.json").read_text())["results"]
+        former = {} if set(only) == set(PARTS) or quick else earlier("regions")
         self.results: dict[str, Any] = {"baselines": {}, **former} | {
             "train": f"discrete-diffusion train {EXPERIMENT}",
             "threads": threads,
@@ -236,6 +226,94 @@ def train_arms(benchmark: Benchmark, part: str, arms: dict[str, Arm], steps: int
                 words = short_run(arm, 4 if benchmark.quick else steps)
                 draws = "algo.objective=ddpm" in arm.overrides
                 benchmark.add([*words, f"seed={seed}"], runs[name], draws=draws)
+
+
+def sections(record: Record) -> Sections:
+    """The recipe, the variants and what the flat correlation hides."""
+    results = record.results
+    return {
+        (Page.OTHER_DATA, "regions facts"): _facts(results, record.hardware),
+        (Page.OTHER_DATA, "regions"): _table_of_arms(results, "arms"),
+        (Page.OTHER_DATA, "regions early"): _table_of_arms(results, "early"),
+        (Page.OTHER_DATA, "regions flat"): _table_of_flat(results),
+    }
+
+
+def difference(runs: list[dict[str, Any]], others: list[dict[str, Any]], key: str) -> str:
+    """Mean of ``runs`` less ``others`` over the seeds that both have, with its standard error."""
+    base = {run["seed"]: run["test"][key] for run in others}
+    less = [run["test"][key] - base[run["seed"]] for run in runs if run["seed"] in base]
+    error = statistics.stdev(less) / len(less) ** 0.5 if len(less) > 1 else float("nan")
+    return f"{statistics.fmean(less):+.4f} ± {error:.4f}"
+
+
+def _facts(results: dict[str, Any], hardware: str) -> str:
+    runs, known = results["recipe"], results["baselines"][MEASURED_ATAC]
+    parts = []
+    for key, what in (("per_motif_r", "r"), ("per_motif_r2", "R²")):
+        each = ", ".join(f"{run['test'][key]:.3f}" for run in runs)
+        parts.append(
+            f"per-motif {what} {each} (neighbour mean {known[f'neighbour_mean_{key}']:.3f}, oracle "
+            f"{known[f'oracle_{key}']:.3f})"
+        )
+    cpu, wall = (
+        " to ".join(f"{f(run[key] for run in runs):.0f}" for f in (min, max))
+        for key in ("cpu_seconds", "seconds")
+    )
+    return (
+        f"{len(runs)} seeds, test split: {'; '.join(parts)}. A run, data and its own evaluation "
+        f"included, took {cpu} CPU-seconds on {results['threads']} thread and {wall} seconds of a "
+        f"busy machine ({hardware})."
+    )
+
+
+def _table_of_arms(results: dict[str, Any], part: str) -> str:
+    """Every variant beside the first, and at the top of the longer ones the baselines."""
+    rows, known = [], results["baselines"][MEASURED_ATAC]
+    for who in BASELINES if part == "arms" else ():
+        cells = [_shown(known[f"{who}_{key}"]) for key in MEASURED[:3]]
+        rows.append([who.replace("_", " "), *cells, "", ""])
+    first = next(iter(results[part].values()))["runs"]
+    for name, arm in results[part].items():
+        keys = () if arm["runs"] is first else ("per_motif_r", "per_motif_r2")
+        less = [difference(arm["runs"], first, key) for key in keys] or ["", ""]
+        rows.append([name, *_cells([run["test"] for run in arm["runs"]]), *less])
+        if drawn := [run["test_of_drawn"] for run in arm["runs"] if "test_of_drawn" in run]:
+            rows.append([f"{name}, mean of {results['draws']} draws", *_cells(drawn), "", ""])
+    heads = ["", "per-motif r (each seed)", "R²", "masked MSE", "less the first: r", "R²"]
+    return markdown_table(heads, rows)
+
+
+def _cells(found: list[dict[str, float]]) -> list[str]:
+    each = " / ".join(_shown(scores["per_motif_r"]) for scores in found)
+    others = [_mean(found, key) for key in ("per_motif_r2", "masked_mse")]
+    return [f"{_mean(found, 'per_motif_r')} ({each})", *others]
+
+
+def _table_of_flat(results: dict[str, Any]) -> str:
+    """The flat correlation beside the one by column, with and without a constant column."""
+    keys, rows = ("flat_r", "per_motif_r"), []
+    arms = {
+        MEASURED_ATAC: ("as the recipe",),
+        CONSTANT_ATAC: ("published choices", "published recipe"),
+    }
+    for data, names in arms.items():
+        known = results["baselines"][data]
+        which = data.removeprefix("accessibility ")
+        rows.append(["column mean", which, *(_shown(known[f"column_mean_{key}"]) for key in keys)])
+        for name in names:
+            found = [run["test"] for run in results["arms"][name]["runs"]]
+            rows.append([name, which, *(_mean(found, key) for key in keys)])
+    return markdown_table(["", "accessibility", "flat r", "per-motif r"], rows, left=2)
+
+
+def _mean(found: list[dict[str, float]], key: str) -> str:
+    return _shown(statistics.fmean(scores[key] for scores in found))
+
+
+def _shown(value: float) -> str:
+    """Three decimals, without a sign of 0."""
+    return f"{round(value, 3) + 0.0:.3f}"
 
 
 def main() -> None:

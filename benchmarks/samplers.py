@@ -11,7 +11,7 @@ Every cell (sampler, steps, seed) is written into the folder as soon as it is me
 measured again for the same weights and the same code of samplers: an interrupted sweep goes on when
 called again, and two processes can share it, one with ``--share 0/2``, one with ``--share 1/2``.
 The call that finds all cells measured writes ``benchmarks/results/samplers.json``, the tables of
-``docs/results_samplers.md`` and the figure beside them; with ``--quick``, a small model and few
+the docs and the figure beside them; with ``--quick``, a small model and few
 samples, all goes into the folder. ``seconds`` are those of the machine as it was, whatever else ran
 on it.
 """
@@ -19,179 +19,232 @@ on it.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from statistics import fmean, variance
 from typing import Any
 
 import torch
+from scipy.stats import ttest_ind
 
-import discrete_diffusion
-from buildable import buildable
-from discrete_diffusion.algorithms import TokenAlgorithm
-from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
-from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.train import train
-from discrete_diffusion.data import TokenDataset, draw_sizes
-from discrete_diffusion.domains import build_data, domain_of
-from discrete_diffusion.domains.bubble_diagrams import decode
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
-from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import build_sampler, draw_samples
-from record import publish
-from sampler_cells import Cell, all_cells, quick_cells
-from samplers_report import FIGURE, draw
-from speculative import counted
-from speed_clock import Stopwatch
+from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from record import Figures, Page, Record, Sections, markdown_table, publish
+from sampler_cells import (
+    FEW_CALLS,
+    FLAT,
+    NUM,
+    QUICK_NUM,
+    REFERENCE,
+    Model,
+    all_cells,
+    fill,
+    quick_cells,
+    trained,
+)
+from sampler_figures import Curve, QualityPanel, ReferencePoint, draw_tradeoff
 
-NUM, QUICK_NUM, BATCH = 2000, 100, 256
-FLAT = (
-    *("experiment=bubble_mdlm", "algo.backbone=bd-denoiser"),
-    *("data.batch_size=64", "optim.lr=1e-3", "trainer.max_steps=10000"),
-)
-"""The run that the samplers' numbers come from."""
-METRICS = (
-    *("relation_tv", "conditional_pair_tv", "node_tv", "valid", "transitive"),
-    *("mode_coverage_weighted", "diversity"),
-)
 QUICK = ("model=bd_tiny", "trainer.max_steps=300", "data.num_plans=5000", "eval.num_samples=0")
 
+Measured = dict[str, Any]
+"""A cell with its numbers."""
 
-@dataclass(frozen=True)
-class Model:
-    """A trained model, what its weights are called in cells, its data, and the plans it is measured
-    on."""
-
-    checkpoint: Checkpoint
-    digest: str
-    data: TokenDataset
-    reference: DiagramSet
-
-    @classmethod
-    def read(cls, path: str | Path) -> Model:
-        """Of a run, a file, or the name of a model in the box."""
-        checkpoint = read_checkpoint(path)
-        data = build_data(checkpoint.config)
-        vocab = VocabConfig(n_max=checkpoint.config.data.n_max)
-        reference = DiagramSet(decode(data.splits["test"].x0, vocab)).prepare()
-        return cls(checkpoint, digest_of(checkpoint.algorithm), data, reference)
-
-    def measure(self, cell: Cell, num: int, verdicts: int = 0) -> dict[str, float]:
-        """Draw and measure; the room counts are a function of the seed alone. ``verdicts``: of how
-        many samples it is asked whether they can be built."""
-        checkpoint, data = self.checkpoint, self.checkpoint.config.data
-        sizes = draw_sizes(checkpoint.size_counts, num, make_generator(cell.seed, 0))
-        real = domain_of(data).real_positions(data, sizes)
-        in_rounds, watch = cell.name == "speculative", Stopwatch(torch.device("cpu"))
-        output = draw_samples(
-            build_sampler(cell.sampling),
-            checkpoint.algorithm,
-            real,
-            generator=make_generator(cell.seed, 1),
-            steps=cell.steps,
-            batch_size=BATCH,
-            trajectories=num if in_rounds else 0,
-        )
-        spent = watch.stop(num)
-        diagrams = decode(output.x0, VocabConfig(n_max=data.n_max))
-        found = bubble_metrics(DiagramSet(diagrams), self.reference)
-        numbers = {
-            "calls": float(output.nfe.double().mean()),
-            "most_calls": int(output.nfe.max()),
-            **{name: found[name] for name in METRICS},
-            "seconds": spent.wall,
-            "cpu_seconds": spent.cpu,
-        }
-        if in_rounds:
-            most = cell.sampling.get("tokens_per_round", 8)
-            numbers["rounds"] = counted(output, real.sum(dim=1), most)["rounds"]
-        if verdicts:
-            some = diagrams[:verdicts]
-            numbers["buildable"] = len(buildable(some)) / len(some)
-        return numbers
+FIGURE = "samplers_pareto.png"
+FAMILIES = {
+    "order left to chance": ("first-hitting", "ancestral", "entropy-bounded"),
+    "order by certainty": (
+        "confidence",
+        "margin",
+        "entropy",
+        "entropy-bounded, least entropy first",
+    ),
+    "revising": ("remdm", "renoise", "predictor-corrector"),
+}
+PANELS = (
+    QualityPanel("relation_tv", "Relation TV", (0.009, 0.25), is_log=True, more_is_better=False),
+    QualityPanel("valid", "Valid", (0.98, 1.0), is_share=True),
+    QualityPanel("transitive", "Transitive", (0.8, 1.0), is_share=True),
+    QualityPanel("mode_coverage_weighted", "Coverage", (0.45, 1.0), is_share=True),
+)
+COLUMNS = {
+    "relation_tv": "relation TV ↓",
+    "conditional_pair_tv": "conditional pair TV ↓",
+    "node_tv": "node TV ↓",
+    "valid": "valid, % ↑",
+    "transitive": "transitive, % ↑",
+    "mode_coverage_weighted": "coverage, % ↑",
+    "diversity": "diversity, % ↑",
+}
+COMPARED = ("relation_tv", "valid", "transitive", "mode_coverage_weighted")
 
 
-def digest_of(algorithm: TokenAlgorithm) -> str:
-    """16 hex digits that say which weights these are."""
-    digest = hashlib.sha256(algorithm.name.encode())
-    for name, tensor in sorted(algorithm.state_dict().items()):
-        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]
-
-
-def trained(folder: Path, algorithm: str, words: Sequence[str]) -> Path:
-    """The last checkpoint of a training run, which is made if it is not there or not finished."""
-    run = folder / algorithm
-    if not (run / "metrics.json").exists():
-        train(compose("train", [f"algo={algorithm}", "logger=none", *words]), run)
-    return run / "checkpoints" / "last.ckpt"
-
-
-@cache
-def digest_of_code() -> str:
-    """Of the modules that the draws depend on."""
-    package = Path(discrete_diffusion.__file__).parent
-    digest = hashlib.sha256()
-    for part in ("sampling", "forward_process"):
-        for path in sorted((package / part).glob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def place_of(folder: Path, cell: Cell, digest: str, num: int, verdicts: int = 0) -> Path:
-    """The file of a cell: named by all that its numbers depend on, code included."""
-    facts = {
-        **cell.facts,
-        "weights": digest,
-        "samples": num,
-        "batch": BATCH,
-        "code": digest_of_code(),
-        **({"verdicts": verdicts} if verdicts else {}),
+def draw(cells: Sequence[Measured], path: Path) -> None:
+    """Curves over steps at temperature 1, means over the seeds there are; the reference's interval
+    over its own."""
+    plain = [c for c in cells if c["model"] == "mdlm" and not _sharpened(c)]
+    rows = {
+        family: [_curve(line, [c for c in plain if c["line"] == line]) for line in lines]
+        for family, lines in FAMILIES.items()
     }
-    name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-    return folder / "cells" / f"{name}.json"
+    rows = {family: [c for c in curves if c.calls] for family, curves in rows.items()}
+    seeds = _seeds_of(cells, _reference(cells))
+    draw_tradeoff(
+        {family: curves for family, curves in rows.items() if curves},
+        PANELS,
+        path,
+        reference=ReferencePoint(
+            "first-hitting, one token per call",
+            _mean(seeds, "calls"),
+            {panel.key: _mean(seeds, panel.key) for panel in PANELS},
+            {panel.key: _limits(_interval(seeds, panel.key)) for panel in PANELS},
+        ),
+        few_calls=FEW_CALLS,
+    )
 
 
-def share_of(cells: Sequence[Cell], share: str) -> Iterator[Cell]:
-    """Every n-th cell from the k-th on, for the share ``k/n``."""
-    k, _, n = share.partition("/")
-    yield from cells[int(k) :: int(n)]
+def figures(record: Record) -> Figures:
+    return {FIGURE: partial(draw, record.results["cells"])}
 
 
-def fill(
-    models: Mapping[str, Model],
-    cells: Sequence[Cell],
-    folder: Path,
-    share: str,
-    num: int,
-    verdicts: Mapping[Cell, int] | None = None,
-) -> list[dict[str, Any]] | None:
-    """Measure what this share lacks; all cells with their numbers, or None if any is lacking.
-
-    ``verdicts``: of the cells that it is not 0 for, see ``Model.measure``."""
-    asked = verdicts or {}
-    places = {
-        cell: place_of(folder, cell, models[cell.model].digest, num, asked.get(cell, 0))
-        for cell in cells
+def sections(record: Record) -> Sections:
+    cells = record.results["cells"]
+    absorbing = [cell for cell in cells if cell["model"] == "mdlm"]
+    lines = list(dict.fromkeys(cell["line"] for cell in absorbing))
+    once = [cell for cell in absorbing if cell["seed"] == 0]
+    once.sort(key=lambda cell: (lines.index(cell["line"]), _sharpened(cell), -cell["calls"]))
+    texts = {
+        "samplers seeds": _seeds_table(absorbing),
+        "samplers noise": _noise(absorbing),
+        "samplers curves": _table([cell for cell in once if not _sharpened(cell)]),
+        "samplers sharpened": _table([cell for cell in once if _has_sharpened_peer(cell, once)]),
+        "samplers other noise": _table([cell for cell in cells if cell["model"] != "mdlm"]),
     }
-    for cell in share_of(cells, share):
-        if places[cell].exists():
+    return {(Page.SAMPLERS, name): text for name, text in texts.items()}
+
+
+def _seeds_table(cells: Sequence[Measured]) -> str:
+    """Candidates with several seeds, and their differences to the reference."""
+    reference = _seeds_of(cells, _reference(cells))
+    titles = [COLUMNS[key] for key in COMPARED]
+    head = ["sampler", "calls (most)"]
+    for title in titles:
+        head += [title, "less the reference's"]
+    rows = []
+    for cell in cells:
+        group = _seeds_of(cells, cell)
+        if cell["seed"] != group[0]["seed"] or len(group) < 2:
             continue
-        numbers = models[cell.model].measure(cell, num, asked.get(cell, 0))
-        places[cell].parent.mkdir(parents=True, exist_ok=True)
-        half = places[cell].with_suffix(".part")
-        half.write_text(json.dumps({**cell.facts, **numbers}, indent=1) + "\n")
-        half.rename(places[cell])
-        print(f"{cell}: {numbers}", flush=True)
-    if missing := [cell for cell in cells if not places[cell].exists()]:
-        print(f"{len(missing)} of {len(cells)} cells are another share's and not measured yet")
-        return None
-    return [{"line": cell.line, **json.loads(places[cell].read_text())} for cell in cells]
+        row = [_name(cell), _calls(group)]
+        for key in COMPARED:
+            number = _number(key)
+            row.append(number(_mean(group, key)))
+            row.append("" if group == reference else _difference(group, reference, key))
+        rows.append(row)
+    return markdown_table(head, rows)
+
+
+def _noise(cells: Sequence[Measured]) -> str:
+    """What one number of one seed is worth: the standard deviation over seeds, pooled."""
+    groups = [_seeds_of(cells, cell) for cell in cells if cell["seed"] == 0]
+    groups = [group for group in groups if len(group) > 1]
+    words = []
+    for key, title in COLUMNS.items():
+        pooled = fmean(variance(cell[key] for cell in group) for group in groups) ** 0.5
+        words.append(f"{title.rstrip('↑↓ ')} {_number(key)(pooled)}")
+    return (
+        f"Standard deviation of one number over seeds, pooled over these rows: {'; '.join(words)}."
+    )
+
+
+def _table(cells: Sequence[Measured]) -> str:
+    """A row per cell, in the order given."""
+    head = ["sampler", "calls (most)", *COLUMNS.values()]
+    rows = [
+        [_name(cell), _calls([cell]), *(_number(key)(cell[key]) for key in COLUMNS)]
+        for cell in cells
+    ]
+    return markdown_table(head, rows)
+
+
+def _curve(line: str, cells: Sequence[Measured]) -> Curve:
+    """A point per setting."""
+    settings = [_seeds_of(cells, cell) for cell in cells if cell["seed"] == 0]
+    values = {panel.key: [_mean(group, panel.key) for group in settings] for panel in PANELS}
+    return Curve(line, [_mean(group, "calls") for group in settings], values)
+
+
+def _reference(cells: Sequence[Measured]) -> Measured:
+    return next(c for c in cells if c["line"] == REFERENCE and _setting(c) == "one token per call")
+
+
+def _seeds_of(cells: Sequence[Measured], like: Measured) -> list[Measured]:
+    """The cells that differ from one in nothing but the seed, by seed."""
+    same = [c for c in cells if all(c[key] == like[key] for key in ("model", "sampling", "steps"))]
+    return sorted(same, key=lambda cell: cell["seed"])
+
+
+def _sharpened(cell: Measured) -> bool:
+    return bool({"temperature", "top_p"} & cell["sampling"].keys())
+
+
+def _has_sharpened_peer(cell: Measured, cells: Sequence[Measured]) -> bool:
+    """True if it is sharpened, or the same sampler at temperature 1 as one that is."""
+
+    def plain(c: Measured) -> dict[str, Any]:
+        kept = {k: v for k, v in c["sampling"].items() if k not in ("temperature", "top_p")}
+        return {**kept, "steps": c["steps"]}
+
+    return any(_sharpened(other) and plain(other) == plain(cell) for other in cells)
+
+
+def _name(cell: Measured) -> str:
+    return f"{cell['line']}, {_setting(cell)}"
+
+
+def _setting(cell: Measured) -> str:
+    """Steps, budget, temperature and top-p, as one types them."""
+    shown = [] if cell["steps"] is None else [f"steps={cell['steps']}"]
+    for key in ("budget", "temperature", "top_p"):
+        if key in cell["sampling"]:
+            shown.append(f"{key}={cell['sampling'][key]:g}")
+    if not {"budget"} & cell["sampling"].keys() and cell["steps"] is None:
+        shown.insert(0, "one token per call")
+    return ", ".join(shown)
+
+
+def _calls(cells: Sequence[Measured]) -> str:
+    return f"{_mean(cells, 'calls'):.1f} ({max(cell['most_calls'] for cell in cells)})"
+
+
+def _mean(cells: Sequence[Measured], key: str) -> float:
+    return _interval(cells, key).mean
+
+
+def _interval(cells: Sequence[Measured], key: str) -> Interval:
+    return confidence_interval([cell[key] for cell in cells])
+
+
+def _limits(interval: Interval) -> tuple[float, float]:
+    """The mean twice where there is one seed."""
+    if interval.low is None or interval.high is None:
+        return interval.mean, interval.mean
+    return interval.low, interval.high
+
+
+def _difference(group: Sequence[Measured], reference: Sequence[Measured], key: str) -> str:
+    """Of the means over seeds, with Welch's 95 % interval."""
+    ours, theirs = ([cell[key] for cell in cells] for cells in (group, reference))
+    found = ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    number = _number(key)
+    mean = _mean(group, key) - _mean(reference, key)
+    return f"{number(mean)} ({number(found.low)} to {number(found.high)})"
+
+
+def _number(key: str) -> Callable[[float], str]:
+    if key.endswith("_tv"):
+        return lambda x: f"{x:.4f}"
+    return (lambda x: f"{100 * x:.2f}") if key == "valid" else (lambda x: f"{100 * x:.1f}")
 
 
 def main() -> None:

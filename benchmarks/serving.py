@@ -25,7 +25,7 @@ from typing import Any
 import httpx
 
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
-from record import Record, markdown_table, publish
+from record import Page, Record, markdown_table, publish
 
 ALONE = 30
 """Requests one after the other."""
@@ -207,7 +207,7 @@ def sections(record: Record) -> dict[tuple[str, str], str]:
         f"the time, {memory['last third']:.0f} MB in the last. Stopping took "
         f"{r['seconds_to_stop']:.1f} s.",
     ]
-    return {("studio.md", "serving"): "\n".join(text)}
+    return {(Page.STUDIO, "serving"): "\n".join(text)}
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 The model of plans is ``plans-small``. With ``--text`` a ``dit_tiny`` that is not told t is trained
 on the characters of FILE, in FOLDER, unless it is there. Writes
-``benchmarks/results/speculative.json`` and tables of ``docs/results_samplers.md``.
+``benchmarks/results/speculative.json`` and its tables in the docs.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structu
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.types import SampleOutput
-from kept_runs import kept_run
-from record import Record, Sections, markdown_table, percent, publish
+from record import Page, Record, Sections, markdown_table, percent, publish
+from runs import kept_run
 
 SEED, LEAST = 0, 12
 PLANS: dict[str, dict[str, Any]] = {"first-hitting": {"name": "first-hitting"}} | {
@@ -125,7 +125,7 @@ def table(ways: Mapping[str, Mapping[str, float]]) -> str:
 
 def sections(record: Record) -> Sections:
     plans, text = record.results["plans"], record.results.get("text")
-    page, on = "results_samplers.md", f"On {record.hardware}, one thread."
+    page, on = Page.SAMPLERS, f"On {record.hardware}, one thread."
     found = {
         (page, "speculative plans"): f"{table(plans['ways'])}\n\n{plans['samples']} samples. {on}"
     }

@@ -15,7 +15,7 @@ the folder, half an hour on two cores.
 
 Each part is stored on its own in ``benchmarks/results/speed.json`` (``speed_cuda.json`` of a GPU),
 with its command, hardware and a digest of the package's code, and the tables of
-``docs/results_speed.md`` are written from there (of a GPU: into the folder). ``--quick`` checks
+the docs are written from there (of a GPU: into the folder). ``--quick`` checks
 that everything runs, on a small model, and writes into the folder only.
 
 On a GPU give it batches and plans enough: ``--device cuda --batch-size 4096 --num-plans 200000
@@ -29,6 +29,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +37,33 @@ import torch
 
 import discrete_diffusion
 import speed_cost
-import speed_networks
 from discrete_diffusion.cli.precision import multiplies_bfloat16
-from record import RESULTS, hardware, publish
-from samplers import FLAT, trained
-from speed_curves import curves
-from speed_networks import networks
-from speed_profile import profiles
-from speed_report import tables
-from speed_sampling import sampling
-from speed_students import students
-from speed_training import peak_memory, throughput
-from speed_variants import CURVES, VARIANTS, Plans, Variant, usable
+from record import RESULTS, Page, Record, Sections, hardware, publish
+from sampler_cells import FLAT, trained
+from speed_cost import cost_table, networks, networks_table
+from speed_sampling import sampling, sampling_table, students, students_table
+from speed_training import (
+    memory_table,
+    peak_memory,
+    profile_table,
+    profiles,
+    throughput,
+    training_table,
+)
+from speed_variants import CURVES, VARIANTS, Plans, Variant, curves, curves_table, usable
 
-PARTS = ("training", "profile", "memory", "curves", "sampling", "students", "cost", "networks")
+WRITERS = {
+    "training": training_table,
+    "profile": profile_table,
+    "memory": memory_table,
+    "curves": curves_table,
+    "sampling": sampling_table,
+    "students": students_table,
+    "cost": cost_table,
+    "networks": networks_table,
+}
+"""What makes a text of the numbers of a part."""
+PARTS = tuple(WRITERS)
 QUICK_PLANS = ("data.num_plans=2000",)
 QUICK_WORDS = ("model=bd_tiny", *QUICK_PLANS, "data.batch_size=32")
 QUICK_RUN = ("trainer.max_steps=20", "eval.num_samples=0", "callbacks.num_samples=0")
@@ -195,13 +209,10 @@ def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[
             seed=given.seed,
             bfloat16=bfloat16,
         )
+    sizes = speed_cost.QUICK if given.quick else speed_cost.GPU if on_gpu else speed_cost.FULL
     if part == "networks":
-        sizes = speed_networks.GPU if on_gpu else speed_networks.FULL
-        sizes = speed_networks.QUICK if given.quick else sizes
         return networks(sizes, device, repeats=given.repeats, bfloat16=bfloat16)
-    lengths = speed_cost.GPU if on_gpu else speed_cost.FULL
-    lengths = speed_cost.QUICK if given.quick else lengths
-    return speed_cost.cost(lengths, device, repeats=given.repeats)
+    return speed_cost.cost(sizes, device, repeats=given.repeats)
 
 
 def keep(given: argparse.Namespace, part: str, code: str, found: dict[str, Any]) -> None:
@@ -229,6 +240,26 @@ def keep(given: argparse.Namespace, part: str, code: str, found: dict[str, Any])
         texts = tables(results).items()
         page = "\n\n".join(f"## {title}\n\n{text}" for title, text in texts)
         (given.folder / f"{name}.md").write_text(page + "\n")
+
+
+def sections(record: Record) -> Sections:
+    """Of a CPU; the docs have no tables of a GPU."""
+    texts = tables(record.results) if record.name == "speed" else {}
+    return {(Page.SPEED, name): text for name, text in texts.items()}
+
+
+def tables(results: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    """A text of every part that was measured, by name."""
+    return {
+        f"speed {name}": f"{_source(results[name])}\n\n{WRITERS[name](results[name]['found'])}"
+        for name in PARTS
+        if name in results
+    }
+
+
+def _source(part: Mapping[str, Any]) -> str:
+    threads = f"{part['threads']} thread{'s' if part['threads'] > 1 else ''}"
+    return f"`{part['command']}`: {threads}, {part['hardware']}, code `{part['code']}`."
 
 
 def main() -> None:

@@ -1,11 +1,14 @@
-"""What a training step and a network call cost against n, L, batch and steps, for ``speed.py``.
+"""What a training step and a network call cost against n, L, batch and steps, for ``speed.py``; and
+the flat and the pair denoiser side by side, by number of rooms.
 
-Random legal tokens: the arithmetic does not read them. The width is that of ``bd_small``.
+Random legal tokens: the arithmetic does not read them. The width is that of ``bd_small``; the
+networks side by side are the presets ``bd_small`` and ``bd_pair_small``, of nearly as many
+parameters, untrained, on diagrams that fill all their slots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,28 +17,34 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
+from clock import Spent, exponent, interleaved, rates, seconds_each, timed
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import draw, make_generator
+from discrete_diffusion.cli import compose
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout, VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 from discrete_diffusion.models.dit import DiT
+from discrete_diffusion.models.registry import build_backbone
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import FirstHitting, draw_samples
 from discrete_diffusion.types import Batch
-from speed_clock import exponent, seconds_each
-from speed_variants import CLIP
+from record import markdown_table
+from speed_variants import CLIP, precision
 
 COST_STREAM = 50
 WIDTH, LAYERS, HEADS = 128, 4, 4
 CHARACTERS = 100
 ROOMS = 7
 """Where it is not what varies."""
+NETWORKS = ("bd-denoiser", "bd-denoiser-pair")
+"""Side by side; the first is what the other is compared with."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured. ``rooms``: pairs (n_max, rooms)."""
+    """Sizes to measure at. ``rooms``: pairs (n_max, rooms); ``beside``: pairs (rooms, diagrams) for
+    both networks, with ``beside_calls`` of a work in one repeat."""
 
     rooms: tuple[tuple[int, int], ...]
     lengths: tuple[int, ...]
@@ -44,6 +53,8 @@ class Sizes:
     rooms_batch: int
     lengths_batch: int
     steps_batch: int
+    beside: tuple[tuple[int, int], ...]
+    beside_calls: int
 
 
 FULL = Sizes(
@@ -54,8 +65,17 @@ FULL = Sizes(
     rooms_batch=64,
     lengths_batch=16,
     steps_batch=256,
+    beside=((4, 256), (6, 256), (8, 256), (16, 64), (32, 8), (64, 2)),
+    beside_calls=4,
 )
-GPU = replace(FULL, rooms_batch=1024, lengths_batch=256, batches=(256, 1024, 4096, 16384))
+GPU = replace(
+    FULL,
+    rooms_batch=1024,
+    lengths_batch=256,
+    batches=(256, 1024, 4096, 16384),
+    beside=((4, 4096), (6, 4096), (8, 4096), (16, 1024), (32, 128), (64, 16)),
+    beside_calls=8,
+)
 QUICK = Sizes(
     rooms=((8, 4), (8, 8)),
     lengths=(16, 32),
@@ -64,6 +84,8 @@ QUICK = Sizes(
     rooms_batch=8,
     lengths_batch=4,
     steps_batch=8,
+    beside=((4, 8), (8, 8)),
+    beside_calls=1,
 )
 
 
@@ -188,3 +210,123 @@ def _by_steps(sizes: Sizes, device: torch.device, repeats: int) -> dict[str, Any
 
 def _clocked(seconds: Sequence[dict[str, float]], device: torch.device) -> list[float]:
     return [s["seconds" if device.type == "cuda" else "cpu_seconds"] for s in seconds]
+
+
+def model_of(network: str, n_max: int, num: int, device: torch.device) -> Model:
+    vocab = VocabConfig(n_max=n_max)
+    words = [f"algo.backbone={network}", f"data.n_max={n_max}", "model.dropout=0"]
+    backbone = build_backbone(compose("train", words), vocab.vocab_size)
+    return Model(vocab.layout(), backbone, vocab.real_positions(torch.full((num,), n_max)), device)
+
+
+def networks(sizes: Sizes, device: torch.device, *, repeats: int, bfloat16: bool) -> dict[str, Any]:
+    """Diagrams per second of a training step and of a network call, and the ratio to the flat one;
+    the exponents of the seconds per diagram against n."""
+    rows, fits = [], []
+    for narrow in (False, True) if bfloat16 else (False,):
+        for name, work in WORKS.items():
+            costs: dict[str, list[float]] = {network: [] for network in NETWORKS}
+            for n_max, num in sizes.beside:
+                models = {network: model_of(network, n_max, num, device) for network in NETWORKS}
+                runs = {
+                    network: _several(partial(work, model), num, sizes.beside_calls, narrow, device)
+                    for network, model in models.items()
+                }
+                for run in runs.values():  # caches, allocator
+                    run(0)
+                spent = interleaved(runs, repeats)
+                for network in NETWORKS:
+                    found = rates(spent[network], spent[NETWORKS[0]])
+                    clock = "per_second" if device.type == "cuda" else "per_cpu_second"
+                    costs[network].append(1 / found[clock])
+                    row = {"network": network, "work": name, "bfloat16": narrow, "rooms": n_max}
+                    rows.append({**row, "batch": num, **found})
+            for network in NETWORKS:
+                fit = exponent([n_max for n_max, _ in sizes.beside], costs[network])
+                fits.append({"network": network, "work": name, "bfloat16": narrow, **fit})
+    return {"repeats": repeats, "calls": sizes.beside_calls, "rows": rows, "fits": fits}
+
+
+def _several(
+    work: Callable[[], None], num: int, calls: int, bfloat16: bool, device: torch.device
+) -> Callable[[int], Spent]:
+    def several() -> int:
+        with precision(bfloat16, device):
+            for _ in range(calls):
+                work()
+        return num * calls
+
+    return lambda repeat: timed(several, device)
+
+
+def cost_table(found: Mapping[str, Any]) -> str:
+    rooms, length, batch, steps = (found[k] for k in ("rooms", "length", "batch", "steps"))
+    names = ("training_step", "network_call")
+    parts = [
+        f"Rooms: batches of {rooms['batch']}; {_fits(rooms, names, 'n', '_fit')}; "
+        f"{_fits(rooms, names, 'L', '_fit_in_tokens')}.",
+        _seconds(["rooms", "tokens L"], [rooms["sizes"], rooms["tokens"]], rooms, names),
+        f"Plain sequences through `dit`: batches of {length['batch']}; "
+        f"{_fits(length, names, 'L', '_fit')}.",
+        _seconds(["L"], [length["sizes"]], length, names),
+        f"Batch: {batch['rooms']} rooms; {_fits(batch, names, 'B', '_fit')}.",
+        _seconds(["batch"], [batch["sizes"]], batch, names),
+        f"Network calls of first-hitting: {steps['batch']} diagrams of {steps['rooms']} rooms; "
+        f"{_fits(steps, ('sampling',), 'calls', '_fit')}.",
+        _seconds(["calls"], [steps["sizes"]], steps, ("sampling",)),
+    ]
+    return "\n\n".join(parts)
+
+
+def _fits(found: Mapping[str, Any], names: Sequence[str], symbol: str, suffix: str) -> str:
+    words = []
+    for name in names:
+        fit = found[f"{name}{suffix}"]
+        power = f"{symbol}^({fit['exponent']:.2f} ± {fit['standard_error']:.2f})"
+        words.append(f"{name.replace('_', ' ')} ~ {power}")
+    return ", ".join(words)
+
+
+def _seconds(
+    titles: Sequence[str],
+    sizes: Sequence[Sequence[float]],
+    found: Mapping[str, Any],
+    names: Sequence[str],
+) -> str:
+    head = list(titles)
+    for name in names:
+        head += [f"{name.replace('_', ' ')}, CPU-ms", "ms"]
+    rows = []
+    for k in range(len(sizes[0])):
+        row = [f"{size[k]:.0f}" for size in sizes]
+        for name in names:
+            row += [f"{1000 * found[name][k][clock]:.1f}" for clock in ("cpu_seconds", "seconds")]
+        rows.append(row)
+    return markdown_table(head, rows, left=0)
+
+
+def networks_table(found: Mapping[str, Any]) -> str:
+    flat, pair = dict.fromkeys(row["network"] for row in found["rows"])
+    cells = {
+        (row["network"], row["rooms"], row["work"], row["bfloat16"]): row for row in found["rows"]
+    }
+    kinds = list(dict.fromkeys((row["work"], row["bfloat16"]) for row in found["rows"]))
+    titles = [f"{work.replace('_', ' ')}, {'bfloat16' if b else 'float32'}" for work, b in kinds]
+    rows = []
+    for rooms in dict.fromkeys(row["rooms"] for row in found["rows"]):
+        line = [str(rooms), str(cells[flat, rooms, *kinds[0]]["batch"])]
+        for kind in kinds:
+            ratio = cells[pair, rooms, *kind]["per_cpu_second_ratio"]
+            times = [1 / ratio[key] for key in ("median", "high", "low")]
+            line.append("{:.2f} ({:.2f} to {:.2f})".format(*times))
+        rows.append(line)
+    fits = {(fit["network"], fit["work"], fit["bfloat16"]): fit for fit in found["fits"]}
+    for network in (flat, pair):
+        powers = [f"n^{fits[network, *kind]['exponent']:.2f}" for kind in kinds]
+        rows.append([f"`{network}`", "fit", *powers])
+    facts = (
+        f"CPU-seconds per diagram of `{pair}` over those of `{flat}`: medians of "
+        f"{found['repeats']} repeats with the lowest and the highest, and powers of the number of "
+        "rooms n fitted to the seconds per diagram of each."
+    )
+    return f"{facts}\n\n{markdown_table(['rooms', 'batch', *titles], rows)}"

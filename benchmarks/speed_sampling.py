@@ -1,8 +1,13 @@
-"""Sampling, as ``speed.py`` measures it: a ladder from the baseline, with quality beside it."""
+"""Sampling, as ``speed.py`` measures it: a ladder from the baseline, with quality beside it; and
+students of few calls beside the same baseline.
+
+The students are untrained, because what one costs does not depend on its weights; what its samples
+are worth, ``distilled.py`` measures.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,19 +19,31 @@ from omegaconf import DictConfig
 from scipy.stats import binomtest
 from torch import Tensor
 
-from discrete_diffusion.algorithms import TokenAlgorithm
+from clock import (
+    Spent,
+    interleaved,
+    product_rates,
+    products,
+    rate_cells,
+    rate_titles,
+    rates,
+    shares_of_products,
+    timed,
+)
+from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli import compose
 from discrete_diffusion.data import draw_sizes
-from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains import build_data, domain_of
 from discrete_diffusion.domains.bubble_diagrams import decode
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.distances import relation_distance
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, draw_samples
-from samplers import Model
+from record import markdown_table
+from sampler_cells import FLAT, Model
 from speed_baseline import DenseDenoiser, dense_ancestral
-from speed_clock import Spent, interleaved, products, rates, shares_of_products, timed
 from speed_variants import plain_layers, precision
 
 DENSE_STEPS = 100
@@ -60,6 +77,9 @@ WAYS = (
     Way("first-hitting, steps=12, bfloat16", "first-hitting", 12, bfloat16=True),
     Way("entropy-bounded, bfloat16", "entropy-bounded", bfloat16=True),
 )
+PAIR = ("experiment=bubble_mdlm",)
+"""The same data with the pair denoiser; the baseline and ``FLAT`` have the flat network."""
+CALLS = (6, 4)
 
 
 @dataclass(frozen=True)
@@ -191,3 +211,102 @@ def _share(share: float, num: int) -> list[float]:
     """A share of ``num`` and its Wilson interval."""
     interval = binomtest(round(share * num), num).proportion_ci(method="wilson")
     return [share, float(interval.low), float(interval.high)]
+
+
+def student_ways(bfloat16: bool) -> list[tuple[Way, tuple[str, ...]]]:
+    """What is measured, and the words of its config; the baseline is the first."""
+    found = [(Way("dense baseline, 100 steps", None, DENSE_STEPS), FLAT)]
+    for narrow in (False, True) if bfloat16 else (False,):
+        said = ", bfloat16" if narrow else ""
+        for network, words in (("flat", FLAT), ("pair", PAIR)):
+            name = f"{network} network, first-hitting{said}"
+            found.append((Way(name, "first-hitting", bfloat16=narrow), words))
+            for calls in CALLS:
+                way = Way(f"{network} network, {calls} calls{said}", "few-call", bfloat16=narrow)
+                found.append((way, (*words, "algo=distill", f"calls={calls}")))
+    return found
+
+
+def students(
+    more: Sequence[str],
+    device: torch.device,
+    *,
+    repeats: int,
+    diagrams: int,
+    seed: int,
+    bfloat16: bool,
+) -> dict[str, Any]:
+    """Diagrams per second in batches of ``diagrams``, and network calls. ``more``: words of every
+    config."""
+    torch.manual_seed(seed)
+    size_counts = build_data(compose("train", [*FLAT, *more])).size_counts()
+    painters = {}
+    for way, words in student_ways(bfloat16):
+        config = compose("train", [*words, *more])
+        algorithm = build_algorithm(config).to(device).eval()
+        painters[way] = Painter(config, algorithm, size_counts, device, seed, diagrams)
+    rows = []
+    for way, painter in painters.items():  # allocator and caches
+        real = painter.real(diagrams, 0)
+        rows.append({"name": way.name, "calls": painter.draw(way, real, 0)[1]})
+    works = {way.name: painter.timing(way, diagrams) for way, painter in painters.items()}
+    spent = interleaved(works, repeats)
+    each = {}
+    for (way, painter), row in zip(painters.items(), rows, strict=True):
+        row |= rates(spent[way.name], spent[rows[0]["name"]])
+        real = painter.real(diagrams, 1, 0)
+        each[way.name] = products(lambda w=way, p=painter, r=real: p.draw(w, r, 1, 0)) / diagrams
+    low = {way.name for way in painters if way.bfloat16}
+    reached = shares_of_products(rows, each, low, device)
+    return {"product_rate": reached, "diagrams": diagrams, "repeats": repeats, "rows": rows}
+
+
+def sampling_table(found: Mapping[str, Any]) -> str:
+    facts = (
+        f"{found['diagrams']} diagrams at the mix of room counts of the training data, medians of "
+        f"{found['repeats']} repeats, ratios as above; a model of {found['steps_trained']:,} "
+        "training steps. "
+        f"Quality of {found['num_samples']:,} samples against {found['num_reference']:,} held-out "
+        "diagrams, with 95 % intervals over samples." + product_rates(found)
+    )
+    head = [
+        "sampling",
+        "calls",
+        *rate_titles(found),
+        "relation TV ↓",
+        "valid, % ↑",
+        "transitive, % ↑",
+    ]
+    rows = [
+        [
+            row["name"],
+            f"{row['calls']:.1f}",
+            *rate_cells(found, row),
+            *(
+                _interval(row[name], scale, digits)
+                for name, scale, digits in (
+                    ("relation_tv", 1, 4),
+                    ("valid", 100, 1),
+                    ("transitive", 100, 1),
+                )
+            ),
+        ]
+        for row in found["rows"]
+    ]
+    return f"{facts}\n\n{markdown_table(head, rows)}"
+
+
+def _interval(values: Sequence[float], scale: float, digits: int) -> str:
+    middle, low, high = (f"{scale * value:.{digits}f}" for value in values)
+    return f"{middle} ({low} to {high})"
+
+
+def students_table(found: Mapping[str, Any]) -> str:
+    facts = (
+        f"{found['diagrams']} diagrams at the mix of room counts of the training data, medians of "
+        f"{found['repeats']} repeats, ratios as above; `bd_small` and `bd_pair_small`, untrained."
+        + product_rates(found)
+    )
+    head = ["sampling", "calls", *rate_titles(found)]
+    rows = [[row["name"], f"{row['calls']:.1f}", *rate_cells(found, row)] for row in found["rows"]]
+    return f"{facts}\n\n{markdown_table(head, rows)}"

@@ -1,4 +1,5 @@
-"""Training throughput and memory, as ``speed.py`` measures them.
+"""What training costs, as ``speed.py`` measures it: diagrams a second, memory, and where the time
+of a step goes.
 
 A batch is prepared within the time that is taken; the plan of an epoch is not.
 """
@@ -7,29 +8,49 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
-from discrete_diffusion.training import EMA, DiffusionModule, MetricsLog
-from discrete_diffusion.types import Batch
-from speed_clock import (
+from clock import (
     MemoryPeak,
     Spent,
     Stopwatch,
     interleaved,
     peak_of_tensors,
+    product_rates,
     products,
+    rate_cells,
+    rate_titles,
     rates,
     shares_of_products,
     timed,
 )
-from speed_variants import CLIP, VARIANTS, Plans, Trainee, usable
+from discrete_diffusion.training import EMA, DiffusionModule, MetricsLog
+from discrete_diffusion.types import Batch
+from record import markdown_table
+from speed_variants import CLIP, VARIANTS, Plans, Trainee, Variant, usable
+
+KINDS = {
+    "matrix products": r"(add)?mm|(badd)?bmm|.*convolution.*",
+    "attention": r".*scaled_dot_product.*|.*softmax.*",
+    "GELU": r"gelu.*",
+    "layer norm": r".*layer_norm.*",
+    "dropout": r".*dropout.*|bernoulli.*",
+    "copies": r"copy_|cat|clone|.*pad.*|fill_|zero_",
+    "optimiser and clipping": r".*adamw.*|.*foreach.*|.*vector_norm.*",
+}
+"""Kind -> the names of PyTorch's operations, without ``aten::``; the first that fits counts."""
+
+REST = "elementwise and the rest"
 
 
 class Steps(Callback):
@@ -154,3 +175,66 @@ def peak_memory(
         largest = max(batches, key=lambda rows: int(plans.sizes[rows].max()))
         found["tensor_mebibytes"] = peak_of_tensors(lambda: trainee.train([largest]))
     return found
+
+
+def profiles(
+    variants: list[Variant], plans: Plans, device: torch.device, *, steps: int, seed: int
+) -> dict[str, Any]:
+    """Milliseconds of an average step by kind of operation, for each variant; ``device`` a CPU."""
+    rows = []
+    for variant in variants:
+        trainee = Trainee(variant, plans, device, seed)
+        batches = trainee.rows(0, steps)
+        trainee.train(batches[:2])
+        with profile(activities=[ProfilerActivity.CPU]) as found:
+            trainee.train(batches)
+        spent = dict.fromkeys([*KINDS, REST], 0.0)
+        for event in found.key_averages():
+            spent[kind_of(event.key)] += event.self_cpu_time_total / 1e3 / len(batches)
+        rows.append({"name": variant.name, "milliseconds": spent})
+        print(rows[-1], flush=True)
+    return {"steps": steps, "batch_size": plans.batch_size, "rows": rows}
+
+
+def kind_of(name: str) -> str:
+    """The kind of an operation, e.g. of ``aten::addmm``."""
+    short = name.lower().removeprefix("aten::")
+    return next((kind for kind, names in KINDS.items() if re.fullmatch(names, short)), REST)
+
+
+def training_table(found: Mapping[str, Any]) -> str:
+    facts = (
+        f"Batches of {found['batch_size']}, on average {found['mean_real_tokens']:.1f} real tokens "
+        f"per diagram; medians of {found['repeats']} repeats of {found['steps']} steps, ratios to "
+        "the baseline of the same dropout in the same repeat, with the lowest and the highest."
+        + product_rates(found)
+    )
+    rows = [[row["name"], *rate_cells(found, row)] for row in found["rows"]]
+    notes = "".join(f"\n\n{note}" for note in found["notes"])
+    return f"{facts}\n\n{markdown_table(['training', *rate_titles(found)], rows)}{notes}"
+
+
+def memory_table(found: Mapping[str, Any]) -> str:
+    by_name = {row["name"]: row for row in found["rows"]}
+    heads = {"tensor_mebibytes": "tensors", "mebibytes": "resident"}
+    kinds = [key for key in heads if key in found["rows"][0]]
+    rows = []
+    for row in found["rows"]:
+        base = by_name[row["baseline"]]
+        cells = [(f"{row[key]:.0f}", f"{row[key] / base[key]:.2f}") for key in kinds]
+        rows.append([row["name"], *chain(*cells)])
+    facts = f"Each in a process of its own; epochs of batches: {found['epochs']}."
+    columns = [(f"{heads[key]}, MiB", "ratio to the baseline") for key in kinds]
+    return f"{facts}\n\n{markdown_table(['training', *chain(*columns)], rows)}"
+
+
+def profile_table(found: Mapping[str, Any]) -> str:
+    names = [row["name"] for row in found["rows"]]
+    spent = [row["milliseconds"] for row in found["rows"]]
+    rows = [[kind, *(f"{one[kind]:.0f}" for one in spent)] for kind in spent[0]]
+    rows.append(["together", *(f"{sum(one.values()):.0f}" for one in spent)])
+    facts = (
+        f"Milliseconds of a step of {found['batch_size']} diagrams, mean over {found['steps']} "
+        "steps under PyTorch's profiler, which adds to all of them."
+    )
+    return f"{facts}\n\n{markdown_table(['operations', *names], rows)}"

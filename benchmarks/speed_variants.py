@@ -1,4 +1,5 @@
-"""What ``speed.py`` trains: a ladder of variants, the batches of an epoch, a model in training.
+"""What ``speed.py`` trains: a ladder of variants, the batches of an epoch, a model in training; and
+whether the variants learn alike from the same weights, at equal steps.
 
 Every rung adds one thing to the one above it, and all train ``bd_small`` with MDLM on the embedded
 plans. The bucketed variants of a repeat train on the same batches, evenly spaced among those of an
@@ -8,9 +9,10 @@ epoch ordered by size, so that a few of them have the epoch's mix of room counts
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
@@ -21,17 +23,22 @@ from torch.optim import AdamW
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import TokenDataset, bucket_batches
+from discrete_diffusion.data import SplitBatches, TokenDataset, bucket_batches
 from discrete_diffusion.domains import build_data
+from discrete_diffusion.evaluation import sample_bounds
 from discrete_diffusion.models.blocks import transformer
 from discrete_diffusion.models.compiling import check_compiler, compile_backbone
 from discrete_diffusion.models.tuned import FastLinear
+from discrete_diffusion.training.module import lr_factor
 from discrete_diffusion.types import Batch
+from record import markdown_table
 from speed_baseline import DenseDenoiser, dense_loss
 
 CLIP = 1.0
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 PLAN_STREAM, NOISE_STREAM = 30, 31
+POINTS, WARMUP_STEPS, BOUND_SEED = 4, 50, 7
+"""Of loss curves."""
 
 
 @dataclass(frozen=True)
@@ -193,3 +200,108 @@ class Trainee:
             for rows in batches:
                 self.step(rows)
         return sum(map(len, batches))
+
+
+def curves(
+    plans: Plans, device: torch.device, *, steps: int, seeds: Sequence[int], draws: int
+) -> dict[str, Any]:
+    """The held-out bound of every variant at four points, and its differences to the baseline's.
+
+    The bound is measured in float32, through the package's backbone, on the training weights (no
+    average), with the same noise for all. A difference has two standard errors: over the held-out
+    diagrams, paired; and over the seeds, which holds what the draws of training do.
+    """
+    at = [steps * (k + 1) // POINTS for k in range(POINTS)]
+    found: dict[tuple[str, int], list[Tensor]] = {}
+    for seed in seeds:
+        for variant in CURVES:
+            found[variant.name, seed] = _curve(variant, plans, device, at, seed, draws)
+    rows = []
+    for variant in CURVES:
+        for k, step in enumerate(at):
+            ours = [found[variant.name, seed][k] for seed in seeds]
+            base = [found[CURVES[0].name, seed][k] for seed in seeds]
+            apart = [a - b for a, b in zip(ours, base, strict=True)]
+            means = [float(difference.mean()) for difference in apart]
+            rows.append(
+                {
+                    "name": variant.name,
+                    "step": step,
+                    "nelbo": fmean(float(bounds.mean()) for bounds in ours),
+                    "nelbo_by_seed": [float(bounds.mean()) for bounds in ours],
+                    "difference": fmean(means),
+                    "difference_by_seed": means,
+                    "standard_error_over_diagrams": _error(torch.stack(apart).mean(dim=0)),
+                    "standard_error_over_seeds": (
+                        stdev(means) / math.sqrt(len(means)) if len(means) > 1 else None
+                    ),
+                }
+            )
+    num = len(next(iter(found.values()))[0])
+    return {"steps": steps, "seeds": list(seeds), "draws": draws, "diagrams": num, "rows": rows}
+
+
+def _curve(
+    variant: Variant,
+    plans: Plans,
+    device: torch.device,
+    at: Sequence[int],
+    seed: int,
+    draws: int,
+) -> list[Tensor]:
+    """Float64[M] at each of the steps ``at``: the bound of every held-out diagram."""
+    trainee = Trainee(variant, plans, device, seed)
+    held_out = SplitBatches(plans.data, "val", batch_size=plans.batch_size, seed=0)
+    bounds: list[Tensor] = []
+    taken, epoch = 0, seed * 1000
+    while taken < at[-1]:
+        epoch += 1
+        whole = len(plans.train) // plans.batch_size
+        rows = plans.shuffled(epoch, whole) if variant.dense else plans.bucketed(epoch)
+        for batch in rows[: at[-1] - taken]:
+            factor = lr_factor(
+                taken, schedule="cosine", warmup_steps=WARMUP_STEPS, num_steps=at[-1]
+            )
+            trainee.step(batch, factor)
+            taken += 1
+            if taken in at:
+                found = sample_bounds(
+                    trainee.algorithm, held_out, draws=draws, seed=BOUND_SEED, device=device
+                )
+                bounds.append(found.unordered)
+                mean = float(bounds[-1].mean())
+                print(f"seed {seed}: {variant.name}: step {taken}: {mean:.3f}", flush=True)
+    return bounds
+
+
+def _error(values: Tensor) -> float:
+    """Of the mean of values Float[M]."""
+    return float(values.std()) / math.sqrt(len(values))
+
+
+def curves_table(found: Mapping[str, Any]) -> str:
+    names = list(dict.fromkeys(row["name"] for row in found["rows"]))
+    steps = list(dict.fromkeys(row["step"] for row in found["rows"]))
+    cells = {(row["name"], row["step"]): row for row in found["rows"]}
+    head = ["step", names[0]]
+    for name in names[1:]:
+        head += [name, "less the baseline"]
+    rows = []
+    for step in steps:
+        line = [str(step), f"{cells[names[0], step]['nelbo']:.3f}"]
+        for name in names[1:]:
+            cell = cells[name, step]
+            line += [f"{cell['nelbo']:.3f}", _apart(cell)]
+        rows.append(line)
+    facts = (
+        f"Held-out bound in nats per diagram, {found['diagrams']:,} diagrams, {found['draws']} "
+        f"draws each, mean over {len(found['seeds'])} seeds of {found['steps']} steps. Differences "
+        "with their standard errors: over diagrams, paired; then over seeds."
+    )
+    return f"{facts}\n\n{markdown_table(head, rows)}"
+
+
+def _apart(cell: Mapping[str, Any]) -> str:
+    seeds = cell["standard_error_over_seeds"]
+    over_seeds = "" if seeds is None else f"; {seeds:.3f}"
+    return f"{cell['difference']:+.3f} (± {cell['standard_error_over_diagrams']:.3f}{over_seeds})"

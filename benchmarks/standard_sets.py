@@ -6,7 +6,7 @@
 RECIPE is qm9, zinc, planar, tree, community_small or large_plans: ``experiment=RECIPE
 data.path=FILE``, with its own network or those of ``--networks``. Writes
 ``benchmarks/results/standard_RECIPE.json``, the samples of the last network's run into
-``docs/images/RECIPE_samples.png``, and the sections of ``docs/standard_sets.md``: published rows
+``docs/images/RECIPE_samples.png``, and its sections of the docs: published rows
 beside ours, and the numbers over training time. ``--keep FOLDER`` keeps the runs; those that are
 there are not trained again.
 """
@@ -25,12 +25,9 @@ from typing import Any
 from PIL import Image
 
 from discrete_diffusion.cli import compose
-from evaluations import evaluate
-from kept_runs import facts as cost
-from kept_runs import kept_run, validations
-from record import DOCS, RESULTS, Record, Sections, markdown_table, publish
-
-PAGE = "standard_sets.md"
+from record import DOCS, Page, Record, Sections, earlier, markdown_table, publish
+from runs import evaluate_run, kept_run, validations
+from runs import facts as cost
 
 _COLOURS = 48
 """Of pictures of samples, which makes them a third as large."""
@@ -254,9 +251,9 @@ def sections(record: Record) -> Sections:
     name = record.name.removeprefix("standard_")
     standard = STANDARDS[name]
     return {
-        (PAGE, f"{name} facts"): facts(record, standard),
-        (PAGE, name): table(standard, record.results),
-        (PAGE, f"{name} over time"): training_times(standard, record.results),
+        (Page.STANDARD_SETS, f"{name} facts"): facts(record, standard),
+        (Page.STANDARD_SETS, name): table(standard, record.results),
+        (Page.STANDARD_SETS, f"{name} over time"): training_times(standard, record.results),
     }
 
 
@@ -271,8 +268,7 @@ def main() -> None:
     given = parser.parse_intermixed_args()
     standard, name = STANDARDS[given.recipe], f"standard_{given.recipe}"
     words = [*given.overrides, f"experiment={given.recipe}", f"threads={given.threads}"]
-    path = RESULTS / f"{name}.json"
-    found = json.loads(path.read_text())["results"] if path.exists() else {}
+    found = earlier(name)
     with tempfile.TemporaryDirectory() as scratch:
         folder = (given.keep or Path(scratch)).absolute() / given.recipe
         file = standard.split(given.file, folder) if standard.split else given.file
@@ -281,14 +277,12 @@ def main() -> None:
         for network in given.networks:
             run = kept_run(folder / network, [*words, f"algo.backbone={network}"])
             options = (f"threads={given.threads}", *standard.options)
-            checkpoint = f"checkpoint={run / 'checkpoints' / 'last.ckpt'}"
-            evaluation = evaluate(run / "evaluation", checkpoint, *options)
             followed = ("nelbo", "nelbo_standard_error", *(c.key for c in standard.followed))
             curve = validations(run, followed)
             found[f"`{network}`"] = {
                 "training": cost(run),
                 "validations": curve,
-                "evaluation": evaluation,
+                "evaluation": evaluate_run(run, *options),
             }
             picture = Image.open(run / "samples.png").convert("RGB").quantize(_COLOURS)
             picture.save(DOCS / "images" / f"{given.recipe}_samples.png", optimize=True)

@@ -4,7 +4,7 @@ contradiction, and relation.
     python benchmarks/unbuildable.py NAME=RUN [NAME=RUN ...] [--samples 300]
 
 RUN: a run folder; runs that are not named keep what the results hold. Writes
-``benchmarks/results/unbuildable.json`` and a table of ``docs/floor_plans.md``.
+``benchmarks/results/unbuildable.json`` and its table in the docs.
 Samples are plain ones of the run's own sampler, seed 0; a contradiction is a set of pairs of rooms
 of which none can be left out (see ``plans/contradiction.py``).
 """
@@ -21,18 +21,15 @@ import torch
 from discrete_diffusion import load
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS
-from record import RESULTS, Record, Sections, markdown_table, percent, publish
+from record import Page, Record, Sections, earlier, markdown_table, percent, publish
+from verdicts import COARSE
 
 _NUM_EXPLAINED = 12
 _EFFORT = 0.3
 """Of each use of the solver, to find a contradiction."""
-
-COARSE = BoxRule(grid=96, threshold=2, min_side=3, max_aspect=8)
-"""A stricter rule: coarser boxes, so that fewer diagrams have a plan."""
 
 
 def measured(diagrams: list[BubbleDiagram]) -> dict[str, Any]:
@@ -131,7 +128,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
 
 
 def sections(record: Record) -> Sections:
-    return {("floor_plans.md", "unbuildable"): table(record.results)}
+    return {(Page.FLOOR_PLANS, "unbuildable"): table(record.results)}
 
 
 def main() -> None:
@@ -141,8 +138,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", metavar="NAME=RUN")
     parser.add_argument("--samples", type=int, default=300)
     options = parser.parse_args()
-    path = RESULTS / "unbuildable.json"
-    results = json.loads(path.read_text())["results"] if path.exists() else {}
+    results = earlier("unbuildable")
     for word in options.runs:
         name, _, run = word.partition("=")
         diagrams = list(load(run).sample(num=options.samples, seed=0))

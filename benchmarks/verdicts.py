@@ -3,7 +3,7 @@ none.
 
     nice python benchmarks/verdicts.py --real plans.jsonl [--samples NAME=samples.jsonl ...]
 
-Writes ``benchmarks/results/verdicts.json`` and the table of ``docs/floor_plans.md``.
+Writes ``benchmarks/results/verdicts.json`` and its table in the docs.
 Seconds are those of the process (CPU-seconds), of one solver with one thread; a busy machine makes
 them longer.
 """
@@ -13,9 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
-import shlex
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -33,7 +30,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import EFFORT, LEVELS, find_boxes
-from record import Record, Sections, markdown_table, percent, publish
+from record import Page, Record, Sections, markdown_table, percent, publish, typed
 
 COARSE = BoxRule(grid=96, threshold=2, min_side=3, max_aspect=8)
 """A grid of 0.19 m, whose boxes need not be those of a plan on RPLAN's grid."""
@@ -139,7 +136,7 @@ def sections(record: Record) -> Sections:
         f"`{record.command}`, seed {record.seed}, {record.hardware}; others kept {min(loads):.0f} "
         f"to {max(loads):.0f} processes busy meanwhile:\n\n{table(record.results)}"
     )
-    return {("floor_plans.md", "verdicts"): text}
+    return {(Page.FLOOR_PLANS, "verdicts"): text}
 
 
 def main() -> None:
@@ -162,9 +159,7 @@ def main() -> None:
         "rule": asdict(BoxRule()),
         "sets": {name: measure(name, diagrams) for name, diagrams in sets.items()},
     }
-    words = [re.sub(r"[^=]*/", "", word) for word in sys.argv[1:]]  # files without folders
-    command = shlex.join(["python", "benchmarks/verdicts.py", *words])
-    publish("verdicts", command=command, seed=arguments.seed, results=results)
+    publish("verdicts", command=typed(), seed=arguments.seed, results=results)
 
 
 if __name__ == "__main__":

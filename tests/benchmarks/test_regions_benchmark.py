@@ -8,8 +8,7 @@ import torch
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
-from regions import ARMS, EXPERIMENT, held_out_of, short_run
-from regions_report import difference
+from regions import ARMS, EXPERIMENT, difference, held_out_of, short_run
 
 SMALL = ("data.num_windows=40", "data.rows=16", "data.num_motifs=4", "data.peak_length=40")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-import compare_report
+import compare
 import record
 import results
 from discrete_diffusion.domains import get_domain
@@ -156,7 +156,7 @@ def test_a_comparison_is_shown_from_its_numbers_alone(num_seeds, tmp_path):
     }
     kept = json.loads(json.dumps(finite(kept)))
     found = record.Record("comparison_toys", "python benchmarks/compare.py toys", 0, "", kept)
-    text = compare_report.sections(found)["results_algorithms.md", "comparison toys"]
+    text = compare.sections(found)["results_algorithms.md", "comparison toys"]
     table = markdown_table(*table_cells(comparison, {"exact_match": 1.0}))
     minutes = {1: "3", 2: "8"}[num_seeds]  # 3 of 60 s; and 3 of 90 s
     assert text == (
@@ -164,6 +164,6 @@ def test_a_comparison_is_shown_from_its_numbers_alone(num_seeds, tmp_path):
         "![Bounds and samples by algorithm](images/comparison_toys.png)"
     )
     assert table.count("±") > 8
-    ((name, draw),) = compare_report.figures(found).items()
+    ((name, draw),) = compare.figures(found).items()
     draw(tmp_path / name)
     assert (tmp_path / "comparison_toys.png").stat().st_size > 0

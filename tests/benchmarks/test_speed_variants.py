@@ -12,7 +12,7 @@ import torch
 
 from discrete_diffusion.models.blocks import transformer
 from discrete_diffusion.models.tuned import FastLinear
-from speed_profile import kind_of
+from speed_training import kind_of
 from speed_variants import VARIANTS, Plans, Trainee, plain_layers
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from discrete_diffusion.viz.pareto import ModelPoint, draw_pareto
+from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, draw_pareto
 
 POINTS = [
     ModelPoint("mdlm", 0.0, 0.0, 27.0, 0.6),
@@ -16,7 +16,8 @@ POINTS = [
     ModelPoint("gidd", 0.5, 0.125, 100.0, 0.69),
     ModelPoint("ar", -0.5, 0.25, 28.0, 0.65),
 ]
-WORDS = {"quantity": "nats per diagram", "quality": "transitive share"}
+SHARE = QualityAxis("transitive share", is_share=True)
+WORDS = {"quantity": "nats per diagram", "quality": QualityAxis("transitive share")}
 
 
 def test_differences_errors_and_the_front(tmp_path):
@@ -35,7 +36,7 @@ def test_differences_errors_and_the_front(tmp_path):
 
 def test_shares_are_percent_within_their_range_and_replaced_backbones_are_hollow():
     points = [*POINTS[:3], ModelPoint("ar", -0.5, 0.25, 28.0, 1.0, replaced=True)]
-    figure = draw_pareto(points, is_share=True, title="plans, 5 steps", **WORDS)
+    figure = draw_pareto(points, title="plans, 5 steps", **{**WORDS, "quality": SHARE})
     left, right = figure.axes
     assert right.get_ylim()[1] == 100
     assert [y for _, y in right.collections[0].get_offsets()] == pytest.approx([60, 70, 69, 100])
@@ -53,7 +54,7 @@ def test_shares_are_percent_within_their_range_and_replaced_backbones_are_hollow
 
 def test_labels_stay_inside_the_figure():
     points = [replace(p, label=f"{p.label} (bd-denoiser)") for p in POINTS]
-    figure = draw_pareto(points, is_share=True, **WORDS)
+    figure = draw_pareto(points, **{**WORDS, "quality": SHARE})
     figure.canvas.draw()
     right = figure.axes[1]
     boxes = [text.get_bbox_patch().get_window_extent() for text in right.texts]
@@ -69,7 +70,7 @@ def test_one_model_has_no_difference_to_itself():
 
 
 def test_down_is_better_turns_the_front_around():
-    figure = draw_pareto(POINTS, more_is_better=False, **WORDS)
+    figure = draw_pareto(POINTS, **{**WORDS, "quality": QualityAxis("rest", more_is_better=False)})
     assert figure.axes[1].lines[0].get_xydata().tolist() == [[27.0, 0.6]]
 
 

@@ -68,8 +68,8 @@ _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 def let_threads_sleep() -> None:
     """Threads that wait for each other sleep instead of spinning, unless the user's environment
-    says how they wait. On a processor that is busy with other work, spinning made a command ten
-    times slower; on an idle one the two do not differ (``benchmarks/waiting.py``).
+    says how they wait. On a processor that is busy with other work, spinning makes a command
+    several times slower; on an idle one the two do not differ.
 
     OpenMP reads this when torch is imported, so afterwards nothing is set.
     """

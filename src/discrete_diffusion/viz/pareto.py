@@ -47,62 +47,57 @@ class ModelPoint:
     replaced: bool = False
 
 
+@dataclass(frozen=True)
+class QualityAxis:
+    """How the quality of samples is shown: by ``name``; in percent if it is a share."""
+
+    name: str = ""
+    is_share: bool = False
+    more_is_better: bool = True
+
+
 def draw_pareto(
     points: Sequence[ModelPoint],
     path: str | Path | None = None,
     *,
     quantity: str,
-    quality: str,
+    quality: QualityAxis,
     measure: str = "Bound",
-    is_share: bool = False,
-    more_is_better: bool = True,
     title: str = "",
 ) -> Figure:
     """Differences of the bound, or of another ``measure``, with error bars, and ``quality`` against
     network calls.
 
     The first point is the one that differences are to; alone it has no such panel. Models that no
-    other beats both in calls and in quality are joined by a line. ``quantity``: its unit;
-    ``is_share``: show quality in percent. Without any quality the second panel is left out.
+    other beats both in calls and in quality are joined by a line. ``quantity``: the unit of the
+    measure. Without any quality the second panel is left out.
     Raises ``ValueError`` without a point, or if there is nothing to show of it.
     """
     if not points:
         raise ValueError("no models to draw: give at least one point")
     shown = [p for p in points if math.isfinite(p.calls) and math.isfinite(p.quality)]
+    if quality.is_share:
+        shown = [replace(p, quality=100 * min(max(p.quality, 0.0), 1.0)) for p in shown]
     num_panels = (len(points) > 1) + bool(shown)
     if num_panels == 0:
         raise ValueError("nothing to draw of one model without samples: give another, or samples")
-    if is_share:
-        shown = [replace(p, quality=100 * min(max(p.quality, 0.0), 1.0)) for p in shown]
-    front = _front(shown, more_is_better)
+    front = _front(shown, quality.more_is_better)
     figure = new_figure(10.4 if num_panels == 2 else 6.2, max(3.6, 0.42 * len(points) + 2.2))
     panels = figure.subplots(1, num_panels, squeeze=False)[0]
-    first = points[0].label
     if len(points) > 1:
         _draw_differences(panels[0], points)
         style_axes(
             panels[0],
-            title=f"{measure}, difference to {first}",
+            title=f"{measure}, difference to {points[0].label}",
             xlabel=f"{quantity}, ± standard error (left is better)",
             grid="x",
         )
         panels[0].tick_params(axis="y", length=0, labelcolor=TEXT, labelsize=LABEL_POINTS)
         panels[0].spines["left"].set_visible(False)
     if shown:
-        axes = panels[-1]
-        _draw_quality(axes, shown, front, first)
-        if is_share:
-            bottom, top = axes.get_ylim()
-            axes.set_ylim(max(bottom, 0.0), min(top, 100.0))
-        unit = f"{quality}, %" if is_share else quality
-        style_axes(
-            axes,
-            title=f"Samples and their cost: {quality}",
-            xlabel="network calls per sample, log scale (left is better)",
-            ylabel=f"{unit} ({'up' if more_is_better else 'down'} is better)",
-            grid="both",
-        )
-        _label(axes, shown)
+        _draw_quality(panels[-1], shown, front, points[0].label)
+        _style_quality(panels[-1], quality)
+        _label(panels[-1], shown)
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=MUTED_TEXT)
     if handles := _legend(points, has_front=len(front) > 1):
@@ -181,6 +176,20 @@ def _draw_quality(
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _style_quality(axes: Axes, quality: QualityAxis) -> None:
+    if quality.is_share:
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(max(bottom, 0.0), min(top, 100.0))
+    unit = f"{quality.name}, %" if quality.is_share else quality.name
+    style_axes(
+        axes,
+        title=f"Samples and their cost: {quality.name}",
+        xlabel="network calls per sample, log scale (left is better)",
+        ylabel=f"{unit} ({'up' if quality.more_is_better else 'down'} is better)",
+        grid="both",
+    )
 
 
 def _front(points: Sequence[ModelPoint], more_is_better: bool) -> list[ModelPoint]:

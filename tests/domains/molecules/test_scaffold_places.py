@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.domains.molecules.completion import complete
+from discrete_diffusion.domains.molecules.completion import CompletionRequest, complete
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule
 from discrete_diffusion.domains.molecules.scaffold import Scaffold
@@ -45,10 +45,8 @@ def test_ways_to_place_a_scaffold_are_drawn_by_the_models_probability():
         model,
         [Scaffold(1, single, (True, True), False)],
         vocab,
+        CompletionRequest(60, size_counts=[0, 0, 0, 1], size=3),
         node_order=SMILES_ORDER,
-        size_counts=[0, 0, 0, 1],
-        completions=60,
-        size=3,
         seed=0,
     )
     first = completed.drawn.tokens[:, 0]

@@ -225,7 +225,7 @@ def draw_comparison(
 ) -> list[str]:
     """The figure, if there is anything to show; the names of the files written. ``axes``: it shows
     the first of them that there is; ``setting``: its title."""
-    from discrete_diffusion.viz.pareto import ModelPoint, draw_pareto
+    from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, draw_pareto
 
     models, measure = comparison.models, comparison.measures[0]
     names = {name for model in models for name in (*model.values, *model.metrics)}
@@ -252,9 +252,9 @@ def draw_comparison(
         path,
         measure=title[:1].upper() + title[1:],
         quantity=str(comparison.quantity) if measure == "nelbo" else title,
-        quality="" if quality is None else quality.head,
-        is_share=quality is not None and quality.share,
-        more_is_better=quality is None or bool(quality.up),
+        quality=QualityAxis()
+        if quality is None
+        else QualityAxis(quality.head, quality.share, bool(quality.up)),
         title=textwrap.fill(setting, _TITLE_WIDTH, break_on_hyphens=False),
     )
     return [path.name]

@@ -23,6 +23,7 @@ from discrete_diffusion.domains.graphs.real_data import (
 )
 from discrete_diffusion.domains.graphs.report import SAMPLES
 from discrete_diffusion.domains.graphs.sample_scores import (
+    SampledGraphs,
     SampleScores,
     score_samples,
 )
@@ -95,10 +96,13 @@ def evaluate_files(config: DictConfig) -> GraphEvaluation:
         raise ValueError("samples=[]: give at least one file")
     real = real_data_for_samples(config, types)
     reports = [read_measured(name, config, types, samples=True) for name in names]
-    sets, unreadable = ([r.graphs for r in reports], [len(r.problems) for r in reports])
-    sizes = [len(graphs) + num for graphs, num in zip(sets, unreadable, strict=True)]
-    facts = facts_of_files(names, sizes, unreadable)
-    return _scored(config, facts, real, types, sets, config.kind, unreadable=unreadable)
+    sets = [SampledGraphs(GraphSet(r.graphs), len(r.problems)) for r in reports]
+    facts = facts_of_files(
+        names, [len(each) for each in sets], [each.num_unreadable for each in sets]
+    )
+    scores = _scores(config, real, sets, config.kind)
+    graphs = [r.graphs for r in reports]
+    return GraphEvaluation(facts | _facts(real), real, types, graphs, scores, None)
 
 
 def evaluate_model(
@@ -128,36 +132,29 @@ def evaluate_model(
     sets = [decode_graphs(drawn, vocab) for drawn in tokens]
     kind = trained.data_config.kind if config.kind is None else config.kind
     with next(parts):
-        return _scored(config, facts, real, types, sets, kind, measured)
+        scores = _scores(config, real, [SampledGraphs(GraphSet(each)) for each in sets], kind)
+    return GraphEvaluation(facts | _facts(real), real, types, sets, scores, measured)
 
 
-def _scored(
-    config: DictConfig,
-    facts: dict[str, Any],
-    real: RealData,
-    types: GraphTypes,
-    sets: list[list[TypedGraph]],
-    kind: str | None,
-    model: ModelEvaluation | None = None,
-    unreadable: Sequence[int] | None = None,
-) -> GraphEvaluation:
-    scores = score_samples(
-        list(map(GraphSet, sets)),
-        real.reference,
-        unreadable=unreadable,
-        training=real.training,
-        known=real.known,
+def _scores(
+    config: DictConfig, real: RealData, sets: Sequence[SampledGraphs], kind: str | None
+) -> SampleScores:
+    return score_samples(
+        sets,
+        real,
         kind=kind,
         kernel=config.kernel,
         floor_draws=FLOOR_DRAWS if config.floor_draws is None else int(config.floor_draws),
         seed=config.seed,
     )
-    facts = {
-        **facts,
+
+
+def _facts(real: RealData) -> dict[str, Any]:
+    """For ``metrics.json``: what the samples are beside."""
+    return {
         "reference": real.name,
         "num_reference": len(real.reference),
         "num_held_out": len(real.reference),
         "num_held_out_available": real.num_available,
         **({} if real.measured_on is None else real.measured_on.found),
     }
-    return GraphEvaluation(facts, real, types, sets, scores, model)

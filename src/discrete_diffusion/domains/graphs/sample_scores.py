@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from discrete_diffusion.domains.graphs.metrics.graphs import (
     graph_metrics,
     own_metrics,
 )
+from discrete_diffusion.domains.graphs.real_data import RealData
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
 from discrete_diffusion.evaluation.sample_sets import shown_sizes
@@ -30,6 +31,17 @@ _KERNELS = {
     "emd": "Gaussian kernels of the earth mover's distance (Euclidean of orbits), as for community "
     "and ego graphs in the papers",
 }
+
+
+@dataclass(frozen=True)
+class SampledGraphs:
+    """The samples of one seed or file: ``graphs``, and how many further samples are no graph."""
+
+    graphs: GraphSet
+    num_unreadable: int = 0
+
+    def __len__(self) -> int:
+        return len(self.graphs) + self.num_unreadable
 
 
 @dataclass(frozen=True)
@@ -141,71 +153,77 @@ class SampleScores:
 
 
 def score_samples(
-    sample_sets: Sequence[GraphSet],
-    reference: GraphSet,
+    sample_sets: Sequence[SampledGraphs],
+    real: RealData,
     *,
-    training: GraphSet | None,
-    known: GraphSet,
     kind: str | None,
-    unreadable: Sequence[int] | None = None,
     kernel: str | None = None,
     floor_draws: int = 20,
     seed: int = 0,
 ) -> SampleScores:
-    """Every metric of every set against one reference. ``training``: gives novelty and the ratio.
-    ``known``: real graphs that the floors are drawn from; ``floor_draws=0`` draws none.
-
-    ``unreadable``: of each set, how many further samples are no graph.
+    """Every metric of every set against the reference of ``real``; its training graphs give novelty
+    and the ratio, the floors are drawn from those it knows. ``floor_draws=0`` draws none.
 
     Raises ``ValueError`` for an empty set or reference.
     """
-    unreadable = [*unreadable] if unreadable is not None else [0] * len(sample_sets)
-    sizes = [len(each) + num for each, num in zip(sample_sets, unreadable, strict=True)]
-    if not all([*sizes, len(reference)]) or not sample_sets:
+    sizes, reference, training = [len(s) for s in sample_sets], real.reference, real.training
+    if not sizes or not all([*sizes, len(reference)]):
         raise ValueError("no graphs to measure: give at least one sample and one reference graph")
     kernel = kernel or default_kernel(kind)
-    floors = None
-    if floor_draws and len(known) > 1 and len(sample_sets[0]):
-        floors = metric_floors(
-            known,
-            partial(squared_mmds, kernel=kernel),
-            num_samples=len(sample_sets[0]),
-            num_reference=len(reference),
-            draws=floor_draws,
-            seed=seed,
-        )
-    real = dict(own_metrics(reference if training is None else training, kind=kind))
-    real |= {} if floors is None else floors.mean
+    floors = _floors(real, len(sample_sets[0].graphs), kernel, draws=floor_draws, seed=seed)
+    of_real = dict(own_metrics(reference if training is None else training, kind=kind))
+    of_real |= {} if floors is None else floors.mean
     if training is not None:
-        real |= squared_mmds(training, reference, kernel)
-    found = []
-    measure = partial(graph_metrics, reference=reference, training=training, kind=kind)
-    for samples, size in zip(progress.track(sample_sets, "metrics", "sets"), sizes, strict=True):
-        if not len(samples):
-            own = own_metrics(GraphSet(reference[:1]), training=training, kind=kind)
-            found.append({name: 0.0 for name in own if name in SHARES})
-            continue
-        values = measure(samples, kernel=kernel)
-        values |= {} if training is None else ratios(values, real)
-        share = len(samples) / size
-        found.append({k: share * v if k in SHARES else v for k, v in values.items()})
+        of_real |= squared_mmds(training, reference, kernel)
+    tracked = progress.track(sample_sets, "metrics", "sets")
+    found = [_scores_of_set(each, real, of_real, kind, kernel) for each in tracked]
     if training is not None:
-        real |= ratios(real, real)
+        of_real |= ratios(of_real, of_real)
     names = [name for name in found[0] if all(name in values for values in found)]
     per_seed = {name: [values[name] for values in found] for name in names}
-    num_drawn = sum(sizes)
     return SampleScores(
         sizes=sizes,
-        unreadable=unreadable,
+        unreadable=[each.num_unreadable for each in sample_sets],
         num_reference=len(reference),
         num_training=None if training is None else len(training),
         kind=kind,
         kernel=kernel,
         per_seed=per_seed,
         intervals={
-            name: confidence_interval(values, num=num_drawn if name in SHARES else None)
+            name: confidence_interval(values, num=sum(sizes) if name in SHARES else None)
             for name, values in per_seed.items()
         },
-        real=real,
+        real=of_real,
         floors=floors,
     )
+
+
+def _floors(real: RealData, num: int, kernel: str, *, draws: int, seed: int) -> Floors | None:
+    """Distances of ``num`` real graphs from as many others as the reference has; None without
+    draws or graphs."""
+    if not draws or not num or len(real.known) < 2:
+        return None
+    distances = partial(squared_mmds, kernel=kernel)
+    sizes = {"num_samples": num, "num_reference": len(real.reference)}
+    return metric_floors(real.known, distances, **sizes, draws=draws, seed=seed)
+
+
+def _scores_of_set(
+    samples: SampledGraphs,
+    real: RealData,
+    of_real: Mapping[str, float],
+    kind: str | None,
+    kernel: str,
+) -> dict[str, float]:
+    """Metrics of one set; shares are of all samples, those that are no graph among them. A set
+    without a graph has shares of 0 and nothing else. ``of_real``: what ratios are to."""
+    training = real.training
+    if not len(samples.graphs):
+        own = own_metrics(GraphSet(real.reference[:1]), training=training, kind=kind)
+        return {name: 0.0 for name in own if name in SHARES}
+    values = graph_metrics(
+        samples.graphs, reference=real.reference, training=training, kind=kind, kernel=kernel
+    )
+    values |= {} if training is None else ratios(values, of_real)
+    share = len(samples.graphs) / len(samples)
+    return {k: share * v if k in SHARES else v for k, v in values.items()}

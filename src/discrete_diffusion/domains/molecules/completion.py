@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import torch
@@ -29,6 +30,49 @@ _SIZES, _PLACES, _SCORES, _CHOICE = 30, 31, 32, 33
 
 
 @dataclass(frozen=True)
+class CompletionRequest:
+    """``num`` molecules for each scaffold: of ``size`` atoms, a number or a choice of numbers, or
+    of sizes drawn from ``size_counts``, how many molecules of each size were trained on."""
+
+    num: int
+    size_counts: Sequence[int]
+    size: int | Sequence[int] | None = None
+
+    def sizes(self, scaffold: Scaffold, *entropy: int) -> list[int]:
+        """Atoms of the molecules for one scaffold, at least one more than it has.
+
+        Raises ``ValueError`` if no size leaves room for it."""
+        least = len(scaffold) + 1
+        if isinstance(self.size, int):
+            if self.size < least:
+                raise ValueError(
+                    f"num_atoms={self.size}: the scaffold of line {scaffold.line} has "
+                    f"{len(scaffold)} atoms; ask for {least} or more"
+                )
+            return [self.size] * self.num
+        counts = [
+            count if n >= least and (self.size is None or n in self.size) else 0
+            for n, count in enumerate(self.size_counts)
+        ]
+        if not any(counts):
+            raise ValueError(
+                f"the scaffold of line {scaffold.line} has {len(scaffold)} atoms, and no molecule "
+                f"that was trained on has more; ask for a number, num_atoms={least}"
+            )
+        return draw_sizes(counts, self.num, make_generator(*entropy)).tolist()
+
+
+@dataclass(frozen=True)
+class PlacedScaffold:
+    """Atom ``order[k]`` of a scaffold in slot ``slots[k]``; ``tokens``: ids of a molecule, negative
+    where they are to be drawn."""
+
+    order: list[int]
+    slots: list[int]
+    tokens: list[int]
+
+
+@dataclass(frozen=True)
 class Completed:
     """``molecules``: scaffold atoms first, numbered as given, then the drawn ones; ``lines``: of
     the scaffold of each; ``real``, ``known``: Bool[M, L], positions, and those of the scaffold."""
@@ -44,15 +88,12 @@ def complete(
     model: Model,
     scaffolds: Sequence[Scaffold],
     vocab: VocabConfig,
+    request: CompletionRequest,
     *,
     node_order: str,
-    size_counts: Sequence[int],
-    completions: int,
-    size: int | Sequence[int] | None,
     seed: int,
 ) -> Completed:
-    """``completions`` molecules for each scaffold, of sizes drawn from ``size_counts`` among those
-    with at least one new atom, or of ``size``.
+    """Molecules that contain each scaffold, as many and of such sizes as are requested.
 
     A model that knows molecules in random order takes the scaffold in the first slots: the exact
     conditional, where the sampler is exact. One of the order of SMILES has to be told where the
@@ -66,67 +107,47 @@ def complete(
             f"given=FILE takes a model of data.node_order=random or {SMILES_ORDER}; this one has "
             f"{node_order}"
         )
-    rows = [scaffold for scaffold in scaffolds for _ in range(completions)]
-    sizes = [
-        number
-        for k, scaffold in enumerate(scaffolds)
-        for number in _sizes(scaffold, size_counts, completions, size, (seed, _SIZES, k))
+    rows = [scaffold for scaffold in scaffolds for _ in range(request.num)]
+    each = [request.sizes(scaffold, seed, _SIZES, k) for k, scaffold in enumerate(scaffolds)]
+    sizes = list(chain(*each))
+    chooser = None if node_order == "random" else random.Random(f"{seed} {_PLACES}")
+    proposals = 1 if chooser is None else PROPOSALS
+    placed = [
+        _placed(scaffold, size, vocab, chooser)
+        for scaffold, size in zip(rows, sizes, strict=True)
+        for _ in range(proposals)
     ]
-    proposals = 1 if node_order == "random" else PROPOSALS
-    chooser = random.Random(f"{seed} {_PLACES}")
-    orders, slots, tokens = [], [], []
-    for scaffold, number in zip(rows, sizes, strict=True):
-        for _ in range(proposals):
-            if node_order == "random":
-                order, places = list(range(len(scaffold))), list(range(len(scaffold)))
-            else:
-                order = scaffold.walk(chooser)
-                places = sorted(chooser.sample(range(number), len(scaffold)))
-            orders.append(order)
-            slots.append(places)
-            tokens.append(scaffold.tokens(order, places, number, vocab))
-    partial = torch.tensor(tokens)
-    chosen = torch.arange(len(rows))
+    partial = torch.tensor([place.tokens for place in placed])
     if proposals > 1:
-        weights = _log_weights(model, partial, vocab, seed).view(len(rows), proposals)
-        generator = make_generator(seed, _CHOICE)
-        picked = torch.multinomial(weights.softmax(dim=1), 1, generator=generator).squeeze(1)
-        chosen = chosen * proposals + picked
+        chosen = _chosen(_log_weights(model, partial, vocab, seed).view(-1, proposals), seed)
+        partial, placed = partial[chosen], [placed[row] for row in chosen.tolist()]
     real = vocab.real_positions(torch.tensor(sizes))
-    known = real & (partial[chosen] >= 0)
-    drawn = complete_token_samples(model, partial[chosen], real, entropy=(seed,))
+    drawn = complete_token_samples(model, partial, real, entropy=(seed,))
     molecules = [
-        _as_given(molecule, orders[row], slots[row])
-        for molecule, row in zip(decode(drawn.tokens, vocab), chosen.tolist(), strict=True)
+        _as_given(molecule, place.order, place.slots)
+        for molecule, place in zip(decode(drawn.tokens, vocab), placed, strict=True)
     ]
-    return Completed(molecules, [scaffold.line for scaffold in rows], drawn, real, known)
+    lines = [scaffold.line for scaffold in rows]
+    return Completed(molecules, lines, drawn, real, real & (partial >= 0))
 
 
-def _sizes(
-    scaffold: Scaffold,
-    size_counts: Sequence[int],
-    num: int,
-    size: int | Sequence[int] | None,
-    entropy: Sequence[int],
-) -> list[int]:
-    least = len(scaffold) + 1
-    if isinstance(size, int):
-        if size < least:
-            raise ValueError(
-                f"num_atoms={size}: the scaffold of line {scaffold.line} has {len(scaffold)} "
-                f"atoms; ask for {least} or more"
-            )
-        return [size] * num
-    counts = [
-        count if n >= least and (size is None or n in size) else 0
-        for n, count in enumerate(size_counts)
-    ]
-    if not any(counts):
-        raise ValueError(
-            f"the scaffold of line {scaffold.line} has {len(scaffold)} atoms, and no molecule that "
-            f"was trained on has more; ask for a number, num_atoms={least}"
-        )
-    return draw_sizes(counts, num, make_generator(*entropy)).tolist()
+def _placed(
+    scaffold: Scaffold, size: int, vocab: VocabConfig, chooser: random.Random | None
+) -> PlacedScaffold:
+    """In the first slots; with a ``chooser``, a walk over its atoms, spread over random slots."""
+    if chooser is None:
+        order = slots = list(range(len(scaffold)))
+    else:
+        order = scaffold.walk(chooser)
+        slots = sorted(chooser.sample(range(size), len(scaffold)))
+    return PlacedScaffold(order, slots, scaffold.tokens(order, slots, size, vocab))
+
+
+def _chosen(log_weights: Tensor, seed: int) -> Tensor:
+    """Int[M], of log weights Float[M, P]: one of the P proposals of each, numbered through."""
+    generator = make_generator(seed, _CHOICE)
+    picked = torch.multinomial(log_weights.softmax(dim=1), 1, generator=generator).squeeze(1)
+    return torch.arange(len(log_weights)) * log_weights.shape[1] + picked
 
 
 def _log_weights(model: Model, partial: Tensor, vocab: VocabConfig, seed: int) -> Tensor:

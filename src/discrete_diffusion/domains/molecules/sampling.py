@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.molecules.completion import PROPOSALS, complete
+from discrete_diffusion.domains.molecules.completion import PROPOSALS, CompletionRequest, complete
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed, decode
@@ -83,10 +83,8 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             trained.on(shard),
             scaffolds,
             vocab,
+            CompletionRequest(each, trained.size_counts, size),
             node_order=data.node_order,
-            size_counts=trained.size_counts,
-            completions=each,
-            size=size,
             seed=config.seed,
         )
     reasons = trained.approximations(real=completed.real, known=completed.known)

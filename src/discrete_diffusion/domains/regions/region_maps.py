@@ -71,17 +71,18 @@ def draw_region_maps(
     grid = figure.subplots(num, 3, squeeze=False, sharex=True, sharey="row")
     norm = Normalize(-_SPAN, _SPAN)
     for w in range(num):
-        hidden, size = masked[w] & real[w], int(np.flatnonzero(real[w]).max(initial=-1)) + 1
-        seen = np.where(hidden[:, None], np.nan, truth[w])
-        for axes, values in zip(grid[w], (truth[w], seen, filled[w]), strict=True):
-            _draw_map(axes, np.where(real[w][:, None], values, np.nan)[:size, order], norm)
-        _mark_rows(grid[w][2], hidden[:size])
-        _title(grid[w][1], f"Observed: {hidden.sum()} of {real[w].sum()} rows hidden")
+        _draw_window(grid[w], truth[w][:, order], filled[w][:, order], masked[w], real[w], norm)
         grid[w][0].set_ylabel(f"window {w + 1}: region", fontsize=LABEL_POINTS, color=MUTED_TEXT)
     _title(grid[0][0], truth_title)
     _title(grid[0][2], f"{title} (bars: hidden rows)")
     for axes in grid[-1]:
         _name_columns(axes, names)
+    _add_colours(figure, grid, norm)
+    return save(figure, path)
+
+
+def _add_colours(figure: Figure, grid: NDArray[np.object_], norm: Normalize) -> None:
+    """One bar of colours for all maps of ``grid``."""
     add_colour_bar(
         figure,
         DIFFERENCE_MAP,
@@ -94,7 +95,19 @@ def draw_region_maps(
         fraction=0.03,
         pad=0.015,
     )
-    return save(figure, path)
+
+
+def _draw_window(
+    line: Sequence[Axes], truth: Array, filled: Array, masked: Flags, real: Flags, norm: Normalize
+) -> None:
+    """One window's three maps: true, observed, filled with its hidden rows marked. Values are
+    Float[N, M], flags Bool[N]."""
+    hidden, size = masked & real, int(np.flatnonzero(real).max(initial=-1)) + 1
+    seen = np.where(hidden[:, None], np.nan, truth)
+    for axes, values in zip(line, (truth, seen, filled), strict=True):
+        _draw_map(axes, np.where(real[:, None], values, np.nan)[:size], norm)
+    _mark_rows(line[2], hidden[:size])
+    _title(line[1], f"Observed: {hidden.sum()} of {real.sum()} rows hidden")
 
 
 def _z_scores(values: NDArray[np.floating], rows: NDArray[np.floating]) -> Array:

@@ -1,4 +1,5 @@
-"""How ``speed.py`` takes time and memory: interleaved repeats, ratios within one, peaks, fits."""
+"""How time and memory are taken: interleaved repeats, ratios within one, peaks, fits; and the
+columns of tables that show them."""
 
 from __future__ import annotations
 
@@ -227,3 +228,36 @@ def _resident(name: str) -> float:
     if found is None:
         raise OSError(f"the kernel does not tell {name}")
     return int(found[1]) / 1024
+
+
+SPEED = ("diagrams per CPU-second", "ratio", "diagrams per second", "ratio")
+
+
+def rate_titles(found: Mapping[str, Any]) -> list[str]:
+    """Of the columns of ``rate_cells``; measurements from before the share was taken have none."""
+    return [*SPEED, *(["of the product rate, %"] if "product_rate" in found else [])]
+
+
+def rate_cells(found: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
+    out = []
+    for clock in ("per_cpu_second", "per_second"):
+        ratio = row[f"{clock}_ratio"]
+        words = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+        rate = row[clock]
+        out += [f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}", words]
+    if "product_rate" in found:
+        share = row.get("share_of_products")
+        out.append("–" if share is None else f"{100 * share:.0f}")
+    return out
+
+
+def product_rates(found: Mapping[str, Any]) -> str:
+    """What the shares of the product rate are of."""
+    rates = found.get("product_rate", {})
+    said = " and ".join(f"{rate / 1e9:,.0f} GFLOP/s in {name}" for name, rate in rates.items())
+    of = "Products of square matrices of 1,024 rows reach"
+    return (
+        f" {of} {said}; the share of the product rate is of that, counting matrix products alone."
+        if said
+        else ""
+    )

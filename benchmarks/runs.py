@@ -1,19 +1,63 @@
-"""``discrete-diffusion evaluate`` from a script, and its tables for the documents."""
+"""Runs of ``train`` that a benchmark keeps, so that it can go on, or measure them again; what
+``evaluate`` finds of them, and its tables for the documents."""
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from clock import Stopwatch
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.evaluate import run
+from discrete_diffusion.cli.evaluate import run as run_evaluate
+from discrete_diffusion.cli.output_folder import claimed_run
+from discrete_diffusion.cli.train import train
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, METRIC_MEANINGS
+from discrete_diffusion.runtime import progress
 from record import markdown_table
 
 NETWORKS = ("bd-denoiser-pair", "bd-denoiser")
 """What the recipes on plans are measured with: theirs, and the flat network."""
+
+
+def kept_run(folder: Path, words: Sequence[str]) -> Path:
+    """The folder itself, trained unless that has been done; what it took is in ``spent.json``.
+
+    Raises ``ValueError`` if another process trains there, or a run there was interrupted."""
+    if not (folder / "spent.json").exists():
+        config, watch = compose("train", [*words]), Stopwatch(torch.device("cpu"))
+        say = partial(print, file=sys.stderr, flush=True)
+        with progress.shown(say), claimed_run(folder, config):
+            train(config, folder)
+        spent = watch.stop(1)
+        found = {"cpu_seconds": spent.cpu, "seconds": spent.wall}
+        (folder / "spent.json").write_text(json.dumps(found))
+    return folder
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """What a kept run was, and took."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    spent = json.loads((folder / "spent.json").read_text())
+    return {key: metrics[key] for key in ("seed", "steps", "parameters")} | spent
+
+
+def validations(folder: Path, names: Sequence[str]) -> dict[str, list[float]]:
+    """What the validations of a kept run said of ``names``, and the ``step`` of each."""
+    found: dict[str, list[float]] = {"step": [], **{name: [] for name in names}}
+    with (folder / "logs" / "metrics.csv").open() as lines:
+        for row in csv.DictReader(lines):
+            if row["val/nelbo"]:
+                found["step"].append(int(row["step"]) + 1)
+                for name in names:
+                    found[name].append(float(row[f"val/{name}"]))
+    return found
 
 
 def evaluate(folder: Path, *overrides: str) -> dict[str, Any]:
@@ -21,9 +65,14 @@ def evaluate(folder: Path, *overrides: str) -> dict[str, Any]:
     paths."""
     path = folder / "metrics.json"
     if not path.exists():
-        run(compose("evaluate", [*overrides, f"out={folder}"]))
+        run_evaluate(compose("evaluate", [*overrides, f"out={folder}"]))
     metrics = json.loads(path.read_text())
     return {name: value for name, value in metrics.items() if name != "checkpoint"}
+
+
+def evaluate_run(run: Path, *overrides: str, name: str = "evaluation") -> dict[str, Any]:
+    """``evaluate`` of the averaged weights of a run's last step, into its folder ``name``."""
+    return evaluate(run / name, f"checkpoint={run / 'checkpoints' / 'last.ckpt'}", *overrides)
 
 
 def table(models: Mapping[str, Mapping[str, Any]], aims: Mapping[str, str] | None = None) -> str:

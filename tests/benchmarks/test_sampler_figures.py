@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from sampler_figure import Curve, QualityPanel, ReferencePoint, draw_tradeoff
+from sampler_figures import Curve, QualityPanel, ReferencePoint, draw_tradeoff
 
 PANELS = [
     QualityPanel("tv", "Relation TV", (0.0, 0.05), more_is_better=False),

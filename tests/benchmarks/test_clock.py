@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from speed_clock import (
+from clock import (
     MemoryPeak,
     Spent,
     exponent,
