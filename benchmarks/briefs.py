@@ -25,7 +25,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from evaluations import evaluate
 from PIL import Image
 
 from discrete_diffusion.checkpoints import read_checkpoint
