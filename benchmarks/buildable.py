@@ -2,8 +2,8 @@
 
     python benchmarks/buildable.py NAME=CHECKPOINT ... [--num 400] [--seed 0] [--ways WAY ...]
 
-Writes ``benchmarks/results/buildable.json`` and tables of the docs. The reference is
-what the checkpoint held out, at most 1,000 plans, of which those count that the same verdict finds
+Writes ``benchmarks/results/buildable.json`` and tables of the docs. The reference is what the
+checkpoint held out, at most 1,000 plans, of which those count that the same verdict finds
 buildable; floors are of such plans against others, at the same sizes. Checkpoints and ways that are
 not named keep what the results hold.
 """

@@ -5,12 +5,11 @@
     python benchmarks/choices.py real_plan_choices --steps 1000 --plans plans.jsonl
     python benchmarks/choices.py half_hour_choices --steps 20000 --seeds 1
 
-Writes ``benchmarks/results/<study>.json`` and its table in the docs. The runs
-of a study take the same number of steps; the bound is per unordered diagram, so that node orders
-compare. With ``--keep FOLDER`` the runs are kept there, and those that are there are not trained
-again. Two processes can share a folder, one with ``--share 0/2``, one with ``--share 1/2``; the
-call after them writes the results. ``--finished`` writes those of the runs that are there, and
-trains none.
+Writes ``benchmarks/results/<study>.json`` and its table in the docs. The runs of a study take the
+same number of steps; the bound is per unordered diagram, so that node orders compare. With ``--keep
+FOLDER`` the runs are kept there, and those that are there are not trained again. Two processes can
+share a folder, one with ``--share 0/2``, one with ``--share 1/2``; the call after them writes the
+results. ``--finished`` writes those of the runs that are there, and trains none.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ Trains a student for each number of calls, from the teacher's weights on the tea
 ``--steps`` or, of several, each for its own. The reference is the test split, which training never
 saw. Runs, and every cell (sampler, steps, seed) as soon as it is measured, are kept in ``--keep``,
 so that a call that adds a student trains and measures that alone. Writes
-``benchmarks/results/distilled.json``, its tables in the docs and their figure;
-with ``--quick``, few steps and samples, into the folder only.
+``benchmarks/results/distilled.json``, its tables in the docs and their figure; with ``--quick``,
+few steps and samples, into the folder only.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ The teacher, masked diffusion, and a judge, an autoregressive model, are trained
 The judge says how many bits a character of generated text takes, which is also few of text that
 repeats itself: the entropy of the characters and the share of distinct runs of four say that,
 beside real windows, as many. Runs that are in ``--keep`` are not trained again. Writes
-``benchmarks/results/distilled_text.json`` and its table in the docs; with
-``--quick``, few steps and samples, into the folder only.
+``benchmarks/results/distilled_text.json`` and its table in the docs; with ``--quick``, few steps
+and samples, into the folder only.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python benchmarks/eit.py [--steps 1000] [--threads 1] [--runs runs/eit]
         [--only simulator recipes arms] [--quick]
 
-Writes ``benchmarks/results/eit.json`` and its tables in the docs. Everything
-is measured on the test split, of which nothing is chosen. Runs are kept in ``--runs``; one that is
-there and whole is measured again and not made again. ``--quick`` makes a few steps of everything in
-a temporary folder and writes nothing.
+Writes ``benchmarks/results/eit.json`` and its tables in the docs. Everything is measured on the
+test split, of which nothing is chosen. Runs are kept in ``--runs``; one that is there and whole is
+measured again and not made again. ``--quick`` makes a few steps of everything in a temporary folder
+and writes nothing.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ the order of the atoms, the network, or the sampler? One thing at a time, on QM9
 FILE: SMILES, as for ``experiment=qm9``. Short runs of that recipe, each but for one thing like the
 first; then one model by several samplers: that of ``--trained``, a run folder such as the one
 ``standard_sets.py --keep`` leaves, else the first of the short ones. Writes
-``benchmarks/results/masked_molecules.json`` and its sections of the docs. What
-``--keep FOLDER`` holds is not done again; ``--only`` does some runs, and leaves the others as the
-JSON has them.
+``benchmarks/results/masked_molecules.json`` and its sections of the docs. What ``--keep FOLDER``
+holds is not done again; ``--only`` does some runs, and leaves the others as the JSON has them.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python benchmarks/real_plans.py plans.jsonl [--seeds 3] [--threads 2] [--keep FOLDER]
         [--networks NAME ...] [override ...]
 
-Writes ``benchmarks/results/real_plans.json``, its tables in the docs and
-the figure of the curves; samples are of the first seed's models, beside the held-out
-plans. The held-out fifth is chosen by distinct diagram, up to relabelling; the bound is of the
-averaged weights at the end of training, so nothing is selected on the held-out plans.
+Writes ``benchmarks/results/real_plans.json``, its tables in the docs and the figure of the curves;
+samples are of the first seed's models, beside the held-out plans. The held-out fifth is chosen by
+distinct diagram, up to relabelling; the bound is of the averaged weights at the end of training, so
+nothing is selected on the held-out plans.
 
 ``--keep FOLDER`` keeps the runs; those that are there are not trained again.
 """

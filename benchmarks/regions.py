@@ -3,10 +3,9 @@
     python benchmarks/regions.py [--seeds 3] [--steps 800] [--early-steps 300] [--threads 1]
         [--only recipe arms early] [--quick]
 
-Writes ``benchmarks/results/regions.json``, after every run, and its tables in
-the docs. Everything is measured on the test split, of which nothing is
-chosen, under masks that are the same for all. ``--quick`` makes a few steps of everything once and
-writes nothing.
+Writes ``benchmarks/results/regions.json``, after every run, and its tables in the docs. Everything
+is measured on the test split, of which nothing is chosen, under masks that are the same for all.
+``--quick`` makes a few steps of everything once and writes nothing.
 """
 
 from __future__ import annotations

@@ -11,9 +11,8 @@ Every cell (sampler, steps, seed) is written into the folder as soon as it is me
 measured again for the same weights and the same code of samplers: an interrupted sweep goes on when
 called again, and two processes can share it, one with ``--share 0/2``, one with ``--share 1/2``.
 The call that finds all cells measured writes ``benchmarks/results/samplers.json``, the tables of
-the docs and the figure beside them; with ``--quick``, a small model and few
-samples, all goes into the folder. ``seconds`` are those of the machine as it was, whatever else ran
-on it.
+the docs and the figure beside them; with ``--quick``, a small model and few samples, all goes into
+the folder. ``seconds`` are those of the machine as it was, whatever else ran on it.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ Sampling needs a trained model; without ``--checkpoint`` it trains that of the s
 the folder, half an hour on two cores.
 
 Each part is stored on its own in ``benchmarks/results/speed.json`` (``speed_cuda.json`` of a GPU),
-with its command, hardware and a digest of the package's code, and the tables of
-the docs are written from there (of a GPU: into the folder). ``--quick`` checks
-that everything runs, on a small model, and writes into the folder only.
+with its command, hardware and a digest of the package's code, and the tables of the docs are
+written from there (of a GPU: into the folder). ``--quick`` checks that everything runs, on a small
+model, and writes into the folder only.
 
 On a GPU give it batches and plans enough: ``--device cuda --batch-size 4096 --num-plans 200000
 --diagrams 4096``.

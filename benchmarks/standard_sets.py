@@ -6,9 +6,9 @@
 RECIPE is qm9, zinc, planar, tree, community_small or large_plans: ``experiment=RECIPE
 data.path=FILE``, with its own network or those of ``--networks``. Writes
 ``benchmarks/results/standard_RECIPE.json``, the samples of the last network's run into
-``docs/images/RECIPE_samples.png``, and its sections of the docs: published rows
-beside ours, and the numbers over training time. ``--keep FOLDER`` keeps the runs; those that are
-there are not trained again.
+``docs/images/RECIPE_samples.png``, and its sections of the docs: published rows beside ours, and
+the numbers over training time. ``--keep FOLDER`` keeps the runs; those that are there are not
+trained again.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ contradiction, and relation.
     python benchmarks/unbuildable.py NAME=RUN [NAME=RUN ...] [--samples 300]
 
 RUN: a run folder; runs that are not named keep what the results hold. Writes
-``benchmarks/results/unbuildable.json`` and its table in the docs.
-Samples are plain ones of the run's own sampler, seed 0; a contradiction is a set of pairs of rooms
-of which none can be left out (see ``plans/contradiction.py``).
+``benchmarks/results/unbuildable.json`` and its table in the docs. Samples are plain ones of the
+run's own sampler, seed 0; a contradiction is a set of pairs of rooms of which none can be left out
+(see ``plans/contradiction.py``).
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@ none.
 
     nice python benchmarks/verdicts.py --real plans.jsonl [--samples NAME=samples.jsonl ...]
 
-Writes ``benchmarks/results/verdicts.json`` and its table in the docs.
-Seconds are those of the process (CPU-seconds), of one solver with one thread; a busy machine makes
-them longer.
+Writes ``benchmarks/results/verdicts.json`` and its table in the docs. Seconds are those of the
+process (CPU-seconds), of one solver with one thread; a busy machine makes them longer.
 """
 
 from __future__ import annotations
