@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "RPLAN_VOCAB_CONFIG": "tokens",
     "BubbleDiagram": "diagram",
     "Diagrams": "diagram",
     "PartialDiagram": "partial",
