@@ -1,4 +1,4 @@
-"""What the site has beside ``docs/``: the README, the notebook, the Python reference, sources.
+"""What the site has beside ``docs/``: pages of the root, notebook, Python reference, sources.
 
 Links of pages to files of the repository lead to copies of them, so that the site needs no other
 host.
@@ -15,6 +15,13 @@ from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"(\]\()(\.\./[^)#\s]+)")
+
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+}
 
 REFERENCE = {
     "Load, sample, share": (
@@ -55,7 +62,8 @@ def on_files(files: Files, config: Any) -> Files:
     def add(path: str, content: str | bytes) -> None:
         files.append(File.generated(config, path, content=content))
 
-    add("index.md", re.sub(r"\]\((?!#|\w+:)(?!docs/)", "](../", _readme()).replace("](docs/", "]("))
+    for name, page in ROOT_PAGES.items():
+        add(page, _as_of_docs((ROOT / name).read_text(encoding="utf-8")))
     add("api.md", _reference())
     notebook, pictures = MarkdownExporter().from_filename(ROOT / "examples" / "plans.ipynb")
     for name, picture in pictures.get("outputs", {}).items():
@@ -64,6 +72,8 @@ def on_files(files: Files, config: Any) -> Files:
     pages = [file for file in files if file.is_documentation_page()]
     linked = {link for page in pages for _, link in _LINK.findall(page.content_string)}
     for link in sorted(linked):
+        if link.removeprefix("../") in ROOT_PAGES:
+            continue
         source = ROOT / link.removeprefix("../")
         if source.is_dir():
             add(_place(link), "\n".join(sorted(file.name for file in source.iterdir())) + "\n")
@@ -77,13 +87,17 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def _place(link: str) -> str:
-    """Where the copy of a file of the repository lies; browsers show text, not code."""
-    path = f"source/{link.removeprefix('../')}"
+    """Its page, or where the copy of a file lies; browsers show text, not code."""
+    name = link.removeprefix("../")
+    if name in ROOT_PAGES:
+        return ROOT_PAGES[name]
+    path = f"source/{name}"
     return path if path.endswith((".ipynb", ".png", ".svg", ".jsonl")) else f"{path}.txt"
 
 
-def _readme() -> str:
-    return (ROOT / "README.md").read_text(encoding="utf-8")
+def _as_of_docs(page: str) -> str:
+    """A page of the root with the links that it would have in ``docs/``."""
+    return re.sub(r"\]\((?!#|\w+:)(?!docs/)", "](../", page).replace("](docs/", "](")
 
 
 def _reference() -> str:

@@ -14,9 +14,10 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)
 
 
-def run_python(page: str) -> dict[str, Any]:
-    """Execute a page's Python blocks one after another; what they define."""
+def run_python(page: str, *, word: str = "") -> dict[str, Any]:
+    """Execute a page's Python blocks that contain ``word`` one after another; what they define."""
     scope: dict[str, Any] = {}
     for code in blocks(page, "python"):
-        exec(compile(code, str(DOCS / page), "exec"), scope)
+        if word in code:
+            exec(compile(code, str(DOCS / page), "exec"), scope)
     return scope

@@ -283,6 +283,6 @@ def test_files_without_a_pair_are_refused(tmp_path):
 
 
 def test_the_page_is_right(capsys):
-    scope = run_python("dialogue_data.md")
+    scope = run_python("dialogue.md")
     assert isinstance(scope["data"], DialogueTokens)
     assert scope["data"].pairs["val"][0].summary.lower() in capsys.readouterr().out

@@ -135,6 +135,6 @@ def test_paths_that_hold_no_phantoms_are_refused(tmp_path: Path) -> None:
 
 def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    scope = run_python("eit_data.md")
+    scope = run_python("fields.md", word="DtNSolver")
     assert scope["maps"].shape == (3, 32, 32)
     assert len(read_phantoms("phantoms.npz").media) == 3

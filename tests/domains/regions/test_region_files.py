@@ -276,5 +276,5 @@ def test_tables_are_checked_where_they_are_made(tmp_path: Path) -> None:
 
 def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run_python("regions_data.md")["table"].motif_names == ("CTCF",)
+    assert run_python("features.md", word="write_regions")["table"].motif_names == ("CTCF",)
     assert (tmp_path / "peaks.npz").is_file()

@@ -1,0 +1,183 @@
+"""Numbers in the sentences of README and docs are those of ``benchmarks/results``.
+
+Tables that a script writes are compared by ``tests/benchmarks/test_results.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "benchmarks" / "results"
+RESULTS = sorted(FOLDER.glob("*.json"))
+
+
+def results_of(name: str) -> Any:
+    return json.loads((FOLDER / f"{name}.json").read_text())["results"]
+
+
+def assert_says(page: str, quoted: list[str]) -> None:
+    """Whatever the line breaks of the page."""
+    text = " ".join((ROOT / page).read_text().split())
+    for quote in quoted:
+        assert quote in text, f"{page} does not say {quote}"
+
+
+def share(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def shares(runs: list[dict[str, float]], metric: str) -> str:
+    """From the lowest to the highest of several runs."""
+    values = [100 * run[metric] for run in runs]
+    return f"{min(values):.1f}–{max(values):.1f} %"
+
+
+def minutes(runs: list[dict[str, float]]) -> str:
+    values = [run["seconds"] / 60 for run in runs]
+    return f"{min(values):.1f}–{max(values):.1f} minutes"
+
+
+def speed_ratios(part: str) -> dict[str, str]:
+    rows = results_of("speed")[part]["found"]["rows"]
+    return {row["name"]: f"{row['per_cpu_second_ratio']['median']:.1f} times" for row in rows}
+
+
+def mean_of(cells: list[dict], sampling: dict) -> dict[str, float]:
+    """Calls and transitivity over the sampling seeds of one sampler, at no number of steps."""
+    seeds = [c for c in cells if c["sampling"] == sampling and c["steps"] is None]
+    assert len(seeds) == 5
+    return {key: sum(c[key] for c in seeds) / 5 for key in ("calls", "transitive")}
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_results_say_where_they_come_from(path):
+    record = json.loads(path.read_text())
+    assert set(record) == {"command", "seed", "hardware", "results"}
+    assert (ROOT / record["command"].split()[1]).is_file()
+
+
+def rows_of_the_readme() -> dict[str, tuple[str, str]]:
+    """What the table of the README has to say: how each row begins, its number, its results."""
+    demo, real = results_of("demo"), results_of("real_plans")
+    assert len(demo) == 3
+    pair, flat = (real["networks"][name] for name in ("bd-denoiser-pair", "bd-denoiser"))
+    first = pair["runs"][0]
+    quality = results_of("quality")["bd-denoiser-pair"]
+    built = results_of("unbuildable")["half-hour recipe, pair network"]
+    qm9 = results_of("standard_qm9")["`bd-denoiser-pair`"]
+    training, sampling = speed_ratios("training"), speed_ratios("sampling")
+    trained = f"after {quality['training']['cpu_seconds'] / 60:.0f} CPU-minutes of training"
+    on_qm9 = f"QM9, after {qm9['training']['cpu_seconds'] / 60:.0f} CPU-minutes"
+    return {
+        "`make demo`, three seeds, after installation": (minutes(demo), "demo"),
+        "its samples that are valid": (shares(demo, "valid"), "demo"),
+        "real plans, NELBO of a held-out plan: `bd-denoiser-pair`": (
+            f"{pair['nelbo_unordered_mean']:.1f} nats",
+            "real_plans",
+        ),
+        "the same, `bd-denoiser`": (f"{flat['nelbo_unordered_mean']:.1f} nats", "real_plans"),
+        "the same, blind": (f"{first['nelbo_blind']:.1f} nats", "real_plans"),
+        "the same, untrained": (f"{first['nelbo_uniform']:.1f} nats", "real_plans"),
+        f"embedded plans, {trained}: valid": (share(quality["evaluation"]["valid"]), "quality"),
+        f"the same: buildable, of {built['num']} samples": (
+            share(built["buildable"]),
+            "unbuildable",
+        ),
+        f"{on_qm9}: valid molecules": (share(qm9["evaluation"]["valid"]), "standard_qm9"),
+        "the same: FCD to the test molecules": (f"{qm9['evaluation']['fcd']:.2f}", "standard_qm9"),
+        "training, beside a dense baseline of the same network": (
+            training["+ bfloat16: trainer.precision=bf16-mixed"] + " as fast",
+            "speed",
+        ),
+        "sampling, beside the same baseline": (
+            sampling["first-hitting, steps=12, bfloat16"] + " as fast",
+            "speed",
+        ),
+    }
+
+
+def test_the_table_of_the_readme_comes_from_the_results():
+    readme = (ROOT / "README.md").read_text()
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| `(.+?)` \|$", readme, flags=re.MULTILINE)
+    said = {what: (number, script) for what, number, script in rows}
+    expected = {}
+    for what, (number, name) in rows_of_the_readme().items():
+        record = json.loads((FOLDER / f"{name}.json").read_text())
+        assert record["hardware"].startswith("AMD EPYC, 2 cores")  # as the README says below it
+        expected[what] = (number, record["command"].split()[1])
+    assert said == expected
+
+
+def test_numbers_of_the_demo_come_from_the_results():
+    demo, built = results_of("demo"), results_of("unbuildable")["demo"]
+    assert {run["num_samples"] for run in demo} == {1000}
+    quoted = [
+        f"took {minutes(demo)} after installation",
+        f"Of 1,000 samples of each, {shares(demo, 'valid')} are *valid*",
+        f"{shares(demo, 'transitive')} are *transitive*",
+        f"{share(built['buildable'])} of {built['num']} samples of one seed are [buildable]",
+    ]
+    assert_says("docs/results.md", quoted)
+
+
+def test_numbers_of_speed_come_from_the_results():
+    training, sampling = speed_ratios("training"), speed_ratios("sampling")
+    students = speed_ratios("students")
+    cells = results_of("samplers")["cells"]
+    exact = mean_of(cells, {"name": "first-hitting"})
+    bounded = mean_of(cells, {"name": "entropy-bounded", "budget": 1.2, "order": "random"})
+    in_float32 = training["+ its linear layers: float32 as shipped"]
+    in_bfloat16 = training["+ bfloat16: trainer.precision=bf16-mixed"]
+    quoted = [
+        f"trains {in_float32} as many diagrams in float32 and {in_bfloat16} as many in bfloat16",
+        f"samples {sampling['first-hitting, steps=12, bfloat16']} as many with `steps=12`",
+        f"{sampling['entropy-bounded, bfloat16']} as many with `entropy-bounded`",
+        f"{students['flat network, first-hitting']} as many with `first-hitting`",
+        f"{students['flat network, 4 calls']} as many in four calls",
+        f"{students['flat network, 6 calls']} in six",
+        f"{bounded['calls']:.1f} calls instead of {exact['calls']:.1f} a diagram",
+        f"at {share(bounded['transitive'])} instead of {share(exact['transitive'])} transitive",
+    ]
+    assert_says("docs/speed.md", quoted)
+    text = (ROOT / "docs" / "speed.md").read_text().split("## Threads that wait")
+    others = text[0] + text[1].partition("\n## ")[2]
+    assert len(re.findall(r"\d times", others)) == 7  # no speed but those above
+    assert "by hand" not in others
+
+
+def test_numbers_of_other_data_come_from_the_results():
+    regions = results_of("regions")
+    r = [run["test"]["per_motif_r"] for run in regions["recipe"]]
+    around = regions["baselines"]["accessibility measured"]
+    assert max(run["cpu_seconds"] for run in regions["recipe"]) < 66  # "a minute"
+    features = [
+        f"hidden scores is {sum(r) / len(r):.3f}; the mean of the neighbours has "
+        f"{around['neighbour_mean_per_motif_r']:.3f}, and knowing the true programme of every "
+        f"region {around['oracle_per_motif_r']:.3f}",
+    ]
+    recipes = results_of("eit")["recipes"]
+    fields, ids = recipes["fields"], recipes["ids"]
+    assert max(run["cpu_seconds"] for run in (fields, ids)) < 1500  # "less than half an hour"
+    images = [
+        f"the mean of 8 draws is {fields['test']['relative_l2']:.3f} by flow matching and "
+        f"{ids['test']['relative_l2']:.3f} by MDLM on ids, where ridge",
+        f"regression has {fields['test']['ridge_relative_l2']:.3f} and the mean image "
+        f"{fields['test']['mean_image_relative_l2']:.3f}",
+    ]
+    recipe = [run for run in results_of("dialogue")["runs"] if run["name"] == "as the recipe"]
+    assert max(run["cpu_seconds"] for run in recipe) < 300  # "less than five minutes"
+    exact = [100 * run["test"]["exact_match"] for run in recipe]
+    summaries = [
+        f"{min(exact):.1f}–{max(exact):.1f} % of the summaries are the reference",
+        f"ROUGE-L is at least {min(run['test']['rouge_l'] for run in recipe):.3f} where",
+        f"another dialogue is {recipe[0]['test']['another_rouge_l']:.3f}",
+    ]
+    assert_says("docs/features.md", features)
+    assert_says("docs/fields.md", images)
+    assert_says("docs/dialogue.md", summaries)

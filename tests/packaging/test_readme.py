@@ -1,0 +1,81 @@
+"""The README: short sentences, numbers in its table alone, examples that are so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from discrete_diffusion.domains.bubble_diagrams import read_diagrams
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+MOST_WORDS = 20
+
+
+def prose(page: str) -> list[str]:
+    """The paragraphs and list items of a page, without code blocks, tables and pictures."""
+    page = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
+    page = re.sub(r"^(\||#|!\[|<!--).*$", "", page, flags=re.MULTILINE)
+    page = re.sub(r"^[*-] ", "\n", page, flags=re.MULTILINE)
+    page = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", page)  # of a link its text is read
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", page) if part.strip()]
+
+
+def sentences(paragraph: str) -> list[str]:
+    """A code span counts as it stands: with each of its words, and its points end no sentence."""
+    spans: list[str] = []
+
+    def hide(match: re.Match[str]) -> str:
+        spans.append(match[0])
+        return f"\0{len(spans) - 1}\0"
+
+    hidden = re.sub(r"`[^`]*`", hide, paragraph)
+    parts = re.split(r"(?<=[.!?])\*?\s+", hidden)
+    return [re.sub(r"\0(\d+)\0", lambda match: spans[int(match[1])], part) for part in parts]
+
+
+def test_prose_is_what_is_read_as_sentences():
+    code = "```\ncode. code\n```\n"
+    page = f"# Title\n\nOne [two](x.md).\nThree `a. b`! Four?\n\n{code}* five\n* six\n| 7 |\n"
+    assert [sentences(part) for part in prose(page)] == [
+        ["One two.", "Three `a. b`!", "Four?"],
+        ["five"],
+        ["six"],
+    ]
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) <= 150
+
+
+@pytest.mark.parametrize("part", prose(README), ids=lambda part: part[:30])
+def test_its_sentences_are_short(part):
+    for sentence in sentences(part):
+        assert len(sentence.split()) <= MOST_WORDS, sentence
+
+
+def test_its_numbers_stand_in_the_table_alone():
+    for part in prose(README):
+        assert not re.search(r"\d", re.sub(r"`[^`]*`", "", part)), part
+
+
+def test_it_shows_a_line_of_its_example():
+    (shown,) = re.findall(r"```json\n(.*?)```", README, flags=re.DOTALL)
+    assert (ROOT / "examples" / "partial.jsonl").read_text().startswith(shown)
+
+
+def test_the_plan_that_it_shows_is_read(tmp_path):
+    (line,) = re.findall(r"`(\{\"rooms\".*?\})`", README)
+    (tmp_path / "plans.jsonl").write_text(line)
+    (plan,) = read_diagrams(tmp_path / "plans.jsonl")
+    assert plan.room_names == ("LivingRoom", "Kitchen")
+
+
+def test_it_has_one_table_of_what_a_script_measured():
+    tables = re.findall(r"(?:^\|.*\n)+", README, flags=re.MULTILINE)
+    assert len(tables) == 1
+    for row in tables[0].splitlines()[2:]:
+        (script,) = re.findall(r"`(benchmarks/\w+\.py)`", row)
+        assert (ROOT / script).is_file()
