@@ -19,7 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
     read_diagrams,
     write_diagrams,
 )
-from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS
+from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
 from discrete_diffusion.domains.bubble_diagrams.files import impossible_plans
 from discrete_diffusion.domains.bubble_diagrams.plans import box_model
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans

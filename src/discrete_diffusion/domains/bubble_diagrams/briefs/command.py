@@ -72,7 +72,7 @@ def _check(options: argparse.Namespace) -> None:
     if found.can_be_met is False:
         raise SystemExit(1)
     if options.plans not in (None, "none"):
-        from discrete_diffusion.domains.bubble_diagrams.files.readers import read_diagrams
+        from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_diagrams
 
         plans = read_diagrams(options.plans, n_max=options.n_max, vocabulary=vocabulary)
         print(rarity(brief, list(plans), options.plans))

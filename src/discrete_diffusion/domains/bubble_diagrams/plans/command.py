@@ -74,7 +74,7 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
 def run_realise(options: argparse.Namespace, read: Any) -> None:
     """Find a dimensioned plan for every diagram of FILE."""
     from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
-    from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import check_installed
+    from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
     from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
     from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
 

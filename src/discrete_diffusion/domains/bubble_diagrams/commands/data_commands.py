@@ -122,7 +122,7 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
     from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
-    from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+    from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
     refuse_features(file)
     return read_report(
@@ -149,7 +149,10 @@ def _read_with_directions(file: str, options: argparse.Namespace) -> ReadReport:
 
 def _describe(options: argparse.Namespace) -> None:
     """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
-    from discrete_diffusion.domains.bubble_diagrams.description import describe, print_description
+    from discrete_diffusion.domains.bubble_diagrams.commands.description import (
+        describe,
+        print_description,
+    )
     from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
     from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embedded_plans
 
@@ -180,12 +183,12 @@ def _describe(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     """Read every plan and print each one that is invalid: file, line, field, reason; then warn of
     those that can be read, but whose relations no arrangement of rooms has."""
-    from discrete_diffusion.domains.bubble_diagrams.files.impossible_plans import (
+    from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat, is_installed
+    from discrete_diffusion.domains.bubble_diagrams.plans.impossible_plans import (
         NUM_DECIDED,
         impossible_plans,
         without_floor_plan,
     )
-    from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat, is_installed
 
     num = options.plans
     if num is None:
@@ -211,7 +214,10 @@ def _check(options: argparse.Namespace) -> None:
 
 def _convert(options: argparse.Namespace) -> None:
     """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
-    from discrete_diffusion.domains.bubble_diagrams.conversion import check_target, write_target
+    from discrete_diffusion.domains.bubble_diagrams.commands.conversion import (
+        check_target,
+        write_target,
+    )
 
     check_target(options)  # before anything is read
     report = _read(options.source, options, skip_invalid=options.skip_invalid)
