@@ -20,8 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
     write_diagrams,
 )
 from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
-from discrete_diffusion.domains.bubble_diagrams.files import impossible_plans
-from discrete_diffusion.domains.bubble_diagrams.plans import box_model
+from discrete_diffusion.domains.bubble_diagrams.plans import box_model, impossible_plans
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.domains.domain import SubCommand

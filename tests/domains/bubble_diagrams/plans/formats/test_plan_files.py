@@ -155,9 +155,9 @@ def test_without_the_extra_a_sentence_names_it(tmp_path, monkeypatch, module):
     for format in FORMATS:
         paths.append(tmp_path / f"plan{FORMATS[format].suffix}")
         write_plan(paths[-1], by_hand(), format)
-    from discrete_diffusion.domains.bubble_diagrams.plans.formats import drawing
+    from discrete_diffusion.domains.bubble_diagrams.plans.formats import drawn_plan
 
-    monkeypatch.setattr(drawing, "find_spec", lambda name: None if name == module else name)
+    monkeypatch.setattr(drawn_plan, "find_spec", lambda name: None if name == module else name)
     for format, path in zip(FORMATS, paths, strict=True):
         with pytest.raises(ValueError, match=f"{module}, which is not.*discrete-diffusion.plans"):
             write_plan(tmp_path / "new", by_hand(), format)
