@@ -87,9 +87,9 @@ def test_describe_as_json(capsys, folder):
 
 
 def test_describe_without_a_file_describes_the_embedded_plans(capsys, monkeypatch):
-    from discrete_diffusion.domains.bubble_diagrams.procedural import generator
+    from discrete_diffusion.domains.bubble_diagrams.procedural import embedded
 
-    monkeypatch.setattr(generator, "cached_plans", lambda num, seed: cached_plans(200, seed))
+    monkeypatch.setattr(embedded, "cached_plans", lambda num, seed: cached_plans(200, seed))
     text = output(capsys, "describe")
     assert text.startswith("the embedded plans: 200 of seed 0 (data=bubble_diagrams)\n200 diagrams")
 

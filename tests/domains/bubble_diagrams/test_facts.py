@@ -10,6 +10,7 @@ from shapely import box, union_all
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import condition_of
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of
 from discrete_diffusion.domains.bubble_diagrams.conditions.facts import CELL, GRID, Facts, _around
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
@@ -70,7 +71,7 @@ def test_an_outline_is_seen_from_above():
     """The missing corner of an L at the lower right, y downwards."""
     corners = [[0, 0], [8, 0], [8, 4], [4, 4], [4, 8], [0, 8]]
     facts = facts_of("outline")
-    told = facts.of_brief(brief_of({"num_rooms": 5, "outline": corners}))
+    told = condition_of(brief_of({"num_rooms": 5, "outline": corners}), facts)
     cells = told[0, :-2].view(GRID, GRID)
     first, middle = GRID // 2 - 4, GRID // 2
     expected = torch.zeros(GRID, GRID)
@@ -97,7 +98,7 @@ def test_doors_are_told_of_plans_that_have_one():
 def test_a_brief_tells_what_it_says_exactly():
     facts = facts_of(*ALL)
     asked = {"num_rooms": "5-7", "rooms": {"Bedroom": 3, "Kitchen": 1, "Bathroom": "at least 2"}}
-    numbers = facts.of_brief(brief_of(asked))
+    numbers = condition_of(brief_of(asked), facts)
     size, *counts = parts(facts, numbers)[: 1 + len(facts.kinds)]
     known = {
         name: int(found.argmax())
@@ -128,7 +129,7 @@ def test_a_brief_of_a_plan_tells_what_its_data_does():
         "outline": [[*corner] for corner in outline.exterior.coords[:-1]],
     }
     asked["rooms"]["Bedroom"] = sum(rooms.get(name, 0) for name in ROOM_GROUPS["Bedroom"])
-    torch.testing.assert_close(facts.of_brief(brief_of(asked)), data)
+    torch.testing.assert_close(condition_of(brief_of(asked), facts), data)
 
 
 @pytest.mark.parametrize("node_order", ["random", "canonical"])
