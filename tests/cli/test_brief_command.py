@@ -7,7 +7,7 @@ import pytest
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.briefs import brief_of
-from discrete_diffusion.domains.bubble_diagrams.briefs.command import interval
+from discrete_diffusion.domains.bubble_diagrams.briefs.checking import interval
 from discrete_diffusion.domains.bubble_diagrams.plans import box_model
 from discrete_diffusion.domains.bubble_diagrams.procedural import embedded
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import draw_plans

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
+from discrete_diffusion.domains.bubble_diagrams.briefs.checking import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
 from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
+from discrete_diffusion.domains.bubble_diagrams.briefs.checking import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of
 from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import sentences
