@@ -34,7 +34,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     coverage_metrics,
 )
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     PlanArrays,
     draw_plans,

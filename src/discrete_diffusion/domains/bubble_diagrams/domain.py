@@ -230,7 +230,7 @@ class BubbleDiagrams(Domain):
         return ("condition",) if data.get("condition") else ()
 
     def condition_sizes(self, data: Mapping[str, Any]) -> tuple[int, ...] | None:
-        from discrete_diffusion.domains.bubble_diagrams.facts import Facts
+        from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts
 
         facts = Facts.of(data, self.graph(data))
         return None if facts is None else facts.sizes
@@ -260,15 +260,18 @@ class BubbleDiagrams(Domain):
         return of(data, split, num_verdicts=config.eval.verdicts)
 
     def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
-        from discrete_diffusion.domains.bubble_diagrams.completing import complete_file
+        from discrete_diffusion.domains.bubble_diagrams.briefs.answering import answer_brief
+        from discrete_diffusion.domains.bubble_diagrams.briefs.given import chosen_by_brief
+        from discrete_diffusion.domains.bubble_diagrams.completion.given_file import complete_file
         from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
 
-        if config.brief is not None and config.given is None:
-            from discrete_diffusion.domains.bubble_diagrams.briefs.answering import answer_brief
-
-            return answer_brief(config, trained, self.graph(trained.data_config))
-        drawn_by = sample_diagrams if config.given is None else complete_file
-        return drawn_by(config, trained, self.graph(trained.data_config))
+        vocab = self.graph(trained.data_config)
+        if config.given is not None:
+            choose = None if config.brief is None else chosen_by_brief(config, trained, vocab)
+            return complete_file(config, trained, vocab, choose)
+        if config.brief is not None:
+            return answer_brief(config, trained, vocab)
+        return sample_diagrams(config, trained, vocab)
 
     def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.bubble_diagrams.briefs.evaluating import (
@@ -293,7 +296,7 @@ class BubbleDiagrams(Domain):
         return DiagramCells()
 
     def commands(self) -> Mapping[str, SubCommand]:
-        from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS
+        from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
 
         return COMMANDS
 

@@ -16,6 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
+from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.evaluation.held_out import (
@@ -30,7 +31,7 @@ from discrete_diffusion.evaluation.measured_data import MeasuredData, other_data
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -89,8 +90,6 @@ def real_data_for_samples(config: DictConfig, samples: Sequence[BubbleDiagram]) 
     """``reference=FILE``, or plans that the embedded generator draws for nothing else.
 
     Raises ``ValueError`` without a reference for ``samples`` that say no directions: nor do its."""
-    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
-
     refuse_split(config, of_files=True)
     training = None if config.training is None else _plans(config.training, config)
     if config.reference is not None:

@@ -11,9 +11,9 @@ import pytest
 from drawn_plans import PIXEL
 
 from discrete_diffusion.domains.bubble_diagrams import write_diagrams
-from discrete_diffusion.domains.bubble_diagrams.files.line_formats import parse_plan
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.line_formats import parse_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

@@ -21,7 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floors import (
     drawn_floors,
     rings_of,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import (
     TURNED,
     left_of_boxes,
     note_of_fill,
