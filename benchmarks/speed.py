@@ -37,7 +37,7 @@ import torch
 import discrete_diffusion
 import speed_cost
 import speed_networks
-from discrete_diffusion.cli.precision import multiplies_bfloat16
+from discrete_diffusion.runtime.precision import multiplies_bfloat16
 from record import RESULTS, hardware, publish
 from samplers import FLAT, trained
 from speed_curves import curves

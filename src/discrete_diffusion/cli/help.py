@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.compose import compose_plainly, group_overrides
 from discrete_diffusion.cli.parts import all_choices
-from discrete_diffusion.cli.request_options import COMMANDS, options_by_title
+from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.config.files import config_dir, plain
+from discrete_diffusion.domains.request_checks import options_by_title
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -63,7 +64,7 @@ def print_help(
         if choice is not None:
             meanings |= _comments_of_choice(group, choice, user_config_dir)
     table = _table("Keys, each with its default")
-    options = options_by_title(command)
+    options = options_by_title(command) if command in COMMANDS else {}
     for key, value in _leaves(_container(config)):
         section, _, name = key.rpartition(".")
         if key.startswith("logger.") or key in options:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.domains.option import Option
     from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.token_layout import TokenLayout
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -171,23 +172,23 @@ class Domain(ABC):
         """Samples beside a split. ``config``: of ``train``; its ``eval`` says how to measure."""
 
     @abstractmethod
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
-        """Draw samples as the config of ``sample`` says. Nothing is written until ``Drawn.write``
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
+        """Draw samples as the request of ``sample`` says. Nothing is written until ``Drawn.write``
         is called, which only the command does."""
 
-    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
-        """Measure a model and its samples as the config of ``evaluate`` says; a model of tokens by
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
+        """Measure a model and its samples as the request of ``evaluate`` says; a model of tokens by
         itself, without samples, unless overridden."""
         from discrete_diffusion.evaluation.model_evaluation import evaluate_token_model
 
         if self.state(trained.data_config) != "tokens":
             raise ValueError(f"evaluate cannot measure models of {self.title} yet")
-        return evaluate_token_model(config, trained)
+        return evaluate_token_model(request, trained)
 
-    def evaluate_files(self, config: DictConfig) -> Evaluation:
-        """Measure the samples in the files of ``config.samples``."""
+    def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
+        """Measure the samples in the files of ``request.samples``."""
         raise ValueError(
-            f"samples={config.samples}: files of {self.title} cannot be measured; give "
+            f"samples={request.samples}: files of {self.title} cannot be measured; give "
             "checkpoint=FILE"
         )
 

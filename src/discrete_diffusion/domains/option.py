@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discrete_diffusion.config.options import are_whole_numbers, check_share, check_whole_number
+from discrete_diffusion.data.given_objects import GivenObjects
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Option:
 
     ``listed``: a list of such whole numbers is taken too, as in ``num_rooms=[5,6]``.
 
-    ``is_file``: names one file that is read, so that no output may take its place.
+    ``is_file``: names one file that is read, so that no output may take its place; or objects.
     ``with_given``: means nothing without ``given=FILE``; ``instead_of`` names the key whose place
     it takes then. ``without_given``: why it means nothing with ``given=FILE``.
     ``written``: says what is written beside the samples, nothing where none is.
@@ -52,7 +53,7 @@ class Option:
             raise ValueError(f"{self.name}={value}: expected one of {known}")
         if self.share:
             check_share(self.name, value)
-        if self.is_file and not isinstance(value, str | int):
+        if self.is_file and not isinstance(value, str | int | GivenObjects):
             raise ValueError(
                 f"{self.name}={value}: expected one file; put the lines of several into one, or "
                 "run the command for each"

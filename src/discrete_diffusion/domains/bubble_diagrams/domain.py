@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -259,33 +260,33 @@ class BubbleDiagrams(Domain):
         of = DiagramReport if data.vocab.edge_directions else AdjacencyReport
         return of(data, split, num_verdicts=config.eval.verdicts)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.bubble_diagrams.completing import complete_file
         from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
 
-        if config.brief is not None and config.given is None:
+        if request.brief is not None and request.given is None:
             from discrete_diffusion.domains.bubble_diagrams.briefs.answering import answer_brief
 
-            return answer_brief(config, trained, self.graph(trained.data_config))
-        drawn_by = sample_diagrams if config.given is None else complete_file
-        return drawn_by(config, trained, self.graph(trained.data_config))
+            return answer_brief(request, trained, self.graph(trained.data_config))
+        drawn_by = sample_diagrams if request.given is None else complete_file
+        return drawn_by(request, trained, self.graph(trained.data_config))
 
-    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.bubble_diagrams.briefs.evaluating import (
             evaluate_brief,
             refuse_options,
         )
         from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_model
 
-        refuse_options(config)
-        if config.brief is not None:
-            return evaluate_brief(config, trained, self.graph(trained.data_config))
-        return evaluate_model(config, trained, self.graph(trained.data_config))
+        refuse_options(request)
+        if request.brief is not None:
+            return evaluate_brief(request, trained, self.graph(trained.data_config))
+        return evaluate_model(request, trained, self.graph(trained.data_config))
 
-    def evaluate_files(self, config: DictConfig) -> Evaluation:
+    def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
         from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_files
 
-        return evaluate_files(config)
+        return evaluate_files(request)
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.token_layout import TokenLayout
 
@@ -87,12 +88,12 @@ class Regions(Domain):
 
         return RowReport(data, split, config.eval.mask_rate, config.seed)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.regions.sampling import sample_rows
 
-        return sample_rows(config, trained)
+        return sample_rows(request, trained)
 
-    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.regions.evaluation import evaluate_rows
 
-        return evaluate_rows(config, trained)
+        return evaluate_rows(request, trained)

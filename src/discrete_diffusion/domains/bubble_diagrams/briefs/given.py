@@ -15,11 +15,11 @@ from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.particles import effective_number, systematic
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.domains.bubble_diagrams.completion import Completions
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
@@ -39,7 +39,7 @@ Draw = Callable[[Any, int, Sequence[int]], "Completions"]
 
 
 def complete_brief(
-    config: DictConfig,
+    request: SampleRequest,
     trained: TrainedModel,
     brief: Brief,
     vocab: VocabConfig,
@@ -50,7 +50,7 @@ def complete_brief(
 ) -> tuple[Completions, dict[str, Any]]:
     """``num`` completions of each of the ``lines`` that meet ``brief``, and facts of how they were
     drawn. Raises ``ValueError`` naming a line without."""
-    meets, method = Meets(brief, shard), config.method
+    meets, method = Meets(brief, shard), request.method
     if method is None:
         met = meets(draw(trained.sampler, _PILOT, (3,)).diagrams)
         shares = [
@@ -65,16 +65,16 @@ def complete_brief(
             meets,
             lines,
             num,
-            config.tries or TRIES,
+            request.tries or TRIES,
         )
     else:
         sampler = steered(trained.sampler, BriefConstraint(brief, vocab), trained.path)
         sampler = replace(sampler, resample=0.0)  # a row keeps its line and its arrangement
-        particles = config.particles or PARTICLES
+        particles = request.particles or PARTICLES
         pool = draw(sampler, particles, (1,))
-        found = by_particles(pool, meets, lines, num, particles, config.seed)
+        found = by_particles(pool, meets, lines, num, particles, request.seed)
     completed, facts = found
-    return completed, {"brief": str(config.brief), "method": method, **facts}
+    return completed, {"brief": str(request.brief), "method": method, **facts}
 
 
 def by_rejection(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from discrete_diffusion.data.given_objects import place_of_line
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -34,14 +36,14 @@ PICTURE = "floor_plans.svg"
 _NUM_GENERATED = 1000
 
 
-def check_realise(config: DictConfig) -> None:
+def check_realise(request: SampleRequest) -> None:
     """``ValueError`` if plans are asked for and the packages that find them are not installed."""
-    if config.realise:
+    if request.realise:
         cp_sat()
         check_installed()
 
 
-def check_given(path: str, partials: Mapping[int, PartialDiagram]) -> None:
+def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
     """``ValueError`` naming the line whose "areas" or "boundary" no plan can have: completions
     carry them, and a plan is asked for with them."""
     request = Request(areas=RoomAreas())
@@ -50,7 +52,8 @@ def check_given(path: str, partials: Mapping[int, PartialDiagram]) -> None:
         try:
             request.job(line, BubbleDiagram(rooms, (), metadata=partial.metadata))
         except DiagramError as error:
-            raise ValueError(f"{path}, line {line}: {error}; it is for realise=true") from error
+            place = place_of_line(given, line)
+            raise ValueError(f"{place}: {error}; it is for realise=true") from error
 
 
 def say_earlier(folder: Path) -> None:
@@ -65,19 +68,19 @@ def say_earlier(folder: Path) -> None:
 
 
 def realise_samples(
-    config: DictConfig, trained: TrainedModel, diagrams: Sequence[BubbleDiagram]
+    request: SampleRequest, trained: TrainedModel, diagrams: Sequence[BubbleDiagram]
 ) -> tuple[dict[str, Any], str]:
-    """Write a dimensioned plan of every sample into ``config.out``; numbers, and what to say.
+    """Write a dimensioned plan of every sample into ``request.out``; numbers, and what to say.
     A stop leaves those that are found."""
-    folder = Path(str(config.out))
+    folder = request.out
     if trained.stop_asked():  # while samples were drawn
         say_earlier(folder)
         found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
-    request = Request(areas=training_areas(trained.data_config), seed=config.seed)
+    plans = Request(areas=training_areas(trained.data_config), seed=request.seed)
     files = PlanFiles(folder, picture=PICTURE)
     numbers = files.write(
-        request.jobs(diagrams), threads=torch.get_num_threads(), stop_asked=trained.stop_asked
+        plans.jobs(diagrams), threads=torch.get_num_threads(), stop_asked=trained.stop_asked
     )
     return numbers, summary(numbers, files)
 
