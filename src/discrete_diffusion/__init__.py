@@ -10,11 +10,18 @@ from discrete_diffusion.runtime.version import __version__
 if TYPE_CHECKING:
     from discrete_diffusion.api.loading import evaluate, load
     from discrete_diffusion.api.loading import load as from_pretrained
+    from discrete_diffusion.runs import compare, train
 
-__all__ = ["__version__", "evaluate", "from_pretrained", "load"]
+__all__ = ["__version__", "compare", "evaluate", "from_pretrained", "load", "train"]
 
 
-_MODULES = dict.fromkeys(("evaluate", "from_pretrained", "load"), "discrete_diffusion.api.loading")
+_MODULES = {
+    "compare": "discrete_diffusion.runs",
+    "evaluate": "discrete_diffusion.api.loading",
+    "from_pretrained": "discrete_diffusion.api.loading",
+    "load": "discrete_diffusion.api.loading",
+    "train": "discrete_diffusion.runs",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -47,7 +47,9 @@ class Domain(ABC):
     that name a file or folder to read, or null; one that is missing is refused at once.
 
     ``sample_options``, ``evaluate_options``: keys of these commands that mean something for its
-    models, beside those that do for all; ``remedies``: by key, what to do where one means nothing.
+    models, beside those that do for all; ``train_options``: keys under ``eval`` of ``train`` and
+    ``compare``, how they measure its samples; ``remedies``: by key, what to do where one means
+    nothing.
 
     ``sample_files``: what ``sample`` may write into ``out`` beside ``metrics.json`` and the
     picture; nothing of that is replaced unasked. ``growing``: the one of lines, if any, of which it
@@ -73,6 +75,7 @@ class Domain(ABC):
     fixed_keys: ClassVar[tuple[str, ...]] = ()
     sample_options: ClassVar[tuple[Option, ...]] = ()
     evaluate_options: ClassVar[tuple[Option, ...]] = ()
+    train_options: ClassVar[tuple[Option, ...]] = ()
     remedies: ClassVar[Mapping[str, str]] = {}
     quick: ClassVar[Mapping[str, int]] = {}
     group_titles: ClassVar[Mapping[str, str]] = {}
@@ -81,9 +84,13 @@ class Domain(ABC):
     token_steps: ClassVar[int | None] = None
 
     def options(self, command: str) -> dict[str, Option]:
-        """Those of ``sample`` or ``evaluate``, by key."""
-        options = self.sample_options if command == "sample" else self.evaluate_options
-        return {option.name: option for option in options}
+        """Those of ``sample``, ``evaluate`` or ``train``, by key."""
+        options = {
+            "sample": self.sample_options,
+            "evaluate": self.evaluate_options,
+            "train": self.train_options,
+        }
+        return {option.name: option for option in options[command]}
 
     # -- config
 

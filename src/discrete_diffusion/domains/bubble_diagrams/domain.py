@@ -193,6 +193,14 @@ _EVALUATE = (
         reading=True,
     ),
 )
+_TRAIN = (
+    Option(
+        "verdicts",
+        "samples of which a solver decides whether they can be built, if OR-Tools is there (the "
+        "extra plans); null is a fifth of eval.num_samples",
+        least=0,
+    ),
+)
 
 
 @register_domain
@@ -204,7 +212,7 @@ class BubbleDiagrams(Domain):
     data_files = ("path", "train_path", "val_path", "test_path", "names")
     data_sets_of_files = {"bubble_diagrams": "plans"}
     fixed_keys = ("n_max", "relations", "condition", "node_order")
-    sample_options, evaluate_options = _SAMPLE, _EVALUATE
+    sample_options, evaluate_options, train_options = _SAMPLE, _EVALUATE, _TRAIN
     group_titles = {"node": "rooms", "edge": "relations"}
     growing = "samples.jsonl"
     sample_files = (

@@ -36,6 +36,9 @@ class EIT(Domain):
         *("size", "num_boundary", "channels", "field_size", "length", "vocab_size", "mask_id"),
     )
     sample_options = evaluate_options = _OPTIONS
+    train_options = (
+        Option("draws", "drawn from every held-out map, their mean is scored", default=8, least=1),
+    )
     token_steps = 20
     sample_files = ("samples.npz",)
     quick = {"num_held_out": 100, "num_samples": 20, "draws": 2, "bound_draws": 1}

@@ -52,6 +52,14 @@ class Regions(Domain):
         ),
         replace(_MASK_RATE, without_given="the file says which rows are to be filled"),
     )
+    train_options = (
+        Option(
+            "mask_rate",
+            "share of a held-out window's rows that is hidden, at validations too",
+            default=0.5,
+            share=True,
+        ),
+    )
     fixed_keys = ("rows", "num_features", "feature_names")
     evaluate_options = (
         DATA,
