@@ -7,6 +7,9 @@ import re
 import subprocess
 import sys
 import tokenize
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,95 +17,139 @@ import pytest
 import discrete_diffusion
 
 PACKAGE = Path(discrete_diffusion.__file__).parent
-FOUNDATION = {
-    *("types", "layout", "categorical", "naming", "options", "rooms", "shards", "progress"),
-    *("pretrained", "published", "whole_files", "plugins", "config_files", "domains", "stopping"),
-}
-"""``domains`` here is the contract and its registry: see ``test_no_domain_is_imported``."""
+LAYERS = (
+    ("runtime", "config"),
+    ("hub", "viz"),
+    ("categorical",),
+    ("types", "layout"),
+    ("data", "noise_schedules"),
+    ("forward_process", "models"),
+    ("algorithms",),
+    ("sampling",),
+    ("evaluation",),
+    ("domains",),
+    ("building",),
+    ("checkpoints",),
+    ("training",),
+    ("loading",),
+    ("cli",),
+    ("__main__", "discrete_diffusion"),
+)
+"""Parts of the package, lowest first. A part imports lower ones; of a layer, none another."""
 
-ALLOWED = {
-    "types": set(),
-    "naming": set(),
-    "options": set(),
-    "pretrained": set(),
-    "published": {"naming", "progress"},
-    "whole_files": set(),
-    "categorical": set(),
-    "rooms": set(),
-    "shards": set(),
-    "stopping": {"progress"},
-    "progress": set(),
-    "learning_rate": {"naming", "options"},
-    "plugins": {"naming"},
-    "config_files": set(),
-    "layout": {"categorical", "rooms"},
-    "noise_schedules": FOUNDATION,
-    "forward_process": FOUNDATION | {"noise_schedules"},
-    "models": FOUNDATION,
-    "data": FOUNDATION,
-    "viz": FOUNDATION,
-    "algorithms": FOUNDATION | {"noise_schedules", "forward_process", "models"},
-    "sampling": FOUNDATION | {"forward_process", "algorithms"},
-    "checkpoints": FOUNDATION
-    | {"noise_schedules", "forward_process", "models", "algorithms", "sampling"},
-    "evaluation": FOUNDATION
-    | {"noise_schedules", "forward_process", "algorithms", "sampling", "data", "viz"},
-    "domains": FOUNDATION | {"algorithms", "sampling", "data", "viz", "evaluation"},
-    "training": FOUNDATION
-    | {"models", "algorithms", "sampling", "data", "evaluation", "checkpoints", "learning_rate"},
-}
+UPWARD = 1
+"""Arrows between parts that run upwards at most: ``loading`` samples as the command does."""
+
+ALONE = {"sampling.first_hitting": (30, 3600), "algorithms.mdlm": (23, 2956)}
+"""What one has to read with a module, imports within functions left out: files, and their lines."""
+
+LOCAL = 240
+"""Imports within functions at most: where start-up needs them, or a library is heavy."""
+
 CONTRACT = {"", "domain", "cell_measurement", "option"}
 """Modules of ``domains`` that know no kind of data."""
 
 
-def modules_of(path: Path) -> set[str]:
-    """Modules of the package that a module imports at run time, without the package's name."""
-    tree = ast.parse(path.read_text())
-    typing_only = {
-        id(node)
-        for block in ast.walk(tree)
-        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
-        for node in ast.walk(block)
+def module_name(path: Path) -> str:
+    """``algorithms.mdlm``; of a package its folder, of the whole package ``discrete_diffusion``."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "discrete_diffusion"
+
+
+FILES = {
+    module_name(path): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if "template" not in path.relative_to(PACKAGE).parts
+}
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """The modules of the package that a statement imports, as in ``FILES``."""
+    if isinstance(node, ast.Import):
+        names = [(alias.name, "") for alias in node.names]
+    else:
+        names = [(node.module or "", alias.name) for alias in node.names]
+    for module, name in names:
+        if module.partition(".")[0] == "discrete_diffusion":
+            inner = module.removeprefix("discrete_diffusion").removeprefix(".")
+            submodule = f"{inner}.{name}".removeprefix(".")
+            yield submodule if submodule in FILES else inner or "discrete_diffusion"
+
+
+@cache
+def imports(module: str) -> tuple[set[str], set[str]]:
+    """Of a module, *every* import of the package, those under ``TYPE_CHECKING`` too: at its top,
+    and within functions."""
+    top, local = set(), set()
+    tree = ast.parse(FILES[module].read_text())
+    within = {
+        node
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
     }
-    found = set()
     for node in ast.walk(tree):
-        if id(node) in typing_only:
-            continue
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        for name in names:
-            if name.startswith("discrete_diffusion."):
-                found.add(name.removeprefix("discrete_diffusion."))
-    return found
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            (local if node in within else top).update({*imported(node)} - {module})
+    return top, local
 
 
-def imports_of(path: Path) -> set[str]:
-    """First-level parts of the package that a module imports at run time."""
-    return {name.split(".")[0] for name in modules_of(path)}
+GRAPH = {module: set().union(*imports(module)) for module in FILES}
+
+
+def part(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def test_no_circle():
+    """No files import each other, however indirectly."""
+    with_circle = {module: imported & FILES.keys() for module, imported in GRAPH.items()}
+    try:
+        list(TopologicalSorter(with_circle).static_order())
+    except CycleError as error:
+        pytest.fail(f"imports in a circle: {' <- '.join(error.args[1])}")
 
 
 def test_imports_go_downwards():
-    for path in PACKAGE.rglob("*.py"):
-        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if part in ALLOWED:
-            extra = imports_of(path) - ALLOWED[part] - {part}
-            assert not extra, f"{path.relative_to(PACKAGE)} imports {sorted(extra)}"
+    level = {name: k for k, layer in enumerate(LAYERS) for name in layer}
+    arrows = {(part(a), part(b)) for a in GRAPH for b in GRAPH[a] if part(a) != part(b)}
+    upward = sorted(f"{a} -> {b}" for a, b in arrows if level[a] <= level[b])
+    assert len(upward) <= UPWARD, f"imports that run upwards: {upward}"
+
+
+@pytest.mark.parametrize("module", ALONE)
+def test_a_piece_can_be_picked_up(module: str):
+    """What one reads with it is little."""
+    found, todo = {module}, [module]
+    while todo:
+        new = imports(todo.pop())[0] - found
+        found |= new
+        todo += new
+    lines = sum(len(FILES[name].read_text().splitlines()) for name in found)
+    most_files, most_lines = ALONE[module]
+    assert len(found) <= most_files, sorted(found)
+    assert lines <= most_lines, sorted(found)
+
+
+def test_few_imports_within_functions():
+    count = sum(len(imports(module)[1]) for module in FILES)
+    assert count <= LOCAL, f"{count} imports within functions"
+
+
+def test_few_modules_at_the_top():
+    """Folders have a noun; loose modules are few."""
+    assert len(list(PACKAGE.glob("*.py"))) <= 8
 
 
 def test_no_domain_is_imported():
     """Outside a domain's folder its name stands in the registry alone; domains do not import each
     other."""
-    for path in PACKAGE.rglob("*.py"):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        own = parts[1] if parts[0] == "domains" and len(parts) > 2 else None
-        for name in modules_of(path):
-            part, _, rest = name.partition(".")
-            used = rest.split(".")[0]
-            if part == "domains" and used not in CONTRACT | {own}:
-                pytest.fail(f"{'/'.join(parts)} imports discrete_diffusion.{name}")
+    for module, names in GRAPH.items():
+        own = module.split(".")[1] if module.startswith("domains.") else None
+        for name in names:
+            first, _, rest = name.partition(".")
+            if first == "domains" and rest.split(".")[0] not in CONTRACT | {own}:
+                pytest.fail(f"{module} imports discrete_diffusion.{name}")
 
 
 def test_only_the_command_line_imports_hydra():
@@ -130,7 +177,8 @@ from discrete_diffusion.models.registry import (
     _BACKBONE_BUILDERS, register_backbone, build_backbone, available_backbones)
 assert {"bd-denoiser", "dit", "my-transformer"} <= set(_BACKBONE_BUILDERS)
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
-from discrete_diffusion.layout import TokenLayout, VocabConfig, RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import TokenLayout, VocabConfig
+from discrete_diffusion.domains.bubble_diagrams import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.domains.bubble_diagrams import (
@@ -157,8 +205,9 @@ WORDS = re.compile(
 """Of single kinds of data."""
 
 MAY_SAY = {
-    "rooms.py": "the default vocabularies of VocabConfig",
-    "layout.py": "the same",
+    "layout/room_tables.py": "the default vocabularies of VocabConfig",
+    "layout/vocab_config.py": "the same",
+    "building/backbones.py": "it builds the networks of every kind of data",
     "cli/main.py": "the help begins with the default kind of data",
     "evaluation/pictures.py": "a reliability diagram is a chart",
 }

@@ -32,7 +32,7 @@ def _export(config: DictConfig, out: Path) -> None:
     if out.exists() and not config.overwrite:
         raise ValueError(f"out={out} is there; overwrite=true replaces it, or give another name")
     from discrete_diffusion.checkpoints.contents import read_checkpoint
-    from discrete_diffusion.models.exporting import export_onnx
+    from discrete_diffusion.checkpoints.exporting import export_onnx
 
     found = read_checkpoint(str(config.checkpoint), ema=config.ema)
     with progress.task("exporting the network"):

@@ -25,7 +25,7 @@ class Headline:
     share: bool = False
 
     def said(self, value: float) -> str:
-        """``transitive 98.7 %``, or ``rouge l 0.412``."""
+        """``transitive 98.7 %``, or ``mean error 0.412``."""
         shown = f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
         return f"{self.name.replace('_', ' ')} {shown}"
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.checkpoints.exporting import TOLERANCE, export_onnx
 from discrete_diffusion.cli import compose
-from discrete_diffusion.models.exporting import TOLERANCE, export_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="it runs the file")
 pytest.importorskip("onnxscript", reason="it writes the file")
