@@ -22,8 +22,8 @@ COMMANDS = ("sample", "evaluate")
 
 def offer_options(command: str) -> None:
     """Let Hydra know the options of all kinds of data: ``sample.yaml``, ``evaluate.yaml`` and,
-    under ``eval``, ``train.yaml``, which ``compare.yaml`` begins with, take them in as defaults. Other
-    commands have none."""
+    under ``eval``, ``train.yaml``, which ``compare.yaml`` begins with, take them in as
+    defaults. Other commands have none."""
     command = "train" if command == "compare" else command
     if command not in (*COMMANDS, "train"):
         return
