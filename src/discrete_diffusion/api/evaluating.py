@@ -14,30 +14,30 @@ from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 
 def evaluate_model(
-    request: EvaluateRequest, trained: TrainedModel, *, quick: bool = False
+    request: EvaluateRequest, trained: TrainedModel
 ) -> tuple[Evaluation, dict[str, int]]:
     """What was measured, and what ``quick`` chose, see ``Domain.quick``.
 
     Raises ``ValueError`` for a request that does not fit the model."""
     domain = domain_of(trained.data_config)
     request = evaluate_request_of(domain, request, trained.path)
-    chosen = _quick(request, domain) if quick else {}
+    chosen = _quick(request, domain)
     return domain.evaluate(_changed(request, chosen), trained), chosen
 
 
-def evaluate_files(
-    request: EvaluateRequest, domain: Domain, *, quick: bool = False
-) -> tuple[Evaluation, dict[str, int]]:
+def evaluate_files(request: EvaluateRequest, domain: Domain) -> tuple[Evaluation, dict[str, int]]:
     """The same of ``request.samples``."""
     request = files_request_of(domain, request)
-    chosen = _quick(request, domain) if quick else {}
+    chosen = _quick(request, domain)
     return domain.evaluate_files(_changed(request, chosen)), chosen
 
 
 def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
-    """The values of ``Domain.quick``, or those that the request has.
+    """The values of ``Domain.quick``, or those that the request has; none without ``quick``.
 
     Raises ``ValueError`` if the kind of data has none."""
+    if not request.quick:
+        return {}
     own = domain.options("evaluate")
     keys = [
         key

@@ -157,10 +157,11 @@ def evaluate(
         split=split,
         num_held_out=held_out,
         bound_draws=bound_draws,
+        quick=quick,
     )
     if checkpoint is None:
-        return evaluate_files(request, kind, quick=quick)[0]
-    return evaluate_model(request, trained_model_here(request, checkpoint), quick=quick)[0]
+        return evaluate_files(request, kind)[0]
+    return evaluate_model(request, trained_model_here(request, checkpoint))[0]
 
 
 def _checkpoint_of(model: Any) -> Checkpoint:

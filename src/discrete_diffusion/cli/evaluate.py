@@ -120,10 +120,10 @@ def _evaluate(
 
     if config.checkpoint is None:
         _alone(config)
-        return evaluate_files(request, get_domain(config.domain), quick=config.quick)
+        return evaluate_files(request, get_domain(config.domain))
     trained = opened_model(config, request, where_to_compute(config))
     trained.refuse_overwriting_data(Path(config.out), written, request.get("data"))
-    return evaluate_model(request, trained, quick=config.quick)
+    return evaluate_model(request, trained)
 
 
 def _alone(config: DictConfig) -> None:

@@ -95,6 +95,7 @@ def evaluate_request(config: DictConfig) -> EvaluateRequest:
         split=config.split,
         num_held_out=config.num_held_out,
         bound_draws=config.bound_draws,
+        quick=config.quick,
         ema=config.ema,
         out=Path(str(config.out)),
     )

@@ -79,14 +79,16 @@ class EvaluateRequest(Request):
 
     ``samples``: the files; none for a model. ``split``: of the model's data, None for the first of
     test and val that is not empty. ``num_held_out``, ``bound_draws``: held-out samples, and noise
-    draws for each; None for all, and the default. ``ema``: the averaged weights, for the record.
-    ``out``: where samples are written as soon as they are drawn; None: nowhere.
+    draws for each; None for all, and the default. ``quick``: fewer of all that is None, as
+    ``Domain.quick`` says, for an answer within a minute. ``ema``: the averaged weights, for the
+    record. ``out``: where samples are written as soon as they are drawn; None: nowhere.
     """
 
     samples: tuple[str, ...] = ()
     split: str | None = None
     num_held_out: int | None = None
     bound_draws: int | None = None
+    quick: bool = False
     ema: bool = True
     out: Path | None = None
 
